@@ -25,10 +25,13 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from optrr.analyses import Reports
     from optrr.domain.public import PublicColumns
     from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
+    from optrr.models.tests import PredictedPower
     from optrr.records.reading.source import Places
-    from optrr.records.reports import Reports
     from optrr.releases.account import Release
     from optrr.tables.estimation.result import Estimate
     from optrr_solvers.randomness import RandomState
@@ -104,6 +107,38 @@ class Asking(ABC):
         from optrr.domain.public import NONE  # noqa: PLC0415 (as in FullRecords)
 
         return NONE
+
+    def randomize(
+        self,
+        data: Any,
+        target: str | os.PathLike[str] | None = None,
+        random_state: RandomState = None,
+        **options: Any,
+    ) -> Any:
+        """Everybody's randomized answer: to a frame as the same kind of frame, to a file in another one.
+
+        Parameters
+        ----------
+        data
+            a data frame, whose index and order stay; or, with ``target``, a place of records.
+        target
+            the file to write, shuffled, whole or not at all; what it says of its answers is returned
+            (:class:`optrr.mechanisms.mechanism.FileRelease`).
+        random_state
+            None draws random bits from the operating system; a seed is for studies, and marks what it drew.
+        options
+            of a file: ``progress``, ``drop``, ``keep_order`` and the others of
+            :class:`optrr.mechanisms.mechanism.ReleaseOptions`.
+        """
+        if target is None:
+            if options:
+                raise InvalidInput(
+                    f"a frame is randomized without {', '.join(options)}; name a target file, or leave it out"
+                )
+            return self.perturb(data, random_state)
+        from optrr.mechanisms.mechanism import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
+
+        return self.release_file(data, target, random_state, ReleaseOptions(**options))
 
     def perturb_file(  # noqa: PLR0913 (all but two have defaults)
         self,
@@ -211,9 +246,42 @@ class FullRecords(Asking):
         Each is what :func:`optrr.count` takes. The same records given twice, and those of another design, are refused as soon
         as something is asked of them.
         """
-        from optrr.records.reports import Reports  # noqa: PLC0415
+        from optrr.analyses import Reports  # noqa: PLC0415 (as above)
 
         return Reports.of(self, *given)
+
+    def power(
+        self, *attributes: str, truth: ArrayLike, n: float, level: float = 0.05, **hypothesis: Any
+    ) -> PredictedPower:
+        """The chance that a test at this level rejects where ``truth`` is true of n people.
+
+        Parameters
+        ----------
+        attributes
+            that the test is about, as in :meth:`optrr.analyses.Reports.test`.
+        truth
+            the true proportions, an axis for each attribute, those of ``given`` last.
+        hypothesis
+            ``hypothesis``, ``given``, ``proportions`` and ``scores``, as there.
+
+        Raises
+        ------
+        InvalidInput
+            for proportions of another shape, and as the test refuses. SingularMarginal where the mechanism hides the effect.
+        """
+        from optrr.analyses import effect  # noqa: PLC0415 (as above)
+        from optrr.models.tests import predicted_power  # noqa: PLC0415 (as above)
+
+        return predicted_power(effect(self, attributes, truth, **hypothesis), n, level)
+
+    def records_for(
+        self, *attributes: str, truth: ArrayLike, power: float = 0.8, level: float = 0.05, **hypothesis: Any
+    ) -> int:
+        """How many people a test needs to reject with this chance; all else as in :meth:`power`."""
+        from optrr.analyses import effect  # noqa: PLC0415 (as above)
+        from optrr.models.tests import required_records  # noqa: PLC0415 (as above)
+
+        return required_records(effect(self, attributes, truth, **hypothesis), power, level)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.

@@ -2,7 +2,7 @@
 
 Which categories occur in the protected records is itself private: a category that only one person has would be
 published by a domain read off the data. So a domain is written down beforehand, or read from public reference data
-(:func:`optrr.designs.proposing.observed_domain`).
+(:func:`optrr.records.observed.observed_domain`).
 
 Categories are compared by canonical text, because the same record may come from CSV (all text) and from Parquet
 (typed): a number by its shortest digits (``3`` for 3.0), a boolean by ``true`` or ``false``, a date by its ISO form, text

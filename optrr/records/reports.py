@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from optrr.domain.domain import Domain, listed
 from optrr.domain.public import NONE, PublicColumns
@@ -97,8 +97,8 @@ class Reports:
     asking: Asked
     given: tuple[Any, ...]
 
-    @staticmethod
-    def of(asking: Asked, *given: Any) -> Reports:
+    @classmethod
+    def of(cls, asking: Asked, *given: Any) -> Self:
         """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
 
         Raises
@@ -109,9 +109,11 @@ class Reports:
         """
         if len(given) == 1 and isinstance(given[0], Reports):
             opened = given[0]
-            return opened if opened.asking.digest == asking.digest else Reports(asking, opened.given)
+            if isinstance(opened, cls) and opened.asking.digest == asking.digest:
+                return opened
+            return cls(asking, opened.given)
         # what can be read only once is opened, to see what it says of itself before it is read
-        return Reports(asking, tuple(open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given))
+        return cls(asking, tuple(open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given))
 
     @cached_property
     def _parts(self) -> list[_Part]:

@@ -16,11 +16,12 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.proposing import Proposing, observed_domain
+from optrr.designs.proposing import Proposing
 from optrr.designs.specification import Specification, read_specification
 from optrr.domain.datasets import adult
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import count
+from optrr.records.observed import observed_domain
 
 # Those that take more than a second.
 LARGE = {"fair", "adult", "flights", "trips"}

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from optrr.designs.proposing import observed_domain
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.counts import count_many
+from optrr.records.observed import observed_domain
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT.parent / "shared" / "data" / "adult.csv"

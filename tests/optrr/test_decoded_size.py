@@ -15,10 +15,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from optrr.designs.proposing import observed_domain
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
+from optrr.records.observed import observed_domain
 from optrr.records.reading import bytes_in, parquet_files
 from optrr.records.reading.json_files import JsonLines
 from optrr.records.reading.registry import open_source

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from optrr.designs.proposing import observed_domain
 from optrr.designs.specification import read_specification
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
+from optrr.records.observed import observed_domain
 
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": [True, False, None]})
 

@@ -20,7 +20,6 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.proposing import observed_domain
 from optrr.domain.bins import Bins
 from optrr.domain.domain import Domain, binned
 from optrr.errors import InvalidInput
@@ -28,6 +27,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
 from optrr.mechanisms.spark import perturb_once
 from optrr.records.counts import count, count_many, distinct
+from optrr.records.observed import observed_domain
 from optrr.records.origins import check_design, origins_of
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.laws import ProductLaw

@@ -1,116 +1,151 @@
-"""What a person meets first: names, reprs, tables and files."""
+"""The tasks that most users have, as they read: each line here is one that a page of the documentation may print."""
 
-import subprocess
-import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 import optrr
-from optrr import InvalidInput, OptrrError
+from optrr.analyses import Reports
+from optrr.domain.datasets import adult, adult_domain
+
+N = 4000
 
 
-def made(m=3):
-    return optrr.design({f"q{i}": 2 + i % 3 for i in range(m)}, 1.0)
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    return adult().select(["sex", "income", "race"]).slice(0, N).to_pandas().set_index(np.arange(N) + 7)
 
 
-def test_every_name_of_the_front_door_is_there_and_documented():
-    assert set(dir(optrr)) == {*optrr.__all__, "__version__"}
-    for name in optrr.__all__:
-        assert getattr(optrr, name).__doc__, name
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        optrr.nothing  # noqa: B018
+@pytest.fixture(scope="module")
+def domain() -> optrr.Domain:
+    return adult_domain().subset(["sex", "income", "race"])
 
 
-@pytest.mark.slow
-def test_the_functions_stay_functions_whatever_is_imported():
-    code = (
-        "import optrr, optrr.tables.estimation, optrr.models.tests, optrr.designs.design, optrr.budgets.advice\n"
-        "assert all(callable(getattr(optrr, n)) for n in optrr.__all__)\n"
+@pytest.fixture(scope="module")
+def design(domain: optrr.Domain) -> optrr.Design:
+    return optrr.design(domain, {"sex": 2, "income": 1.5, "race": 2}, preserve="pairs")
+
+
+@pytest.fixture(scope="module")
+def reports(design: optrr.Design, people: pd.DataFrame) -> Reports:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", optrr.OptrrWarning)
+        return design.reports(design.randomize(people))
+
+
+def test_design_and_allocate(domain: optrr.Domain, design: optrr.Design) -> None:
+    assert design.epsilon < design.kronecker_epsilon == pytest.approx(5.5)
+    made = optrr.allocate(domain.subset(["sex", "income"]), total_epsilon=2, workload=[("sex", "income")], n=5000)
+    assert made.design.epsilon <= 2
+
+
+def test_randomize_keeps_frames_and_shuffles_files(design: optrr.Design, people: pd.DataFrame, tmp_path: Path) -> None:
+    frame = design.randomize(people)
+    assert isinstance(frame, pd.DataFrame) and frame.index.equals(people.index)
+    people.to_csv(tmp_path / "in.csv", index=False)
+    release = design.randomize(tmp_path / "in.csv", tmp_path / "out.parquet")
+    assert release.records == N and release.provenance.order == "shuffled"
+    assert design.reports(tmp_path / "out.parquet").table("sex").n == N
+    with pytest.raises(optrr.InvalidInput, match="name a target file"):
+        design.randomize(people, drop=["w"])
+
+
+def test_tables(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> None:
+    table = reports.table("sex", "income")
+    true = counted(people, design).proportions
+    # four cells: exceeded once in 30,000 times
+    assert np.abs((table.proportions - true) / table.standard_errors).max() < 4.5
+    assert {"sex", "income", "estimate", "lower", "upper"} <= set(table.to_pandas().columns)
+    among = reports.table("sex", "race", among={"race": ["White", "Black"]})
+    assert among.proportions.shape == (2, 2) and among.proportions.sum() == pytest.approx(1)
+    assert reports.table("sex", prior=0.5, random_state=1).seed == 1
+    assert reports.table("sex", method="adjusted").proportions.sum() == pytest.approx(1)
+    for wrong in ({"prior": 1, "method": "mle"}, {"among": {}, "prior": 1}, {"weights": "w", "unweighted": True}):
+        with pytest.raises(optrr.InvalidInput, match="leave one out"):
+            reports.table("sex", **wrong)
+
+
+def counted(people: pd.DataFrame, design: optrr.Design) -> optrr.Counts:
+    return optrr.count(people[["sex", "income"]], design.domain.subset(["sex", "income"]), ["sex", "income"])
+
+
+def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
+    frame = design.randomize(people).assign(w=np.arange(N) % 3 + 1.0, region=np.arange(N) % 2)
+    sample = design.reports(frame)
+    weighted = sample.table("sex", weights="w", by="region")
+    assert len(weighted.tables) == 2
+    same = optrr.estimate_weighted(frame, design.mechanism, "sex", weights="w", by="region")
+    assert weighted.to_pandas().equals(same.to_pandas())
+    declared = replace(design, public=optrr.PublicColumns(weight="w"))
+    assert declared.reports(frame).table("sex").to_pandas().equals(sample.table("sex", weights="w").to_pandas())
+    with pytest.warns(optrr.OptrrWarning, match="ignored here"):
+        declared.reports(frame).measure("entropy", "sex")
+    assert declared.reports(frame).test("sex", "income").test == sample.test("sex", "income", weights="w").test
+    with pytest.raises(optrr.InvalidInput, match="count in independence"):
+        sample.test("sex", "income", hypothesis="trend", weights="w")
+
+
+def test_measures(reports: Reports, design: optrr.Design) -> None:
+    counts = reports.counts(["sex", "income"])[0]
+    ratio = reports.measure("odds-ratio", "sex", "income")
+    assert ratio.summary() == optrr.measure(counts, design.mechanism, "odds-ratio").summary()
+    association = reports.measure("cramers-v", "sex", "income")
+    assert association.summary() == optrr.derive(counts, design.mechanism, "cramers-v").summary()
+    with pytest.raises(optrr.InvalidInput, match="takes no reference"):
+        reports.measure("entropy", "sex", reference="Male")
+
+
+def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> None:
+    counts = reports.counts(["sex", "income"])[0]
+    assert reports.test("sex", "income").summary() == optrr.test(counts, design.mechanism).summary()
+    trend = reports.test("sex", "income", hypothesis="trend")
+    assert trend.summary() == optrr.test(counts, design.mechanism, "trend").summary()
+    three = reports.counts(["sex", "income", "race"])[0]
+    within = reports.test("sex", "income", given="race", random_state=1)
+    assert within.summary() == optrr.stratified_test(three, design.mechanism, random_state=1).summary()
+    half = reports.test("sex", proportions=[0.5, 0.5])
+    assert half.test == "goodness-of-fit" and half.p_value < 1e-6
+    both = design.reports(design.randomize(people), design.randomize(people))
+    assert both.test("race", random_state=1).test == "homogeneity"
+    for wrong in ({"hypothesis": "homogeneity"}, {"hypothesis": "trend", "proportions": [0.5, 0.5]}):
+        with pytest.raises(optrr.InvalidInput, match="give both or neither"):
+            reports.test("sex", "income", **wrong)
+    with pytest.raises(optrr.InvalidInput, match="opened from 2 places"):
+        both.table("sex")
+
+
+def test_models(reports: Reports) -> None:
+    model = reports.model("sex*income + race")
+    assert str(model.terms) == "race + sex*income" and model.n == N
+    assert reports.model(stepwise=2, attributes=["sex", "income"]).n == N
+    assert reports.regress("income ~ sex").n == N
+    assert reports.synthesize(50, random_state=1).to_pandas().shape == (50, 3)
+    assert reports.poisoning("sex", fakes=10).fakes == 10
+    for wrong in ({}, {"terms": "sex", "stepwise": 2}):
+        with pytest.raises(optrr.InvalidInput, match="give one of them"):
+            reports.model(**wrong)
+
+
+def test_what_a_design_can_see(design: optrr.Design) -> None:
+    truth = [[0.3, 0.1], [0.4, 0.2]]
+    n = design.records_for("sex", "income", truth=truth)
+    assert (
+        design.power("sex", "income", truth=truth, n=n).power
+        >= 0.8
+        > design.power("sex", "income", truth=truth, n=n // 2).power
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    same = optrr.alternative_of("independence", truth, design.mechanism.kernel(["sex", "income"]))
+    assert n == optrr.required_records(same)
+    assert design.power("sex", truth=[0.4, 0.6], proportions=[0.5, 0.5], n=10**5).power > 0.99
 
 
-def test_importing_loads_nothing_heavy():
-    code = "import sys, optrr; assert not {'numpy', 'scipy', 'highspy', 'pyarrow', 'cvxpy'} & set(sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_one_root_for_every_refusal():
-    for refused in (
-        lambda: optrr.design({"a": 2}, 100.0),
-        lambda: optrr.design({"a": 1}, 1.0),
-        lambda: optrr.design({"a": 2, "b": 2}, 1.0, conditional_cap=0.5),
-        lambda: optrr.design({f"a{i}": 2 + i % 7 for i in range(30)}, 1.0, method="lp"),
-        lambda: optrr.design({"a": 2}, 1.0, method="best"),
-    ):
-        with pytest.raises(InvalidInput) as caught:
-            refused()
-        assert isinstance(caught.value, OptrrError) and isinstance(caught.value, ValueError)
-    assert issubclass(optrr.SolveFailed, OptrrError) and not issubclass(optrr.SolveFailed, InvalidInput)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("m", [2, 3000])
-def test_reprs_are_short_and_show_no_addresses(m):
-    design = made(m)
-    data = np.zeros((4, m), dtype=int)
-    counts = optrr.count(data, design.domain, ["q0", "q1"])
-    for shown in (design, design.domain, design.mechanism, counts):
-        assert len(repr(shown)) < 300 and "0x" not in repr(shown)
-
-
-@pytest.mark.slow
-def test_results_are_tables_for_everyone():
-    design = made()
-    codes = np.random.default_rng(1).integers(0, 2, (500, 3))
-    results = (
-        design,
-        design.verify(),
-        optrr.count(codes, design.domain, ["q0", "q1"]),
-        optrr.allocate(design.domain, 2.0, n=100),
-        optrr.advise(design.domain, 2.0),
-        optrr.tradeoff(design.domain, [1.0, 2.0]),
-    )
-    for result in results:
-        table = result.to_arrow()
-        assert table.num_rows
-        assert isinstance(result.to_pandas(), pd.DataFrame) and len(result.to_pandas()) == table.num_rows
-        assert isinstance(result.to_polars(), pl.DataFrame)
-        assert repr(result).startswith(f"<{type(result).__name__}: ")
-        assert "<table>" in result._repr_html_()
-
-
-def test_what_a_notebook_shows_is_escaped():
-    counts = optrr.Counts(optrr.Domain.of({"<b>": ["<script>", "x"]}), np.array([1, 2]))
-    assert "<script>" not in counts._repr_html_() and "&lt;script&gt;" in counts._repr_html_()
-
-
-def test_a_design_saves_loads_and_verifies(tmp_path):
-    path = tmp_path / "design.json"
-    made().save(path)
-    assert optrr.Design.load(path).epsilon == made().epsilon
-    verification = optrr.verify(path)
-    assert verification.holds and "hold" in verification.headline()
-    path.write_text(path.read_text().replace('"status": "optimal"', '"status": "bracketed"'))
-    assert not optrr.verify(path).holds and "digest" in optrr.verify(path).headline()
-
-
-def test_perturb_takes_frames_and_files(tmp_path):
-    mechanism = made().mechanism
-    frame = pd.DataFrame({"q0": [0, 1], "q1": [2, 0], "q2": [3, 1]})
-    assert list(optrr.perturb(frame, mechanism).columns) == ["q0", "q1", "q2"]
-    frame.to_csv(tmp_path / "in.csv", index=False)
-    assert optrr.perturb(tmp_path / "in.csv", mechanism, tmp_path / "out.csv") == 2
-    with pytest.raises(InvalidInput, match="say which file"):
-        optrr.perturb(tmp_path / "in.csv", mechanism)
-    assert optrr.perturb(frame, mechanism, tmp_path / "frame.csv") == 2
-    assert optrr.count(tmp_path / "frame.csv", mechanism.domain, "q0").n == 2
-
-
-@pytest.mark.slow
-def test_plots_are_figures():
-    design = made()
-    assert design.plot().axes and optrr.tradeoff(design.domain, [1.0, 2.0]).plot().axes
+def test_doubts_are_said_in_python(design: optrr.Design, people: pd.DataFrame) -> None:
+    with pytest.warns(optrr.OptrrWarning, match="not bound to a design"):
+        design.reports(people.reset_index(drop=True)).table("sex")
+    other = optrr.design(design.domain, dict.fromkeys(design.domain.names, 1))
+    with pytest.raises(optrr.InvalidInput, match="another"):
+        other.reports(design.randomize(people)).table("sex")

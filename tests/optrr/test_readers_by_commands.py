@@ -20,7 +20,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.dependence import dependences_from_randomized
-from optrr.designs.proposing import observed_domain
+from optrr.records.observed import observed_domain
 
 N = 240
 CODES = np.random.default_rng(3).integers(0, [2, 3, 2], (N, 3))

@@ -21,13 +21,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optrr
-from optrr.designs.proposing import observed_domain
 from optrr.domain.bins import Bins, bins_of
 from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import count
+from optrr.records.observed import observed_domain
 from optrr_solvers.laws import ProductLaw
 
 LEVELS = ["never", "often", "always"]  # not alphabetical

@@ -15,7 +15,7 @@ from optrr.models.loglinear.comparing import (
 )
 from optrr.models.loglinear.estimating import Comparison, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.loglinear import LogLinear
-from optrr.models.loglinear.margins import Terms
+from optrr.models.loglinear.margins import Terms, parse_terms
 
 __all__ = [
     "STRATIFIED",
@@ -26,6 +26,7 @@ __all__ = [
     "compare_models",
     "fit_loglinear",
     "model_alternative",
+    "parse_terms",
     "stepwise",
     "stratified_alternative",
     "stratified_test",

@@ -159,7 +159,7 @@ def _domain(data: Any, mechanism: Randomizer, names: Sequence[str], public: list
     if observed and isinstance(data, Counts):
         declared |= {n: data.domain[n] for n in observed}
     elif observed:
-        from optrr.designs.proposing import observed_domain  # noqa: PLC0415 (readers are slow to import)
+        from optrr.records.observed import observed_domain  # noqa: PLC0415 (readers are slow to import)
 
         declared |= {a.name: a for a in observed_domain(data, observed)}
     out = []

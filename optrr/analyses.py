@@ -1,0 +1,396 @@
+"""Reports: randomized records, bound to the design that they were asked by, and every analysis of them.
+
+    reports = optrr.reports("out.parquet", design)      or design.reports(frame)
+    reports.table("sex", "income")                      shares, for groups, with weights, or with a prior
+    reports.measure("odds-ratio", "sex", "income")      two attributes compared; one number of a table
+    reports.test("sex", "income", given="age")          a hypothesis
+    reports.model("sex*income + age")                   a log-linear model
+    reports.regress("income ~ age + sex")               a regression
+    reports.synthesize(1000)                            records to hand on
+
+What is in doubt about the records is a Python warning of each analysis (:class:`optrr.OptrrWarning`), in the words of the
+commands. Weights, strata, clusters and groups that the design or the release names are taken into account by tables and by
+tests of independence, unless ``unweighted``; other analyses warn that they ignore them.
+
+What a design can see before anybody is asked is computed here, too: it is the same tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from optrr.domain.public import NONE, PublicColumns
+from optrr.errors import InvalidInput, warn
+from optrr.records.reports import Reports as OpenedRecords
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from optrr.domain.domain import Attribute, Category
+    from optrr.domain.scores import GivenScores
+    from optrr.mechanisms.mechanism import Mechanism
+    from optrr.models.loglinear import LogLinear
+    from optrr.models.regression.result import Regression
+    from optrr.models.tests import Alternative, TestResult
+    from optrr.records.counts import Counts
+    from optrr.tables.bayes import Posterior
+    from optrr.tables.estimation import Derived, Estimate, Poisoning
+    from optrr.tables.measures import Among, Measures
+    from optrr.tables.synthesis.drawing import Synthetic
+    from optrr.tables.weighting import WeightedEstimate
+    from optrr.tables.weighting.linearised import Single
+
+    Seed = int | np.random.Generator | None
+
+_GOODNESS, _HOMOGENEITY, _WITHIN_STRATA = "goodness-of-fit", "homogeneity", "conditional-independence"
+
+
+class Reports(OpenedRecords):
+    """Randomized records and what they were asked by; each method is one analysis of them.
+
+    Every method imports what it needs when it is called. Errors are :class:`optrr.InvalidInput`: for records of another design,
+    for attributes that the design does not know, and as the function says that an analysis calls.
+    """
+
+    asking: Any
+    """What the people were asked by: a design, or another way of asking (:class:`optrr.designs.asking.Asking`)."""
+
+    def table(  # noqa: PLR0913 (each argument is one question a user answers)
+        self,
+        *attributes: str,
+        among: Among | None = None,
+        method: str = "unbiased",
+        prior: float | ArrayLike | None = None,
+        weights: str | None = None,
+        strata: str | None = None,
+        clusters: str | None = None,
+        by: str | Iterable[str] = (),
+        single_cluster: Single = "refuse",
+        unweighted: bool = False,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+        random_state: Seed = None,
+    ) -> Estimate | WeightedEstimate | Posterior:
+        """The true shares of these attributes' categories, with standard errors and intervals.
+
+        Parameters
+        ----------
+        attributes
+            of the table; its axes, in this order.
+        among
+            by attribute of the table the categories that people must truly have to count
+            (:func:`optrr.tables.measures.estimate_among`).
+        method
+            "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.tables.estimation.estimate`).
+        prior
+            concentration of a Dirichlet prior, for credible intervals of small samples
+            (:func:`optrr.tables.bayes.posterior`, which ``random_state`` is for).
+        weights, strata, clusters, by, single_cluster, unweighted
+            public columns that describe the sample, beside those that the design and the release name
+            (:func:`optrr.tables.weighting.estimate_weighted`); ``unweighted`` ignores them.
+        confidence, simultaneous
+            of the intervals: each cell alone, or all of them together.
+        """
+        asked, groups = PublicColumns(weights, strata, clusters), (by,) if isinstance(by, str) else tuple(by)
+        sample = self._sample(asked, groups, unweighted)
+        intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+        own = {"among": among is not None, "method": method != "unbiased", "prior": prior is not None}
+        chosen = [name for name, given in own.items() if given]
+        if len(chosen) > 1 or (sample and chosen):
+            beside = "the public columns of a sample" if sample else chosen[-1]
+            raise InvalidInput(f"a table takes {chosen[0]} or {beside}, not both; leave one out")
+        if not self.asking.keeps_records:
+            if sample or chosen or simultaneous:
+                raise InvalidInput(
+                    "answers to one random table each have plain tables only; leave out what else is asked"
+                )
+            estimated: Estimate = self.asking.estimate(self, attributes, confidence)
+            return estimated
+        if sample:
+            from optrr.tables.weighting import estimate_weighted
+
+            how: dict[str, Any] = {
+                "weights": sample.weight,
+                "strata": sample.stratum,
+                "clusters": sample.cluster,
+                "by": groups,
+            }
+            self._warn(ignoring=NONE)
+            return estimate_weighted(
+                self._place(), self._mechanism, attributes, single_cluster=single_cluster, **how, **intervals
+            )
+        self._warn()
+        if method == "adjusted":
+            from optrr.tables.estimation import estimate_adjusted
+
+            return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
+        counts = self._counts(attributes)
+        if among is not None:
+            from optrr.tables.measures import estimate_among
+
+            return estimate_among(counts, self._mechanism, among, **intervals)
+        if prior is not None:
+            from optrr.tables.bayes import posterior
+
+            drawn: dict[str, Any] = {"prior": prior, "confidence": confidence, "random_state": random_state}
+            return posterior(counts, self._mechanism, **drawn)
+        from optrr.tables.estimation import estimate
+
+        return estimate(counts, self._mechanism, method=method, **intervals)
+
+    def measure(  # noqa: PLR0913 (each argument is one question a user answers)
+        self,
+        name: str,
+        *attributes: str,
+        reference: Category | None = None,
+        reference_outcome: Category | None = None,
+        among: Among | None = None,
+        scores: Any = None,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> Measures | Derived:
+        """One attribute within the groups of another, or one number of a table, with intervals.
+
+        Parameters
+        ----------
+        name
+            "row-shares", "column-shares", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference", "gamma",
+            "tau-b" or "somers-d" of GROUPS and OUTCOMES (:func:`optrr.tables.measures.measure`); or "entropy",
+            "mutual-information", "chi-square", "g-square", "correlation" or "cramers-v" of a table
+            (:func:`optrr.tables.estimation.derive`).
+        attributes
+            two, groups first; of an entropy any number.
+        reference, reference_outcome, scores
+            what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
+        """
+        from optrr.tables.estimation import STATISTICS, derive
+
+        self._warn()
+        counts = self._counts(attributes)
+        if name in STATISTICS:
+            given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
+            chosen = [
+                each for each, value in {**given, "simultaneous": simultaneous or None}.items() if value is not None
+            ]
+            if chosen:
+                raise InvalidInput(f"{name} is one number of a table and takes no {chosen[0]}; leave it out")
+            return derive(counts, self._mechanism, name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
+        from optrr.tables.measures import Comparing, measure
+
+        comparing = Comparing(reference, reference_outcome, scores)
+        how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": among}
+        return measure(counts, self._mechanism, name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
+
+    def test(  # noqa: PLR0913 (each argument is one question a user answers)
+        self,
+        *attributes: str,
+        hypothesis: str | None = None,
+        given: str | Iterable[str] = (),
+        proportions: ArrayLike | None = None,
+        scores: GivenScores | None = None,
+        weights: str | None = None,
+        strata: str | None = None,
+        clusters: str | None = None,
+        single_cluster: Single = "refuse",
+        unweighted: bool = False,
+        calibration: str = "auto",
+        random_state: Seed = None,
+    ) -> TestResult:
+        """A hypothesis about the true records, tested.
+
+        Parameters
+        ----------
+        attributes
+            that the hypothesis is about: two for an association.
+        hypothesis
+            "independence" (unless something else follows from what is given), "trend", "genotypic", "allelic", "allelic-hwe" or
+            "likelihood-ratio" (:func:`optrr.models.tests.test`); with ``given`` "conditional-independence",
+            "common-association", "common-trend" or "same-odds-ratios" (:func:`optrr.models.loglinear.stratified_test`);
+            "goodness-of-fit" with ``proportions``; "homogeneity" of reports that were opened from several places, which are
+            groups of people.
+        given
+            the attributes whose categories together are the strata.
+        weights, strata, clusters, single_cluster, unweighted
+            of a sample, for independence (:func:`optrr.models.weighted.test_weighted`).
+        """
+        within = (given,) if isinstance(given, str) else tuple(given)
+        asked = PublicColumns(weights, strata, clusters)
+        name = hypothesis or self._hypothesis(within, proportions)
+        stated = {_GOODNESS: proportions is not None, _HOMOGENEITY: len(self.given) > 1}
+        for special, is_stated in stated.items():
+            if is_stated != (name == special):
+                needs = "``proportions``" if special == _GOODNESS else "reports of several groups"
+                raise InvalidInput(f"{special} goes with {needs}, and {name!r} does not; give both or neither")
+        drawn: dict[str, Any] = {"random_state": random_state}
+        if name == "independence" and not within and (sample := self._sample(asked, (), unweighted)):
+            from optrr.models.weighted import test_weighted
+
+            how: dict[str, Any] = {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
+            self._warn(ignoring=NONE)
+            return test_weighted(self._place(), self._mechanism, attributes, single_cluster=single_cluster, **how)
+        if asked:
+            raise InvalidInput(
+                f"a sample's weights, strata and clusters count in independence, not in {name}; leave them out"
+            )
+        self._warn()
+        from optrr.models.tests import goodness_of_fit, homogeneity, test
+
+        if name == _HOMOGENEITY:
+            return homogeneity(self.counts(attributes), self._mechanism, **drawn)
+        counts = self._counts([*attributes, *within])
+        if name == _GOODNESS:
+            return goodness_of_fit(counts, self._mechanism, proportions, **drawn)  # type: ignore[arg-type]  # it is stated
+        if within:
+            from optrr.models.loglinear import stratified_test
+
+            return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
+        return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
+
+    def _hypothesis(self, within: Sequence[str], proportions: ArrayLike | None) -> str:
+        if within:
+            return _WITHIN_STRATA
+        if proportions is not None:
+            return _GOODNESS
+        return _HOMOGENEITY if len(self.given) > 1 else "independence"
+
+    def model(
+        self,
+        terms: str | None = None,
+        *,
+        attributes: Iterable[str] = (),
+        stepwise: int | None = None,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> LogLinear:
+        """A log-linear model of the true table: odds ratios with everything else in the model.
+
+        Parameters
+        ----------
+        terms
+            which attributes interact, such as "a*b + c"; a set includes its subsets.
+        attributes
+            of the table; by default those in ``terms``.
+        stepwise
+            in place of ``terms``: the best model by BIC of interactions up to this order.
+        """
+        from optrr.models.loglinear import fit_loglinear, parse_terms
+        from optrr.models.loglinear import stepwise as search
+
+        if (terms is None) == (stepwise is None):
+            raise InvalidInput(
+                "a model is given by terms, such as 'a*b + c', or searched with stepwise=2; give one of them"
+            )
+        names = tuple(attributes) or tuple(
+            dict.fromkeys(name.strip() for name in (terms or "").replace("*", "+").split("+"))
+        )
+        self._warn()
+        counts = self._counts(names)
+        how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+        if terms is None:
+            return search(counts, self._mechanism, stepwise, **how)  # type: ignore[arg-type]  # it is given
+        return fit_loglinear(counts, self._mechanism, parse_terms(terms, counts.domain), **how)
+
+    def regress(
+        self,
+        formula: str,
+        *,
+        family: str | None = None,
+        public: Iterable[str | Attribute] = (),
+        scores: Mapping[str, ArrayLike] | None = None,
+        confidence: float = 0.95,
+    ) -> Regression:
+        """A linear, logistic or ordered regression of the true records (:func:`optrr.models.regression.regress`).
+
+        ``public`` names predictors that were not randomized, which stand beside the attributes.
+        """
+        from optrr.models.regression import regress
+
+        self._warn()
+        how: dict[str, Any] = {"family": family, "public": public, "scores": scores, "confidence": confidence}
+        return regress(self._place(), self._mechanism, formula, **how)
+
+    def synthesize(
+        self,
+        size: int | None = None,
+        *,
+        attributes: str | Iterable[str] | None = None,
+        confidence: float = 0.95,
+        random_state: Seed = None,
+    ) -> Synthetic:
+        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.tables.synthesis.synthesize`)."""
+        from optrr.tables.synthesis import synthesize
+
+        self._warn()
+        how: dict[str, Any] = {"size": size, "random_state": random_state, "confidence": confidence}
+        return synthesize(self._place(), self._mechanism, attributes, **how)
+
+    def poisoning(self, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:
+        """How far this many fake reports among them can move a table (:func:`optrr.tables.estimation.poisoning`)."""
+        from optrr.tables.estimation import poisoning
+
+        return poisoning(self._counts(attributes), self._mechanism, fakes, method)
+
+    @property
+    def _mechanism(self) -> Mechanism:
+        if not self.asking.keeps_records:
+            raise InvalidInput("answers to one random table each have plain tables only: reports.table(…)")
+        mechanism: Mechanism = self.asking.mechanism
+        return mechanism
+
+    def _counts(self, attributes: str | Iterable[str]) -> Counts:
+        self._one()
+        (counts,) = self.counts(attributes)
+        return counts
+
+    def _place(self) -> Any:
+        self._one()
+        return self.places[0]
+
+    def _one(self) -> None:
+        if len(self.given) != 1:
+            raise InvalidInput(
+                f"these reports were opened from {len(self.given)} places, which are groups to be compared; open a list of "
+                "them to read them together"
+            )
+
+    def _sample(self, asked: PublicColumns, by: Sequence[str], unweighted: bool) -> PublicColumns:
+        """The public columns that describe the sample, with the groups; none where they are to be ignored."""
+        if unweighted:
+            if asked:
+                raise InvalidInput(f"unweighted ignores the sample, and {asked.said()} describes it; leave one out")
+            return PublicColumns(group=tuple(by))
+        known = self.agreed(asked)
+        return PublicColumns(known.weight, known.stratum, known.cluster, tuple(by))
+
+    def _warn(self, ignoring: PublicColumns | None = None) -> None:
+        """What is in doubt about people who may count twice, and the columns that the analysis ignores."""
+        warn([*self.twice, *(self.public if ignoring is None else ignoring).ignored()])
+
+
+def effect(  # noqa: PLR0913 (each argument is one question a user answers)
+    design: Any,
+    attributes: Sequence[str],
+    truth: ArrayLike,
+    *,
+    hypothesis: str | None = None,
+    given: str | Iterable[str] = (),
+    proportions: ArrayLike | None = None,
+    scores: GivenScores | None = None,
+) -> Alternative:
+    """The true proportions of some attributes, as what a test of :meth:`Reports.test` is to see; hypotheses as there."""
+    within = (given,) if isinstance(given, str) else tuple(given)
+    domain = design.domain.subset([*attributes, *within])
+    if proportions is not None:
+        from optrr.models.tests import goodness_alternative
+
+        return goodness_alternative(truth, proportions, design.mechanism.kernel(attributes))
+    if within:
+        from optrr.models.loglinear import stratified_alternative
+
+        return stratified_alternative(truth, domain, design.mechanism, hypothesis or _WITHIN_STRATA, scores)  # type: ignore[arg-type]
+    from optrr.models.tests import alternative_of
+
+    kernel = design.mechanism.kernel(attributes)
+    return alternative_of(hypothesis or "independence", truth, kernel, scores, domain)  # type: ignore[arg-type]
