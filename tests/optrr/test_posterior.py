@@ -1,6 +1,7 @@
 """Posteriors under Dirichlet priors: quadrature, the conjugate law, calibration by simulation, refusals, the command."""
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -212,7 +213,7 @@ def test_what_does_not_settle_is_not_shown(monkeypatch):
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
     monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
-    monkeypatch.setattr("optrr.tables.bayes.posterior._MOST", 256)
+    monkeypatch.setattr(sys.modules["optrr.tables.bayes.posterior"], "_MOST", 256)
     with pytest.raises(optrr.SolveFailed, match="no limit is shown"):
         optrr.posterior(counts, mechanism)
     monkeypatch.undo()

@@ -219,7 +219,7 @@ def test_periods_and_intervals_that_pandas_wrote_to_a_file(tmp_path, kind, regis
     (frame.to_parquet if kind == "parquet" else frame.to_feather)(path)
     script = (
         f"import sys; {'import pandas, pandas.core.arrays.arrow.extension_types' if registered else ''}\n"
-        "from optrr.designs.proposing import observed_domain\n"
+        "from optrr.records.observed import observed_domain\n"
         "import json\n"
         "from optrr.records.counts import count\n"
         "names = ['month', 'age', 'share', 'day']\n"

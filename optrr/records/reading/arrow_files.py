@@ -62,7 +62,7 @@ def check_file(file: pa.NativeFile, name: str) -> None:
     sizes, size = Sizes(name), file.size()
 
     def read(at: int, n: int) -> bytes:
-        if not 0 <= at <= size:
+        if not 0 <= at <= size or n < 0:
             raise IndexError("a place outside the file")
         file.seek(at)
         return bytes(file.read(n))

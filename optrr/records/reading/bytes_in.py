@@ -199,8 +199,10 @@ class ByteSource:
         with readable(self.name):
             if self._piped is not None:
                 return self._piped.head(size)
+            # `read` of pyarrow does not give back what it allocated where the bytes cannot be decompressed
+            start = bytearray(size)
             with self.open() as stream:
-                return bytes(stream.read(size))
+                return bytes(start[: stream.readinto(start)])
 
     def share_read(self) -> float | None:
         """Share of the file's bytes that the last stream has read; None for a pipe."""

@@ -137,7 +137,9 @@ def _page(file: BinaryIO, start: int) -> _Page:
         raise ValueError("a page has no size")
     inner = fields[kind] if kind is not None and isinstance(fields[kind], dict) else {}
     values, encoding = (inner.get(k, 0) for k in (_KINDS[kind] if kind is not None else (0, 0)))
-    return _Page(decoded, held, max(0, int(values)), int(encoding), kind == _DICTIONARY, end)
+    if not isinstance(values, int) or not isinstance(encoding, int):
+        raise ValueError("a count or an encoding is no number")
+    return _Page(decoded, held, max(0, values), encoding, kind == _DICTIONARY, end)
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
