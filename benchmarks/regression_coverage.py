@@ -37,7 +37,7 @@ from scipy.stats import chi2, norm
 
 from optrr import Attribute, Domain, Mechanism, design
 from optrr.mechanisms.kernel import ProductKernel, unrandomized
-from optrr.models.regression.building import Reports, every_combination
+from optrr.models.regression.building import DistinctReports, every_combination
 from optrr.models.regression.families import Equations, Levels
 from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
 from optrr.models.regression.formulas import Formula
@@ -72,7 +72,7 @@ class Setting:
             return design(chosen, list(self.epsilon), method="kronecker").mechanism
         return design(chosen, list(self.epsilon), preserve="pairs").mechanism
 
-    def reports(self) -> tuple[Reports, np.ndarray]:
+    def reports(self) -> tuple[DistinctReports, np.ndarray]:
         """Every possible report, with its exact chance."""
         mechanism = self.mechanism()
         public = tuple(n for n in self.domain.names if n not in self.randomized)
@@ -82,7 +82,7 @@ class Setting:
         order = self.domain.indices((*public, *self.randomized))
         chances = np.transpose(kernel.expected(np.transpose(self.population, order)), np.argsort(order))
         codes = every_combination(np.zeros((1, 0), dtype=np.int64), tuple(map(int, self.domain.sizes)))
-        return Reports(self.domain, codes, chances.reshape(1, -1), mechanism), chances.ravel()
+        return DistinctReports(self.domain, codes, chances.reshape(1, -1), mechanism), chances.ravel()
 
 
 def attribute(name: str, size: int, numeric: bool) -> Attribute:
@@ -179,13 +179,13 @@ def effect(rng: np.random.Generator, of: Attribute) -> np.ndarray:
     return np.concatenate([[0.0], rng.uniform(-0.8, 0.8, of.size - 1)])
 
 
-def fit_of(setting: Setting, reports: Reports) -> Fit:
+def fit_of(setting: Setting, reports: DistinctReports) -> Fit:
     return model(Formula.of(setting.formula), reports, "linear" if setting.family == "linear" else "logistic", {})
 
 
-def with_numbers(fit: Fit, reports: Reports, numbers: np.ndarray) -> Equations:
+def with_numbers(fit: Fit, reports: DistinctReports, numbers: np.ndarray) -> Equations:
     """The equations of data sets that hold each possible report so many times."""
-    return equations(fit, Reports(reports.domain, reports.codes, numbers, reports.mechanism))
+    return equations(fit, DistinctReports(reports.domain, reports.codes, numbers, reports.mechanism))
 
 
 def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
@@ -294,7 +294,7 @@ def rejected(statistic: np.ndarray, level: float, df: int) -> float:
     return float(np.mean(statistic > chi2.isf(level, df))) if statistic.size else np.nan
 
 
-def with_each(fit: Fit, reports: Reports, numbers: np.ndarray) -> list[Equations]:
+def with_each(fit: Fit, reports: DistinctReports, numbers: np.ndarray) -> list[Equations]:
     return [with_numbers(fit, reports, each[None]) for each in numbers]
 
 

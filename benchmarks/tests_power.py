@@ -24,7 +24,7 @@ from optrr import Domain, design
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.loglinear import STRATIFIED, Terms, model_alternative
 from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, model_test, within_strata
-from optrr.models.regression.building import Reports, every_combination
+from optrr.models.regression.building import DistinctReports, every_combination
 from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula
@@ -148,7 +148,7 @@ def of_regression(name: str, mechanism: Randomizer) -> Tested:
     law = kernel.expected(truth(name)).ravel()
 
     def with_numbers(numbers: FloatArray) -> Equations:
-        reports = Reports(DOMAIN, codes, numbers, mechanism)
+        reports = DistinctReports(DOMAIN, codes, numbers, mechanism)
         return equations(model(Formula.of(formula), reports, family, {}), reports)
 
     # so many records that they show the law itself
