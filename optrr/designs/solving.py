@@ -55,7 +55,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     public
         columns that stand beside the attributes and are not randomized, by what they are for, such as
         ``{"weight": "w", "group": ["region"]}``: perturbing passes them on, every label names them as not protected, and
-        :func:`optrr.estimate_weighted` takes them into account.
+        :func:`optrr.tables.estimate_weighted` takes them into account.
 
     Returns
     -------

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from table_simulation import simulated, skewed_codes
 
-from optrr import InvalidInput, allocate, count_many, design
+from optrr import InvalidInput, allocate, design
 from optrr.budgets.allocate import METHODS
 from optrr.budgets.workload import WantedTable, Workload, workload_of
-from optrr.designs.checks import checks
-from optrr.designs.design import Design
-from optrr.designs.design_file import save_design
+from optrr.designs.checks import checks, verification
+from optrr.designs.design_file import load_design, save_design
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
+from optrr.records.counts import count_many
 from optrr.tables.estimation import estimate
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
 from optrr_solvers.certificates.certificate import lower_bound
@@ -44,7 +44,7 @@ def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
     assert allocation.gap < 0.01 and allocation.error <= allocation.kronecker_error
     assert all(c.holds for c in checks(allocation.design))
     save_design(allocation.design, tmp_path / "design.json")
-    again = Design.load(tmp_path / "design.json")
+    again = load_design(tmp_path / "design.json")
     assert again.epsilon == allocation.design.epsilon
     assert np.array_equal(again.attribute_epsilons, allocation.design.attribute_epsilons)
     # at its own accuracies the design is the design solver's, to the search's tolerance
@@ -104,7 +104,7 @@ def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
     solution = allocation.design.solution
     assert solution.certificate is not None and solution.lower == allocation.least_total
     assert solution.upper - lower_bound(solution.problem, solution.certificate) <= 1e-9
-    assert allocation.design.verify().holds
+    assert verification(allocation.design).holds
 
 
 def test_what_no_epsilon_can_reach_is_refused_with_what_can():

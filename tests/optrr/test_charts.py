@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy.stats import chi2
 
 import optrr
+import optrr.tables.estimation
 from optrr.models.tests.result import TestResult
 from optrr.show import parts
 from optrr.show.charts import figure_svg, interval_figure, new_figure
@@ -25,7 +26,7 @@ def design() -> optrr.Design:
     return optrr.design(DOMAIN, [1.0, 2.0, 1.5], preserve="pairs")
 
 
-def estimated(design: optrr.Design, *names: str) -> optrr.Estimate:
+def estimated(design: optrr.Design, *names: str) -> optrr.tables.estimation.Estimate:
     codes = np.random.default_rng(3).integers(0, DOMAIN.sizes, (2000, 3))
     return optrr.estimate(optrr.count(codes, DOMAIN, names, allow_extra=True), design.mechanism)
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from optrr import InvalidInput, allocate, cap_tradeoff, tradeoff
+from optrr import InvalidInput, allocate, tradeoff
+from optrr.budgets.tradeoffs import cap_tradeoff
 from optrr.domain.domain import Domain
 from optrr_solvers.allocating.split import best_split, single_blocks
 
