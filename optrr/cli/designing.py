@@ -42,7 +42,7 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page
@@ -521,7 +521,7 @@ def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> N
     )
 
 
-def _first_round(reports: Reports, first: Design) -> list[Release]:
+def _first_round(reports: OpenedRecords, first: Design) -> list[Release]:
     """The releases that made the records; where the records do not say, one release without an id."""
     return [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
 

@@ -31,7 +31,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt, files_at
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.tables.estimation.impossible import impossible
 from optrr_solvers.arrays import FloatArray
@@ -309,7 +309,7 @@ class Counted:
     """The counts of each place of records, and the warnings to show beside whatever comes from them."""
 
     design: Design
-    reports: Reports
+    reports: OpenedRecords
     counts: tuple[Counts, ...]
     doubts: tuple[str, ...]
 
@@ -319,7 +319,7 @@ class Counted:
         return self.design.mechanism
 
 
-def counted(design: Design, reports: Reports, names: Sequence[str]) -> Counted:
+def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Counted:
     """Count the named attributes of records that were randomized by a design.
 
     Raises
