@@ -43,7 +43,7 @@ from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
-from optrr.records.whole_files import whole_file
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
@@ -234,8 +234,8 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
 def keep_specification(spec: Path | None, *written: Path | None) -> None:
     """Refuse to write over the specification. Raises InvalidInput."""
     for path in written:
-        if spec is not None and path is not None and path.exists() and path.samefile(spec):
-            raise InvalidInput(f"{path} is the specification itself; write to another file")
+        if spec is not None and path is not None:
+            refuse_replacing(path, [spec], f"{path} is the specification itself; write to another file")
 
 
 class MethodName(click.ParamType[str]):

@@ -32,6 +32,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt, files_at
 from optrr.records.reports import OpenedRecords
+from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.tables.estimation.impossible import impossible
 from optrr_solvers.arrays import FloatArray
@@ -159,8 +160,7 @@ def keep_input(output: Path, input: RecordsAt) -> None:
         naming the file.
     """
     places = [input.place] if isinstance(input.place, str | os.PathLike) else input.place
-    if output.exists() and any(p.exists() and output.samefile(p) for p in files_at(places) or []):
-        raise InvalidInput(f"{output} is an input of this command; write to another file")
+    refuse_replacing(output, files_at(places) or [], f"{output} is an input of this command; write to another file")
 
 
 def split_names(text: str) -> tuple[str, ...]:
