@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, warn
-from optrr.records.reports import Reports as OpenedRecords
+from optrr.records.reports import OpenedRecords
 
 if TYPE_CHECKING:
     import numpy as np

@@ -30,7 +30,7 @@ from optrr.devices.auditing.audit import audit as audited
 from optrr.devices.auditing.clients import FEWEST, CommandClient, LogClient, RecordKinds, planned, plant
 from optrr.devices.auditing.label import Label, label_of
 from optrr.errors import InvalidInput
-from optrr.records.whole_files import whole_file
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.provenance import SUFFIX, origin_from_sidecar
 from optrr.releases.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, RECORDS, Content, content_of, format_of, kind_of
 
@@ -277,7 +277,8 @@ def worksheet(design_file: Path, records: int, output: Path | None, as_json: boo
 
 
 def _write(output: Path, design_file: Path, sheet: Worksheet) -> None:
-    if output.exists() and output.samefile(design_file):
-        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    refuse_replacing(
+        output, [design_file], f"{design_file} is the design itself and would be written over; give another --output"
+    )
     with whole_file(output) as partial:
         partial.write_text(sheet.markdown() + "\n", encoding="utf-8")

@@ -20,6 +20,7 @@ from optrr.designs.design_file import load_design
 from optrr.designs.signing import require_signed
 from optrr.devices.deployment.export import save_fitted
 from optrr.errors import InvalidInput, not_installed
+from optrr.records.whole_files import refuse_replacing
 from optrr.records.writing import formula_doubts
 from optrr.releases.sealed import content_of
 from optrr.show.text import epsilon_text
@@ -107,8 +108,9 @@ def _keep(design_file: Path, written: Path) -> None:
     """Refuse to write over a design, the one that is exported or another, before any work is done."""
     from optrr.devices.deployment.export import keep_design  # noqa: PLC0415
 
-    if written.exists() and written.samefile(design_file):
-        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    refuse_replacing(
+        written, [design_file], f"{design_file} is the design itself and would be written over; give another --output"
+    )
     keep_design(written)
 
 

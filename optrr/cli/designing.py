@@ -42,8 +42,8 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
-from optrr.records.whole_files import whole_file
+from optrr.records.reports import OpenedRecords
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
@@ -234,8 +234,8 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
 def keep_specification(spec: Path | None, *written: Path | None) -> None:
     """Refuse to write over the specification. Raises InvalidInput."""
     for path in written:
-        if spec is not None and path is not None and path.exists() and path.samefile(spec):
-            raise InvalidInput(f"{path} is the specification itself; write to another file")
+        if spec is not None and path is not None:
+            refuse_replacing(path, [spec], f"{path} is the specification itself; write to another file")
 
 
 class MethodName(click.ParamType[str]):
@@ -521,7 +521,7 @@ def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> N
     )
 
 
-def _first_round(reports: Reports, first: Design) -> list[Release]:
+def _first_round(reports: OpenedRecords, first: Design) -> list[Release]:
     """The releases that made the records; where the records do not say, one release without an id."""
     return [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
 

@@ -58,7 +58,7 @@ from optrr.models.tests import test as test_table
 from optrr.models.tests.testing import CALIBRATIONS
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
@@ -183,7 +183,7 @@ def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
 def _give_sampled(
     design: Design,
     design_file: Path,
-    reports: Reports,
+    reports: OpenedRecords,
     names: list[str],
     outputs: Outputs,
     columns: PublicColumns,

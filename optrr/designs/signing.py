@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from optrr.designs.checks import Check
 from optrr.errors import InvalidInput
-from optrr.records.whole_files import whole_file
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.sealed import DESIGN, Content, Given, content_of, path_of
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
@@ -86,8 +86,9 @@ def sign_file(
     held = content_of(file, "the file to sign")
     signed = private.sign(signed_line(kind, held.raw))
     target = signature_path(held.path) if signature is None else signature
-    if any(target.exists() and other.exists() and target.samefile(other) for other in (held.path, key)):
-        raise InvalidInput(f"{target} is what is signed, or the key; write the signature to another file")
+    refuse_replacing(
+        target, [held.path, key], f"{target} is what is signed, or the key; write the signature to another file"
+    )
     with whole_file(target) as partial:
         partial.write_bytes(signed)
     return fingerprint(private.public_key())

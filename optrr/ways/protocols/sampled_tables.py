@@ -45,7 +45,7 @@ from optrr.records.counts import encoded_batches
 from optrr.records.origins import randomized_before
 from optrr.records.reading.registry import open_source, record_batches
 from optrr.records.reading.source import Places
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.account import checked_epsilon
@@ -379,7 +379,7 @@ class SampledTables(Asking):
         InvalidInput
             for answers of another way of asking.
         """
-        (opened,) = Reports.of(self, answers).places
+        (opened,) = OpenedRecords.of(self, answers).places
         return in_words(opened, [self.domain.subset(names) for names in self.tables])
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
@@ -415,7 +415,7 @@ class SampledTables(Asking):
             for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
         """
         check_confidence(confidence)
-        reports = Reports.of(self, answers)
+        reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
         place, supports, n = self._counted(reports, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
@@ -448,7 +448,7 @@ class SampledTables(Asking):
                 f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
             )
-        (opened,) = Reports.of(self, answers).places
+        (opened,) = OpenedRecords.of(self, answers).places
         return place, *counted(opened, place, self.sizes[place], self._supported(place))
 
     def _supported(self, place: int) -> int | None:
