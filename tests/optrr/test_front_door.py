@@ -44,8 +44,9 @@ def reports(design: optrr.Design, people: pd.DataFrame) -> Reports:
 
 def test_design_and_allocate(domain: optrr.Domain, design: optrr.Design) -> None:
     assert design.epsilon < design.kronecker_epsilon == pytest.approx(5.5)
-    made = optrr.allocate(domain.subset(["sex", "income"]), total_epsilon=2, workload=[("sex", "income")], n=5000)
+    made = optrr.allocate(domain.subset(["sex", "income"]), total=2, learn=["sex × income"], n=5000)
     assert made.design.epsilon <= 2
+    assert [t.attributes for t in made.workload.tables] == [("sex", "income")]
 
 
 def test_randomize_keeps_frames_and_shuffles_files(design: optrr.Design, people: pd.DataFrame, tmp_path: Path) -> None:

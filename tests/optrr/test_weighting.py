@@ -487,7 +487,7 @@ def test_options_declare_public_columns_too(tmp_path, capsys):
 def test_designs_made_in_python_declare_public_columns(tmp_path):
     roles = {"weight": "w", "stratum": "region", "cluster": "school", "group": ["sex"]}
     for public in (PUBLIC, roles):
-        of_ratios = design(DOMAIN, 1.0, total_epsilon=2.0, public=public)
+        of_ratios = design(DOMAIN, 1.0, total=2.0, public=public)
         for each in (design(DOMAIN, 1.5, public=public), of_ratios):
             assert each.public == PUBLIC
             optrr.save(each, tmp_path / "d.json")
