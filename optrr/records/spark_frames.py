@@ -42,13 +42,7 @@ def is_spark_frame(data: object) -> bool:
 
 
 def refuse_spark_frame(data: object) -> None:
-    """Refuse what would be collected into the driver.
-
-    Raises
-    ------
-    InvalidInput
-        naming what to use instead.
-    """
+    """Refuse what would be collected into the driver. Raises InvalidInput naming what to use instead."""
     if is_spark_frame(data):
         raise InvalidInput(
             "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
@@ -76,13 +70,9 @@ def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, 
     at = [list(frame.columns).index(name) for name in names]
     plain = [f"c{k}" for k in range(len(frame.columns))]
 
-    def renamed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pa.RecordBatch.from_arrays(batch.columns, names=names)
-
     def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from kernel(renamed(batches))
+            yield from kernel(pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches)
         except InvalidInput as error:
             number = import_module("pyspark").TaskContext.get().partitionId()
             raise InvalidInput(f"partition {number + 1}, whose records are counted from 1: {error}") from None
