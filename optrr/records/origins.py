@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from optrr.domain.columns import is_polars_lazyframe
 from optrr.errors import InvalidInput
-from optrr.records.reading.registry import names_places, open_source
-from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source, files_at
-from optrr.records.spark_frames import is_spark_frame, notes_of
+from optrr.records.frames import is_spark_frame
+from optrr.records.reading.registry import open_source
+from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source, each_file, place_of
 from optrr.releases.provenance import (
     COLUMN,
     KEY,
@@ -37,15 +37,14 @@ def origins_of(data: Any) -> list[Origin]:
     anything, and has none; a pipe says nothing, and an iterator only once it is opened. Raises InvalidInput where they say
     something that cannot be read.
     """
-    if isinstance(data, RecordsAt) and data.origins is not None:
-        return list(data.origins)
     if isinstance(data, np.ndarray):
         return []
     if isinstance(data, Source):
         return different(_of_source(data))
-    if names_places(data):
-        return different(_of_place(RecordsAt(data)))
-    return different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
+    where = place_of(data)
+    if where is not None and where.origins is not None:
+        return list(where.origins)
+    return different(_of_memory(data) if where is None else _of_place(replace(where, watch=None)))
 
 
 def randomized_before(data: Any, again: bool = False, opened: Source | None = None) -> Provenance | None:
@@ -82,13 +81,10 @@ def different(origins: Iterable[Origin]) -> list[Origin]:
 
 
 def _of_place(where: RecordsAt) -> Iterator[Origin]:
-    try:
-        files = None if where.query else files_at(where.place)
-    except InvalidInput:
-        # the place cannot be opened; the error is left to the code that reads the records
+    files = each_file(where)
+    if not files:
         yield Origin(str(where))
-        return
-    for each in [where] if files is None else [replace(where, place=path) for path in files]:
+    for each in files:
         path = Path(str(each.place))
         beside = origin_from_sidecar(path)
         source = None
@@ -120,7 +116,8 @@ def _of_stream(data: Any, opened: Source | None) -> list[Origin]:
 def _of_memory(data: Any) -> Iterator[Origin]:
     what = f"the {type(data).__name__}"
     if is_spark_frame(data):
-        yield from _of_texts(notes_of(data), what)
+        notes = [f.metadata[KEY] for f in data.schema.fields if KEY in (f.metadata or {})]
+        yield from _of_texts(dict.fromkeys(notes), what)
         return
     # asking a LazyFrame for its columns would compute its schema
     lazy = is_polars_lazyframe(data)

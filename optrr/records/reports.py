@@ -26,8 +26,8 @@ from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.counts import Counts, count
 from optrr.records.origins import different, origins_of
-from optrr.records.reading.registry import names_places, open_source
-from optrr.records.reading.source import Place, RecordsAt, Watch, files_at
+from optrr.records.reading.registry import open_source
+from optrr.records.reading.source import RecordsAt, Watch, each_file, place_of
 from optrr.releases.account import Release
 from optrr.releases.provenance import Origin, Provenance, doubts, require_design
 
@@ -114,7 +114,7 @@ class OpenedRecords:
     @cached_property
     def origins(self) -> tuple[tuple[Origin, ...], ...]:
         """What each that is given says of its records, each different saying once."""
-        return tuple(tuple(different(p.origin for p in self._parts if p.given == k)) for k in range(len(self.given)))
+        return tuple(tuple(different([p.origin for p in self._parts if p.given == k])) for k in range(len(self.given)))
 
     @property
     def stated(self) -> list[Provenance]:
@@ -168,10 +168,8 @@ class OpenedRecords:
     @property
     def places(self) -> list[Any]:
         """Each that is given, for whatever reads records; places know already what their records say of themselves."""
-        return [
-            replace(_place(each), origins=said) if _is_place(each) else each
-            for each, said in zip(self.given, self.origins, strict=True)
-        ]
+        known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
+        return [each if where is None else replace(where, origins=said) for where, each, said in known]
 
     def counts(self, names: str | Iterable[str], watch: Watch | None = None) -> tuple[Counts, ...]:
         """Counts of these attributes in each that is given; ``watch`` is told how far the reading of places is."""
@@ -179,30 +177,19 @@ class OpenedRecords:
         return tuple(count(each, self.asking.domain, names, allow_extra=True) for each in places)
 
 
-def _is_place(given: Any) -> bool:
-    return isinstance(given, RecordsAt) or names_places(given)
-
-
-def _place(given: Any) -> RecordsAt:
-    return given if isinstance(given, RecordsAt) else RecordsAt(given)
-
-
 def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
     """Every file, database or frame, with the number of what was given, and of the name that it was given by."""
     named = 0
     for k, each in enumerate(given):
-        if not _is_place(each):
+        where = place_of(each)
+        if where is None:
             yield k, named, each
             named += 1
             continue
-        where = _place(each)
         for name in [where.place] if isinstance(where.place, str | os.PathLike) else where.place:
-            try:
-                paths: Sequence[Place] | None = None if where.query else files_at(name)
-            except InvalidInput:
-                paths = None  # the place cannot be opened; the error is left to the code that reads the records
-            for path in paths or [name]:
-                yield k, named, replace(where, place=path, watch=None, origins=None)
+            one = replace(where, place=name, watch=None, origins=None)
+            for file in each_file(one) or [one]:
+                yield k, named, file
             named += 1
 
 

@@ -129,7 +129,7 @@ def recomputed(releases: Iterable[Release], epsilons: Mapping[str, float]) -> tu
 
 def total_epsilon(releases: Iterable[Release]) -> float:
     """Σ ε in nats, rounded up (sequential composition); exact where a double holds it."""
-    return sum_of_epsilons(r.epsilon for r in releases)
+    return sum_of_epsilons([r.epsilon for r in releases])
 
 
 def check_limit(releases: Iterable[Release], limit: float | None) -> None:
@@ -198,7 +198,7 @@ class Account:
     @property
     def epsilon(self) -> float:
         """Total ε in nats, rounded up; ``inf`` where any step is not differentially private."""
-        return sum_of_epsilons(s.epsilon for s in self.steps)
+        return sum_of_epsilons([s.epsilon for s in self.steps])
 
     def plus(self, *steps: Spent) -> Account:
         """The account with further releases."""
