@@ -25,6 +25,7 @@ from click.core import ParameterSource
 
 from optrr.cli.printing import late_bar
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.domain import Category, Domain, listed, shown
 from optrr.domain.scores import GivenScores, PairScores, scores_of_pair
 from optrr.errors import InvalidInput
@@ -335,5 +336,5 @@ def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Cou
 
 def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
     """The same for the records at one place and the design of a file."""
-    design = Design.load(design_file)
+    design = load_design(design_file)
     return counted(design, design.reports(place), names)

@@ -10,7 +10,7 @@ same:
     echo "optrr-signature/1 optrr-design $(sha256sum design.json | cut -c 1-64)" > line
     openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in line -sigfile design.json.sig
 
-A signature says whose file it is, not that its numbers hold: :func:`optrr.designs.verify.verify` recomputes those. Whose key
+A signature says whose file it is, not that its numbers hold: :func:`optrr.verify` recomputes those. Whose key
 it is must be known from elsewhere; the fingerprint that is shown is the SHA-256 of the public key's DER form.
 """
 

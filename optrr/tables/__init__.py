@@ -3,3 +3,39 @@
 ``estimation`` has tables and statistics of them, ``measures`` what is said of one attribute beside another,
 ``weighting`` survey weights, ``bayes`` posteriors of small samples, and ``synthesis`` records drawn from estimates.
 """
+
+from optrr.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "optrr.tables.bayes": (
+            "Posterior",
+            "posterior",
+        ),
+        "optrr.tables.estimation": (
+            "Derived",
+            "Estimate",
+            "Poisoning",
+            "consistent_tables",
+            "count_query",
+            "derive",
+            "estimate",
+            "poisoning",
+        ),
+        "optrr.tables.measures": (
+            "Comparing",
+            "Measures",
+            "estimate_among",
+            "measure",
+        ),
+        "optrr.tables.synthesis.drawing": (
+            "Synthetic",
+            "synthesize",
+        ),
+        "optrr.tables.weighting.estimating": (
+            "WeightedEstimate",
+            "estimate_weighted",
+        ),
+    },
+)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal, poisoning
+from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.tables.estimation import METHODS, simplex
+from optrr.tables.estimation import METHODS, poisoning, simplex
 from optrr.tables.estimation.fake_reports import Reach
 from optrr.ways.longitudinal.spending import TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform
@@ -363,7 +363,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     domain = Domain.of({"sex": ["F", "M"], "age": ["young", None, "old"]})
     made = optrr.design(domain, 1.5, preserve="pairs")
-    made.save("design.json")
+    optrr.save(made, "design.json")
     rng = np.random.default_rng(2)
     codes = np.stack([rng.integers(0, 2, 900), rng.integers(0, 3, 900)], axis=1)
     rows = made.mechanism.perturb_codes(codes, 1)

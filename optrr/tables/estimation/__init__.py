@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.statistics import STATISTICS
 
 _HOMES = {
-    "tables.estimation.accuracy": (
+    "optrr.tables.estimation.accuracy": (
         "absolute_error",
         "expected_squared_error",
         "independence_bound",
@@ -40,34 +40,34 @@ _HOMES = {
         "mean_squared_error",
         "relative_error",
     ),
-    "tables.estimation.estimator": (
+    "optrr.tables.estimation.estimator": (
         "METHODS",
         "estimate",
         "estimate_adjusted",
     ),
-    "tables.estimation.adjustment": (
+    "optrr.tables.estimation.adjustment": (
         "AdjustedRecords",
         "adjust",
     ),
-    "tables.estimation.consistency": (
+    "optrr.tables.estimation.consistency": (
         "ConsistentTables",
         "consistent_tables",
     ),
-    "tables.estimation.derived": (
+    "optrr.tables.estimation.derived": (
         "Derived",
         "derive",
     ),
-    "tables.estimation.fake_reports": (
+    "optrr.tables.estimation.fake_reports": (
         "Poisoning",
         "poisoning",
     ),
-    "tables.estimation.queries": (
+    "optrr.tables.estimation.queries": (
         "QueryAnswer",
         "count_query",
         "query_errors",
     ),
-    "tables.estimation.statistics": ("STATISTICS",),
-    "tables.estimation.result": (
+    "optrr.tables.estimation.statistics": ("STATISTICS",),
+    "optrr.tables.estimation.result": (
         "Convergence",
         "Estimate",
     ),
