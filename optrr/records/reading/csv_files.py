@@ -25,7 +25,7 @@ import pyarrow.csv as pa_csv
 
 from optrr.domain.domain import Domain, listed, shown
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteReader, ByteSource, plain_suffix, readable
+from optrr.records.reading.bytes_in import ByteReader, plain_suffix, readable
 from optrr.records.reading.source import RecordsAt
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -52,7 +52,7 @@ class Dialect:
         return f"{_CALLED.get(self.delimiter, repr(self.delimiter))}, {self.encoding}"
 
 
-def _dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dialect:
+def _dialect_of(data: ByteReader, where: RecordsAt, domain: Domain | None) -> Dialect:
     """The dialect of a file with a first line of names; refuses an empty file, and a first line that is no list of names."""
     encoding = _encoding(data, where.encoding)
     header = _first_line(data, encoding)
@@ -84,7 +84,7 @@ def _dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Di
     return Dialect(encoding, delimiter, tuple(names))
 
 
-def _encoding(data: ByteSource, given: str | None) -> str:
+def _encoding(data: ByteReader, given: str | None) -> str:
     if given is not None:
         try:
             # a codec that is no text encoding, such as zip, is refused here, too
@@ -102,7 +102,7 @@ def _encoding(data: ByteSource, given: str | None) -> str:
     return "utf-8"
 
 
-def _first_line(data: ByteSource, encoding: str) -> str:
+def _first_line(data: ByteReader, encoding: str) -> str:
     """The header with its line breaks inside quotes; bytes are read until it is whole."""
     size = _LOOK
     while True:
@@ -157,11 +157,10 @@ class CsvFile(ByteReader):
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         super().__init__(where)
         self._domain = domain
-        self.dialect = _dialect_of(self.data, where, domain)
+        self.dialect = _dialect_of(self, where, domain)
         self.schema = pa.schema([(name, pa.string()) for name in self.dialect.names])
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """About a megabyte each."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in columns},
             include_columns=columns,
@@ -183,7 +182,7 @@ class CsvFile(ByteReader):
             with (
                 readable(self.name),
                 pa_csv.open_csv(
-                    self.data.open(), read_options=options, parse_options=parse, convert_options=convert
+                    self.open(), read_options=options, parse_options=parse, convert_options=convert
                 ) as batches,
             ):
                 for batch in batches:
@@ -213,10 +212,10 @@ class CsvFile(ByteReader):
 
     def _first_ragged(self) -> int | None:
         """The record of another number of fields, counted from 1; None where it cannot be looked for again."""
-        if self.data.path is None:
+        if self.path is None:
             return None
         # only fields are counted, so that a text in another encoding does no harm
-        text = io.TextIOWrapper(self.data.open(), encoding=self.dialect.encoding, errors="replace", newline="")
+        text = io.TextIOWrapper(self.open(), encoding=self.dialect.encoding, errors="replace", newline="")
         with text:
             rows = csv.reader(text, delimiter=self.dialect.delimiter)
             next(rows, None)

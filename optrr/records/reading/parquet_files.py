@@ -215,8 +215,7 @@ class ParquetFile(BoundedSource):
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"
                 ) from None
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Fewer records at once where they are wide."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         width = sum(fixed_width(f.type) or 1 for f in self.schema if f.name in set(columns))
         size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)), max(1, MOST_BYTES // max(1, width)))
         with readable(self.name), self._parquet() as file:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.frames import checked_columns
-from optrr.records.reading.bytes_in import COMPRESSIONS, ByteSource, plain_suffix
+from optrr.records.reading.bytes_in import COMPRESSIONS, StandardInput, plain_suffix
 from optrr.records.reading.memory import in_memory, plain
 from optrr.records.reading.source import (
     STANDARD_INPUT,
@@ -115,7 +115,7 @@ def _reader_of(where: RecordsAt) -> Reader:
     """The reader that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
     name = where.format
     if name is None and where.place == STANDARD_INPUT:
-        head = ByteSource(STANDARD_INPUT).head(4)
+        head = StandardInput.here().head(4)
         text = "jsonl" if head.startswith(b"{") else "csv"
         name = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}.get(head, text)
     if name is not None:
