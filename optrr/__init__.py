@@ -87,16 +87,12 @@ if TYPE_CHECKING:
     from optrr.records.reading.source import RecordsAt
     from optrr.solvers import SolveOptions
     from optrr.tables.bayes import Posterior, posterior
-    from optrr.tables.estimation import (
-        Derived,
-        Estimate,
-        Poisoning,
-        consistent_tables,
-        count_query,
-        derive,
-        estimate,
-        poisoning,
-    )
+    from optrr.tables.estimation.consistency import consistent_tables
+    from optrr.tables.estimation.derived import Derived, derive
+    from optrr.tables.estimation.estimator import estimate
+    from optrr.tables.estimation.fake_reports import Poisoning, poisoning
+    from optrr.tables.estimation.queries import count_query
+    from optrr.tables.estimation.result import Estimate
     from optrr.tables.measures import Comparing, Measures, estimate_among, measure
     from optrr.tables.synthesis.drawing import Synthetic, synthesize
     from optrr.tables.weighting.estimating import WeightedEstimate, estimate_weighted
@@ -161,16 +157,18 @@ _HOMES = {
         "SolveFailed",
         "TooFewRecords",
     ),
-    "tables.estimation": (
+    "tables.estimation.consistency": ("consistent_tables",),
+    "tables.estimation.derived": (
         "Derived",
-        "Estimate",
-        "Poisoning",
-        "consistent_tables",
-        "count_query",
         "derive",
-        "estimate",
+    ),
+    "tables.estimation.estimator": ("estimate",),
+    "tables.estimation.fake_reports": (
+        "Poisoning",
         "poisoning",
     ),
+    "tables.estimation.queries": ("count_query",),
+    "tables.estimation.result": ("Estimate",),
     "models.tests": (
         "Alternative",
         "PredictedPower",

@@ -14,7 +14,8 @@ import optrr
 from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal, poisoning
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.tables.estimation import METHODS, simplex
+from optrr.tables.estimation import simplex
+from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.fake_reports import Reach
 from optrr.ways.longitudinal.spending import TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform

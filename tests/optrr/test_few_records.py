@@ -10,7 +10,7 @@ import pytest
 
 from optrr import Domain, InvalidInput, count, design, estimate, synthesize
 from optrr.cli.main import main
-from optrr.tables.estimation import estimate_adjusted
+from optrr.tables.estimation.estimator import estimate_adjusted
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "k": [1, 2, 3]})
 FILES = {

@@ -47,13 +47,13 @@ from numpy.typing import NDArray
 
 from optrr.domain.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.result import Result, intervals_said
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.impossible import kernel_of
 from optrr.tables.estimation.intervals import Path, Sampling, interval, limit
 from optrr.tables.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared
 from optrr.tables.estimation.result import check_bootstrap, check_confidence, check_records
@@ -400,7 +400,6 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     check_bootstrap(bootstrap)
     setting = _setting(counts, mechanism, statistic, scores)
-    warn_of_records([counts], mechanism)
     derived = _derived(setting, confidence, bootstrap, random_state)
     return replace(derived, scores=plain_scores(setting.scores))
 
@@ -451,7 +450,7 @@ def _setting(counts: Counts, mechanism: Randomizer, statistic: str, scores: Give
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     check_records(counts.n)
     chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    kernel = kernel_of(counts, mechanism)
     kernel.check_invertible()
     return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
 
