@@ -36,7 +36,7 @@ frame = session.read.parquet(sys.argv[1])
 ready = time.perf_counter()
 import optrr
 from optrr.mechanisms.spark import perturb_once
-mechanism = optrr.Design.load(sys.argv[2]).mechanism
+mechanism = optrr.load(sys.argv[2]).mechanism
 out = perturb_once(frame, mechanism, sys.argv[3])
 written = time.perf_counter()
 counted = optrr.count(out, mechanism.domain, mechanism.domain.names[:2])
@@ -86,7 +86,7 @@ def main(records: int) -> None:
         source, design = Path(place) / "records.parquet", Path(place) / "design.json"
         make(source, records)
         made = optrr.design(adult_domain(), 1.0)
-        made.save(design)
+        optrr.save(made, design)
         plain, _ = measured(PLAIN, "perturb", source, "--design", design, "-o", Path(place) / "plain.parquet")
         spark, printed = measured(SPARK, source, design, Path(place) / "spark")
         start, written, counting, n = map(float, printed.split())

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+import optrr
 from optrr import design
 from optrr.domain.datasets import adult_domain
 from optrr.survey.app import survey_app
@@ -161,7 +162,7 @@ def one_round(kind: str, design_file: Path, bodies: list[bytes], seconds: float)
 def main(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "design.json"
-        design(adult_domain(), 1.0).save(path)
+        optrr.save(design(adult_domain(), 1.0), path)
         survey = prepared(path)
         bodies = bodies_of(survey, int(BODIES * seconds))
         rounds = {kind: [] for kind in SERVERS}
@@ -190,7 +191,7 @@ def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "design.json"
-        design(adult_domain(), 1.0).save(path)
+        optrr.save(design(adult_domain(), 1.0), path)
         survey = prepared(path)
         bodies = bodies_of(survey, 200)
         kept = one_round("checked", path, bodies_of(survey, 2000), 0.2)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, warn
-from optrr.records.reports import Reports as OpenedRecords
+from optrr.records.reports import OpenedRecords
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression
-    from optrr.models.tests import Alternative, TestResult
+    from optrr.models.tests import Alternative, PredictedPower, TestResult
     from optrr.records.counts import Counts
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
@@ -397,3 +397,21 @@ def effect(  # noqa: PLR0913 (each argument is one question a user answers)
 
     kernel = design.mechanism.kernel(attributes)
     return alternative_of(hypothesis or "independence", truth, kernel, scores, domain)  # type: ignore[arg-type]
+
+
+def chance_to_reject(
+    design: Any, attributes: tuple[str, ...], truth: ArrayLike, n: float, level: float, **hypothesis: Any
+) -> PredictedPower:
+    """The chance that a test rejects: :meth:`optrr.Design.power`."""
+    from optrr.models.tests import predicted_power
+
+    return predicted_power(effect(design, attributes, truth, **hypothesis), n, level)
+
+
+def records_to_reject(
+    design: Any, attributes: tuple[str, ...], truth: ArrayLike, power: float, level: float, **hypothesis: Any
+) -> int:
+    """How many people a test needs: :meth:`optrr.Design.records_for`."""
+    from optrr.models.tests import required_records
+
+    return required_records(effect(design, attributes, truth, **hypothesis), power, level)

@@ -11,7 +11,7 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package; ``homes`` lists its public names by the module of optrr they live in.
+    """``__getattr__`` and ``__dir__`` of a package; ``homes`` lists its public names by the module they live in.
 
     No module may bear the name of something public in the package, for importing a module sets its name on the package.
     """
@@ -20,7 +20,7 @@ def lazy_names(
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"optrr.{modules[name]}"), name)
+        value = getattr(importlib.import_module(modules[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from optrr import count_many
+from optrr.records.counts import count_many
 
 
 def simulated(mechanism, domain, tables, codes, runs, seed):

@@ -18,6 +18,8 @@ from typing import Any
 from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
+# Rooms whose names have a short form, as in `optrr.tables.measure`.
+_SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.tables")
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
 _ALSO = ("optrr.domain.datasets",)
 _NOT_PYTHON = ("optrr.cli",)
@@ -55,7 +57,7 @@ def home(value: Any, name: str) -> str:
 
 
 def rooms() -> list[Room]:
-    """All pages; a name that `optrr` exports is shown under that short name, on the page of its room."""
+    """All pages; a name that `optrr` or a room exports is shown under that short name, on the page of its room."""
     import optrr  # noqa: PLC0415
 
     pages: dict[str, Room] = {}
@@ -64,10 +66,13 @@ def rooms() -> list[Room]:
         return pages.setdefault(name, Room(name, importlib.import_module(name)))
 
     shown: set[int] = set()
-    for name in optrr.__all__:
-        value = getattr(optrr, name)
-        shown.add(id(value))
-        room(home(value, name)).names.append(f"optrr.{name}")
+    for package in ("optrr", *_SHORT):
+        short = importlib.import_module(package)
+        for name in optrr.__all__ if short is optrr else dir(short):
+            value = getattr(short, name)
+            if id(value) not in shown:
+                shown.add(id(value))
+                room(home(value, name)).names.append(f"{package}.{name}")
     for module in [*public_modules(), "optrr_solvers", "optrr_solvers.laws"]:
         for name in names_of(module):
             value = getattr(importlib.import_module(module), name)

@@ -107,7 +107,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     totals: Sequence[float],
     *,
-    workload: WorkloadLike = "marginals",
+    learn: WorkloadLike = "marginals",
     n: int | None = None,
     preserve_pairs: bool | Sequence[tuple[str, str]] = True,
     cap_shares: Sequence[float] = (),
@@ -116,7 +116,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
 
     Parameters
     ----------
-    domain, workload, n
+    domain, learn, n
         as for :func:`optrr.allocate`.
     totals
         total ε in nats, increasing.
@@ -127,7 +127,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
         largest ε_i forces a less accurate split.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wanted = workload_of(workload, declared)
+    wanted = workload_of(learn, declared)
     if not len(totals) or not np.all(np.diff(totals) > 0):
         raise InvalidInput(f"totals {list(totals)}; give increasing total epsilons")
     builder = _Builder(declared, wanted, n)
@@ -146,7 +146,7 @@ def cap_tradeoff(
     domain: Domain | Mapping[str, int | Iterable[Any]],
     total: float,
     *,
-    workload: WorkloadLike = "marginals",
+    learn: WorkloadLike = "marginals",
     n: int | None = None,
     points: int = 7,
 ) -> Tradeoff:
@@ -156,7 +156,7 @@ def cap_tradeoff(
     changes need not be independent); the largest s caps nothing. Up to 9 attributes.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wanted = workload_of(workload, declared)
+    wanted = workload_of(learn, declared)
     arrays = wanted.arrays(declared)
     split = best_split(arrays, single_blocks(arrays), total)
     builder = _Builder(declared, wanted, n)
@@ -166,7 +166,7 @@ def cap_tradeoff(
         # at s = 1, rounding must not put the caps below the split that they come from
         caps = np.minimum(split.epsilons * s * (1 + 1e-9), total)
         cap = dict(zip(declared.names, caps.tolist(), strict=True))
-        errors.append(allocate(declared, total, workload=wanted, n=n, conditional_cap=cap).error)
+        errors.append(allocate(declared, total, learn=wanted, n=n, conditional_cap=cap).error)
     level = builder.made("Kronecker, best split", [(s, split.error) for s in shares])
     curve = builder.made("optimum under the caps", list(zip(shares, errors, strict=True)))
     return Tradeoff("conditional epsilon allowed, times Kronecker's", (level, curve), n)
@@ -203,6 +203,6 @@ class _Builder:
         if "share" in how:
             options["conditional_cap"] = how["share"] * total
         try:
-            return allocate(self.domain, total, workload=self.workload, n=self.n, **options).error
+            return allocate(self.domain, total, learn=self.workload, n=self.n, **options).error
         except (Infeasible, MethodTooLarge, SolveFailed):
             return None

@@ -168,6 +168,8 @@ def _check(workload: Workload, domain: Domain) -> None:
 def _table(given: WantedTable | Mapping[str, object] | Sequence[str]) -> WantedTable:
     if isinstance(given, WantedTable):
         return given
+    if isinstance(given, str):
+        return WantedTable(tuple(name.strip() for name in given.split("×")))
     if isinstance(given, Mapping):
         return _converted(dict(given), "the workload", _TableSpec).table()
     return WantedTable(_names(given))

@@ -251,13 +251,13 @@ def _signed(file: Path, key: Path) -> Provenance:
 
 def _epsilons_of(designs: Sequence[Path]) -> dict[str, float]:
     """ε by digest, recomputed from design files of every kind."""
-    from optrr.ways.longitudinal.design import LongitudinalDesign  # noqa: PLC0415 (both bring the arithmetic of laws)
+    from optrr.ways.longitudinal.design import load_longitudinal  # noqa: PLC0415 (both bring the arithmetic of laws)
     from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
 
     out: dict[str, float] = {}
     for path in designs:
         held = content_of(path, "design file")
-        made = LongitudinalDesign.load(held) if kind_of(held) == LONGITUDINAL else load_asking(held)
+        made = load_longitudinal(held) if kind_of(held) == LONGITUDINAL else load_asking(held)
         out[made.digest] = made.epsilon
     return out
 

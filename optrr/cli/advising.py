@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from optrr import files
 from optrr.budgets.advice import Advice
 from optrr.budgets.advice import advise as make_advice
 from optrr.budgets.allocate import METHODS, Allocation
@@ -107,7 +108,7 @@ def allocate(
         allocation = make_allocation(
             wanted.domain,
             total_epsilon,
-            workload=workload,
+            learn=workload,
             n=n,
             standard_error=standard_error,
             floors=_by_name(wanted, floors, "--floor"),
@@ -126,7 +127,7 @@ def _give(allocation: Allocation, output: Path | None, report: Path | None, as_j
     """Write the files that are asked for, then print the allocation."""
     warn(allocation.warnings)
     if output is not None:
-        allocation.asking.save(output)
+        files.save(allocation.asking, output)
     write_report(report, lambda: _allocation_page(allocation, output))
     if as_json:
         print_json(allocation.summary())
@@ -236,11 +237,11 @@ def advise(
         raise InvalidInput("--way chooses what is written, but no file is named; add -o FILE")
     keep_specification(spec, output, report)
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
-    advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
+    advice = make_advice(wanted.domain, total_epsilon, learn=workload, n=n, clusters=groups)
     chosen = advice.recommended if way is None else advice.option(way).asking
     if output is not None:
         chosen = carried(chosen, wanted.public)
-        chosen.save(output)
+        files.save(chosen, output)
     write_report(report, lambda: _advice_page(advice, None if output is None else (chosen, output.name)))
     if as_json:
         print_json(advice.summary())

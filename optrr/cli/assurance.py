@@ -14,14 +14,14 @@ from pathlib import Path
 
 import click
 
+from optrr import files
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.designs.checks import Check, Verification
-from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designs.specification import refuse_specification
-from optrr.designs.verify import verify as verified
 from optrr.designs.work import refuse_large
 from optrr.designs.worksheet import Worksheet
 from optrr.designs.worksheet import worksheet as answered
@@ -29,12 +29,10 @@ from optrr.devices.auditing.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.auditing.audit import audit as audited
 from optrr.devices.auditing.clients import FEWEST, CommandClient, LogClient, RecordKinds, planned, plant
 from optrr.devices.auditing.label import Label, label_of
-from optrr.devices.deployment.verify import verify_deployment
 from optrr.errors import InvalidInput
-from optrr.records.whole_files import whole_file
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.provenance import SUFFIX, origin_from_sidecar
 from optrr.releases.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, RECORDS, Content, content_of, format_of, kind_of
-from optrr.ways.longitudinal.design import verify_longitudinal
 
 
 @click.command()
@@ -142,19 +140,13 @@ def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Veri
     kind = _kind(file)
     if kind == RECORDS:
         return _released(file)
-    if kind == DEPLOYMENT:
-        return verify_deployment(file, design_file, limited=limited)
-    if design_file is not None:
-        raise InvalidInput(f"{file} is no deployment file; --design is for files from optrr export")
-    if kind == LONGITUDINAL:
-        return verify_longitudinal(file, limited=limited)
-    if not format_of(file.raw):
+    if kind == DESIGN and design_file is None and not format_of(file.raw):
         refuse_specification(file.raw, file)
         raise InvalidInput(
             f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "
             "get it again from whoever wrote it"
         )
-    return verified(file, limited=limited)
+    return files.verify(file, design_file, limited=limited)
 
 
 def _show(result: Verification) -> None:
@@ -273,7 +265,7 @@ def worksheet(design_file: Path, records: int, output: Path | None, as_json: boo
 
     Only what was recomputed from DESIGN, or holds for every design, is stated.
     """
-    sheet = answered(Design.load(design_file), records)
+    sheet = answered(load_design(design_file), records)
     if output is not None:
         _write(output, design_file, sheet)
     if as_json:
@@ -285,7 +277,8 @@ def worksheet(design_file: Path, records: int, output: Path | None, as_json: boo
 
 
 def _write(output: Path, design_file: Path, sheet: Worksheet) -> None:
-    if output.exists() and output.samefile(design_file):
-        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    refuse_replacing(
+        output, [design_file], f"{design_file} is the design itself and would be written over; give another --output"
+    )
     with whole_file(output) as partial:
         partial.write_text(sheet.markdown() + "\n", encoding="utf-8")

@@ -16,8 +16,11 @@ from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, 
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.designs.signing import require_signed
+from optrr.devices.deployment.export import save_fitted
 from optrr.errors import InvalidInput, not_installed
+from optrr.records.whole_files import refuse_replacing
 from optrr.records.writing import formula_doubts
 from optrr.releases.sealed import content_of
 from optrr.show.text import epsilon_text
@@ -72,7 +75,7 @@ def export(
     held = content_of(design_file, "design file")
     refuse_longitudinal(held)
     require_signed(held, key, signature)
-    design = Design.load(held)
+    design = load_design(held)
     _keep(design_file, output)
     if matrix is None and events is None and program is None:
         _deployment(design, design_file, output, size, as_json)
@@ -105,8 +108,9 @@ def _keep(design_file: Path, written: Path) -> None:
     """Refuse to write over a design, the one that is exported or another, before any work is done."""
     from optrr.devices.deployment.export import keep_design  # noqa: PLC0415
 
-    if written.exists() and written.samefile(design_file):
-        raise InvalidInput(f"{design_file} is the design itself and would be written over; give another --output")
+    refuse_replacing(
+        written, [design_file], f"{design_file} is the design itself and would be written over; give another --output"
+    )
     keep_design(written)
 
 
@@ -133,7 +137,7 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
         cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
         how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
         solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"]
-    fitted.save(output)
+    save_fitted(fitted, output)
     warn([*left_out, *solved])
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "

@@ -33,7 +33,7 @@ from optrr.cli.public_columns import public_option
 from optrr.designs.clustering import Algorithm, NamedClusters, choose_clusters, combinations_of
 from optrr.designs.dependence import Dependences, dependences_from_tables, pair_tables
 from optrr.designs.design import Design
-from optrr.designs.design_file import save_design
+from optrr.designs.design_file import load_design, save_design
 from optrr.designs.proposing import Proposal, Proposing, propose
 from optrr.designs.solving import design as make_design
 from optrr.designs.specification import Specification, parse_attributes, read_specification
@@ -42,14 +42,14 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
-from optrr.records.whole_files import whole_file
+from optrr.records.reports import OpenedRecords
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
 from optrr.show.text import amount, bound_text, epsilon_text
+from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.impossible import impossible
-from optrr.version import SOFTWARE
 from optrr.ways.protocols.kinds import ClusterMatrix, cluster_design
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
 
@@ -234,8 +234,8 @@ def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification
 def keep_specification(spec: Path | None, *written: Path | None) -> None:
     """Refuse to write over the specification. Raises InvalidInput."""
     for path in written:
-        if spec is not None and path is not None and path.exists() and path.samefile(spec):
-            raise InvalidInput(f"{path} is the specification itself; write to another file")
+        if spec is not None and path is not None:
+            refuse_replacing(path, [spec], f"{path} is the specification itself; write to another file")
 
 
 class MethodName(click.ParamType[str]):
@@ -305,7 +305,7 @@ def design(
         made = make_design(
             wanted.domain,
             wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
-            total_epsilon=total_epsilon,
+            total=total_epsilon,
             method=method,
             preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
             conditional_cap=conditional_cap,
@@ -478,7 +478,7 @@ def cluster(
     if output is not None:
         keep_input(output, input)
         keep_input(output, RecordsAt(design_file))
-    first = Design.load(design_file)
+    first = load_design(design_file)
     reports = first.reports(input)
     doubts = reports.unweighted_doubts
     tables = pair_tables(reports.places[0], first.mechanism)
@@ -521,7 +521,7 @@ def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> N
     )
 
 
-def _first_round(reports: Reports, first: Design) -> list[Release]:
+def _first_round(reports: OpenedRecords, first: Design) -> list[Release]:
     """The releases that made the records; where the records do not say, one release without an id."""
     return [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
 

@@ -36,7 +36,7 @@ from optrr.domain.scores import GivenScores, told_scores
 from optrr.errors import InvalidInput
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
 from optrr.show.text import amount
 from optrr.tables.estimation.estimator import METHODS
@@ -102,7 +102,7 @@ def check_posterior(posterior: bool, others: dict[str, bool], prior: float | Non
 
 
 def give_posterior(
-    reports: Reports,
+    reports: OpenedRecords,
     design: Design,
     design_file: Path,
     attributes: str,
@@ -185,7 +185,7 @@ def estimate(
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
-    reports = Reports.of(asking, input)
+    reports = OpenedRecords.of(asking, input)
     wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
         _check_answers({**others, "--posterior": posterior, **sample.options})
@@ -201,7 +201,7 @@ def estimate(
         _give(estimated, asking, design_file, reports, outputs)
 
 
-def _give(estimated: _Estimated, asking: Asking, design_file: Path, reports: Reports, outputs: Outputs) -> None:
+def _give(estimated: _Estimated, asking: Asking, design_file: Path, reports: OpenedRecords, outputs: Outputs) -> None:
     def page() -> Page:
         from optrr.pages.table_pages import estimate_page  # noqa: PLC0415 (pages bring charts)
 
@@ -312,7 +312,7 @@ class _Estimated:
 
 
 def _of_answers(
-    asking: Asking, reports: Reports, names: Sequence[str], confidence: float, fakes: int | None
+    asking: Asking, reports: OpenedRecords, names: Sequence[str], confidence: float, fakes: int | None
 ) -> _Estimated:
     """A table from answers to one random table each."""
     from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)

@@ -30,9 +30,8 @@ from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import OUTPUT, design_output_option
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.process import cleaned_up
-from optrr.designs.design import Design
-from optrr.designs.design_file import save_design
-from optrr.designs.design_warnings import solution_warnings
+from optrr.designs.design import Design, solution_warnings
+from optrr.designs.design_file import load_design, save_design
 from optrr.designs.specification import refuse_specification
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import named_variants, read_cohort
@@ -75,10 +74,10 @@ STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases"
 
 
 def load_genomic_design(path: Path) -> Design:
-    """A design file. Raises InvalidInput as :meth:`Design.load`; of a specification with the command that suits genotypes."""
+    """A design file. Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes."""
     held = content_of(path, "design file")
     refuse_specification(held.raw, held, "gwas-design GENOTYPES -o {1}")
-    return Design.load(held)
+    return load_design(held)
 
 
 def phenotype_options(command: Command) -> Command:

@@ -25,13 +25,15 @@ from click.core import ParameterSource
 
 from optrr.cli.printing import late_bar
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.domain import Category, Domain, listed, shown
 from optrr.domain.scores import GivenScores, PairScores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt, files_at
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
+from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.tables.estimation.impossible import impossible
 from optrr_solvers.arrays import FloatArray
@@ -159,8 +161,7 @@ def keep_input(output: Path, input: RecordsAt) -> None:
         naming the file.
     """
     places = [input.place] if isinstance(input.place, str | os.PathLike) else input.place
-    if output.exists() and any(p.exists() and output.samefile(p) for p in files_at(places) or []):
-        raise InvalidInput(f"{output} is an input of this command; write to another file")
+    refuse_replacing(output, files_at(places) or [], f"{output} is an input of this command; write to another file")
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -309,7 +310,7 @@ class Counted:
     """The counts of each place of records, and the warnings to show beside whatever comes from them."""
 
     design: Design
-    reports: Reports
+    reports: OpenedRecords
     counts: tuple[Counts, ...]
     doubts: tuple[str, ...]
 
@@ -319,7 +320,7 @@ class Counted:
         return self.design.mechanism
 
 
-def counted(design: Design, reports: Reports, names: Sequence[str]) -> Counted:
+def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Counted:
     """Count the named attributes of records that were randomized by a design.
 
     Raises
@@ -335,5 +336,5 @@ def counted(design: Design, reports: Reports, names: Sequence[str]) -> Counted:
 
 def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
     """The same for the records at one place and the design of a file."""
-    design = Design.load(design_file)
+    design = load_design(design_file)
     return counted(design, design.reports(place), names)

@@ -42,7 +42,7 @@ from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import formula_doubts
 from optrr.show.text import bound_text, epsilon_text
-from optrr.ways.longitudinal.design import LongitudinalDesign
+from optrr.ways.longitudinal.design import LongitudinalDesign, load_longitudinal, save_longitudinal
 from optrr.ways.longitudinal.panel import PanelEstimate, estimate_rounds
 from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.longitudinal.solving import SECONDS, Stages, longitudinal
@@ -102,7 +102,7 @@ def longitudinal_design(
         asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
-        made.save(output)
+        save_longitudinal(made, output)
     warn([*made.warnings, *left_out(wanted.public)])
     if as_json:
         print_json(made.summary())
@@ -179,7 +179,7 @@ def longitudinal_perturb(
     Permanent answers are drawn from the key, the person and the record, so that every round starts from the same ones.
     What is written is in random order, because a record's place may tell its value.
     """
-    design = LongitudinalDesign.load(design_file)
+    design = load_longitudinal(design_file)
     key = Key.new() if new_key else Key.load(key_file)
     options = ReleaseOptions(earlier=releases_in(after), limit=limit, keep_order=keep_order)
     warn(replaced_release(output, same=key.release_id(design.digest)))
@@ -213,7 +213,7 @@ def longitudinal_estimate(
 
     Errors are computed from people, whose reports depend on each other through the permanent answer.
     """
-    design = LongitudinalDesign.load(design_file)
+    design = load_longitudinal(design_file)
     panel, doubts = estimate_rounds(rounds, design, split_names(attributes), person=person)
     results = [panel.average(confidence), *([panel.change(confidence=confidence)] if change else [])]
     warn(doubts)

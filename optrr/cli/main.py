@@ -23,7 +23,7 @@ from optrr.cli.process import Ended, die_of, keep_for_ourselves
 from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 from optrr.records.whole_files import held_back
 from optrr.show.text import one_line
-from optrr.version import __version__
+from optrr.show.version import __version__
 
 # It shows what it has written to whoever visits, so its files cannot wait until it ends.
 _AT_ONCE = "serve"

@@ -31,7 +31,7 @@ from optrr.cli.inputs import (
 )
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
-from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
@@ -211,7 +211,7 @@ def regress(
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     check_confidence(confidence)
-    design = Design.load(design_file)
+    design = load_design(design_file)
     known = design.reports(input)
     doubts = known.unweighted_doubts
     read, given = Formula.of(formula), scores_by_name(scores)
@@ -243,7 +243,7 @@ def synthesize(
     """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
     check_written_suffix(output)
     keep_input(output, input)
-    design = Design.load(design_file)
+    design = load_design(design_file)
     reports = design.reports(input)
     doubts = reports.unweighted_doubts
     chosen = None if attributes is None else split_names(attributes)

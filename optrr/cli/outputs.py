@@ -26,7 +26,7 @@ from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import Place, RecordsAt
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import check_target, whole_file
 from optrr.show.result import Result, TableResult
 
@@ -113,7 +113,7 @@ _PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
 
 
-def page_given(asking: Asking, design_file: Path, reports: Reports, doubts: Sequence[str]) -> Given:
+def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
     """What the page of the command that runs is made from."""
     from optrr.pages.sections import Given  # noqa: PLC0415 (only pages need it)
 
@@ -215,7 +215,7 @@ class Outputs:
     def give_table(
         self,
         result: TableResult,
-        of: tuple[Asking, Path, Reports, Sequence[str]],
+        of: tuple[Asking, Path, OpenedRecords, Sequence[str]],
         show: Callable[[], None],
         **compared: Result | None,
     ) -> None:

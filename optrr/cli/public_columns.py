@@ -14,7 +14,7 @@ from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.designs.design import Design
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.tables.estimation.impossible import impossible
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Sampled:
                     f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
                 )
 
-    def columns(self, reports: Reports) -> PublicColumns:
+    def columns(self, reports: OpenedRecords) -> PublicColumns:
         """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
 
         Raises
@@ -133,7 +133,7 @@ def left_out(public: PublicColumns) -> list[str]:
 
 
 def sampled_records(
-    design: Design, reports: Reports, names: Sequence[str], columns: PublicColumns
+    design: Design, reports: OpenedRecords, names: Sequence[str], columns: PublicColumns
 ) -> tuple[SampledRecords, list[str]]:
     """The records with their public columns, and what is in doubt about them."""
     from optrr.tables.weighting.sampled import read_sample  # noqa: PLC0415 (most records have no weights)
@@ -147,7 +147,7 @@ def sampled_records(
 
 
 def give_weighted(
-    design: Design, design_file: Path, reports: Reports, attributes: str, outputs: Outputs, **asked: Any
+    design: Design, design_file: Path, reports: OpenedRecords, attributes: str, outputs: Outputs, **asked: Any
 ) -> None:
     """The command's weighted estimate, with what is in doubt about its records; ``asked`` as of ``estimate_sample``."""
     from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)

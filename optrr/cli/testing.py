@@ -34,6 +34,7 @@ from optrr.cli.outputs import Outputs, page_given, report_option
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.domain.scores import PairScores, plain_scores, told_scores
@@ -57,7 +58,7 @@ from optrr.models.tests import test as test_table
 from optrr.models.tests.testing import CALIBRATIONS
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
@@ -136,7 +137,7 @@ def test(
     outputs = Outputs(None, report, as_json)
     outputs.check(places)
     names, strata = _table(attributes, given)
-    sample, design = Sampled(by=None, **sampled), Design.load(design_file)
+    sample, design = Sampled(by=None, **sampled), load_design(design_file)
     reports = design.reports(*places)
     _check_sampled(name, sample, calibration)
     if name == "independence" and (columns := sample.columns(reports)):
@@ -182,7 +183,7 @@ def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
 def _give_sampled(
     design: Design,
     design_file: Path,
-    reports: Reports,
+    reports: OpenedRecords,
     names: list[str],
     outputs: Outputs,
     columns: PublicColumns,
@@ -335,7 +336,7 @@ def power(
     as_json: bool,
 ) -> None:
     """How many randomized records a test needs, and with which power n of them detect an effect; or a wanted interval width."""
-    design = Design.load(design_file)
+    design = load_design(design_file)
     domain = design.domain.subset([*split_names(attributes), *([] if given is None else split_names(given))])
     if width is not None:
         refuse_options("is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS)

@@ -15,17 +15,23 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
 from optrr.designs.checks import Check, Verification
+from optrr.designs.work import refuse_large
 from optrr.domain.public import PublicColumns, PublicRecord
-from optrr.errors import InvalidInput, OptrrError
-from optrr.releases.sealed import Given
+from optrr.errors import InvalidInput, OptrrError, in_one_line
+from optrr.releases.sealed import Given, read_named
 
-__all__ = ["Limits", "checked_apart", "is_long"]
+__all__ = ["CheckedFiles", "Limits", "checked_apart"]
+
+Record = TypeVar("Record")
 
 # Honest designs of a thousand to a hundred thousand attributes are checked in 2 to 4 s on one core of 2024; slower computers
 # get twice that. Whatever the file, a command is done within 10 s and 1 GB, the start of both processes included.
@@ -74,11 +80,6 @@ class Limits:
         return f"{self.seconds} s or {self.memory / 1e9:.2g} GB"
 
 
-def is_long(raw: bytes) -> bool:
-    """Whether a file's bytes take long to be read, so that they are read in a process of its own."""
-    return len(raw) > _READ_HERE
-
-
 def checked_apart(function: str, raw: bytes, source: Given, loading: bool = False) -> Verification:
     """What ``function`` (``module:name``) says of a file's bytes and its name, within :meth:`Limits.of` those bytes.
 
@@ -113,6 +114,70 @@ def checked_apart(function: str, raw: bytes, source: Given, loading: bool = Fals
     return answer.verification.verification()
 
 
+@dataclass(frozen=True)
+class CheckedFiles(Generic[Record]):
+    """One kind of file whose numbers are recomputed: here, or in another process where that may take long.
+
+    ``what`` it is, for messages; ``decoded`` reads its bytes unchecked, ``checks`` recomputes what they state, ``is_heavy``
+    says whether that may take long. ``apart`` names :meth:`checked` of this object for the other process (``module:name``),
+    and ``remedy`` is what to do with a file that does not hold.
+    """
+
+    what: str
+    apart: str
+    decoded: Callable[[bytes, Given], Record]
+    checks: Callable[[Record], Verification]
+    is_heavy: Callable[[Record], bool]
+    remedy: str = "design again"
+
+    def checked(self, raw: bytes, source: Given) -> Verification:
+        """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
+        return self._checked(raw, source, limited=False, loading=False)[0]
+
+    def verified(self, path: Given, *, limited: bool) -> Verification:
+        """All checks of a file; what does not hold is in the result.
+
+        Raises
+        ------
+        InvalidInput
+            where it cannot be read as what it should be; where it is ``limited``, and has more than 64 MB or takes longer.
+        """
+        if limited:
+            refuse_large(path, self.what)
+        return self._checked(read_named(path, self.what), path, limited, loading=False)[0]
+
+    def loaded(self, path: Given, *, limited: bool = True) -> Record:
+        """What a file holds that is as it was written and in which every number holds.
+
+        Raises
+        ------
+        InvalidInput
+            for any other; and where its checks take longer, or more memory, than :class:`Limits` allows to a file of its size.
+        """
+        raw = read_named(path, self.what)
+        result, record = self._checked(raw, path, limited, loading=True)
+        if not result.digest:
+            raise InvalidInput(
+                f"{self.what} {path} was changed after it was written (its digest differs); {self.remedy}"
+            )
+        if result.failed:
+            raise InvalidInput(f"{self.what} {path} does not hold: {result.failed[0].line()}; {self.remedy}")
+        return self.decoded(raw, path) if record is None else record
+
+    def _checked(self, raw: bytes, source: Given, limited: bool, loading: bool) -> tuple[Verification, Record | None]:
+        """The checks, and the record where it was read here."""
+        if limited and len(raw) > _READ_HERE:
+            return checked_apart(self.apart, raw, source, loading), None
+        record = self.decoded(raw, source)
+        try:
+            if not (limited and self.is_heavy(record)):
+                return self.checks(record), record
+        # laws compute their numbers only when asked, so that a wrong law may be refused only here
+        except (ValueError, ArithmeticError) as error:
+            raise InvalidInput(f"{self.what} {source}: {in_one_line(error)}") from error
+        return checked_apart(self.apart, raw, source), record
+
+
 def _limit(limits: Limits) -> None:
     """From now on no more than this, and no core file. macOS does not enforce the memory."""
     if os.name != "posix":
@@ -133,7 +198,7 @@ def _limit(limits: Limits) -> None:
 
 def _main(function: str, source: str, seconds: str, memory: str) -> None:
     module, _, name = function.partition(":")
-    checks = getattr(importlib.import_module(module), name)
+    checks = attrgetter(name)(importlib.import_module(module))
     _limit(Limits(int(seconds), int(memory)))
     raw = sys.stdin.buffer.read()
     try:

@@ -7,7 +7,7 @@ with (:mod:`optrr.studies.baselines`). Advice and allocations compare ways of as
     epsilon              what one person spends in all, of the answers as they are drawn, rounded up
     table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
     perturb, estimate    the answers, and a table from them, with the error that is promised
-    save                 a file that both sides work from; :func:`optrr.load_asking` reads it back
+    optrr.save           a file that both sides work from; :func:`optrr.load` reads it back
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from math import inf, prod, sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optrr.domain.domain import Domain
@@ -167,10 +166,6 @@ class Asking(ABC):
         """The same, with what the file says of its answers (:class:`optrr.mechanisms.mechanism.ReleaseOptions`)."""
         raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
 
-    def save(self, path: str | Path) -> None:
-        """Write the file that both sides work from."""
-        raise InvalidInput(f"{self.name} is for studies and has no file; save a design or sampled tables")
-
     def standard_error(self, names: str | Iterable[str], n: int) -> float:
         """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most."""
         cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
@@ -269,26 +264,24 @@ class FullRecords(Asking):
         InvalidInput
             for proportions of another shape, and as the test refuses. SingularMarginal where the mechanism hides the effect.
         """
-        from optrr.analyses import effect  # noqa: PLC0415 (as above)
-        from optrr.models.tests import predicted_power  # noqa: PLC0415 (as above)
+        from optrr.analyses import chance_to_reject  # noqa: PLC0415 (as above)
 
-        return predicted_power(effect(self, attributes, truth, **hypothesis), n, level)
+        return chance_to_reject(self, attributes, truth, n, level, **hypothesis)
 
     def records_for(
         self, *attributes: str, truth: ArrayLike, power: float = 0.8, level: float = 0.05, **hypothesis: Any
     ) -> int:
         """How many people a test needs to reject with this chance; all else as in :meth:`power`."""
-        from optrr.analyses import effect  # noqa: PLC0415 (as above)
-        from optrr.models.tests import required_records  # noqa: PLC0415 (as above)
+        from optrr.analyses import records_to_reject  # noqa: PLC0415 (as above)
 
-        return required_records(effect(self, attributes, truth, **hypothesis), power, level)
+        return records_to_reject(self, attributes, truth, power, level, **hypothesis)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
 
         Records that say they were randomized by another design, or twice, are refused, and so is a file that is given twice.
-        Weights, strata and clusters among public columns are ignored, with a warning; :func:`optrr.estimate_weighted` takes
-        them into account.
+        Weights, strata and clusters among public columns are ignored, with a warning;
+        :func:`optrr.tables.estimate_weighted` takes them into account.
         """
         from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (as above)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from optrr.designs.design import FELT, Design
 from optrr.domain.public import NONE, PublicColumns
 from optrr.mechanisms.mechanism import drawn_epsilon
 from optrr.show.result import TableResult
@@ -21,17 +22,12 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.solution import require, shortfalls
 
-if TYPE_CHECKING:
-    from optrr.designs.design import Design
-
 # Numbers may err by this much to the side that promises less: a total or conditional ε that is too high, an accuracy or a lower
 # bound that is too low.
 SAME = 1e-9
 # To the other side they may not err; where they come from exp and log they may differ in the last places, which another
 # machine rounds otherwise. 2^-46 of 1 + the number is sixty times what one exp and one log do to it.
 LAST_PLACES = 2.0**-46
-# Nats by which a slower sampler's draws may be less accurate than their law before that is said.
-FELT = 0.01
 # "optimal" means: at most this far above the lower bound, in nats and relative to a total above one nat. The solvers aim at no
 # wider gap unless asked to, and what a file says of its own tolerance does not widen it.
 OPTIMAL_GAP = 1e-3
@@ -98,6 +94,11 @@ class Verification(TableResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
         return super().summary() | ({"unchecked": list(self.unchecked)} if self.unchecked else {})
+
+
+def verification(design: Design) -> Verification:
+    """Every number recomputed from the law and the certificate alone."""
+    return Verification(tuple(checks(design)))
 
 
 def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:

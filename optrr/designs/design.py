@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from optrr.designs.apart import checked_apart, is_long
 from optrr.designs.asking import FullRecords
-from optrr.designs.checks import Verification, checks
-from optrr.designs.design_file import DesignRecord, decoded_design, save_design
-from optrr.designs.design_warnings import design_warnings
-from optrr.designs.work import is_heavy
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Labelled, Mechanism
 from optrr.releases.account import Release, total_epsilon
-from optrr.releases.sealed import Given, read_named
 from optrr.show.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.show.parts import Table
 from optrr.show.result import TableResult
@@ -34,18 +27,28 @@ from optrr.show.text import amount, bound_text, epsilon_text
 from optrr_solvers import Solution, Status
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
+from optrr_solvers.solution import shortfalls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What is asked of another process (optrr.designs.apart).
-_CHECKS = "optrr.designs.verify:verification_of"
 # Pair eigenvalues are listed for at most this many attributes (2016 pairs).
 MAX_PAIRS_REPORTED = 64
 # Decimals of an epsilon in a table for people.
 _DECIMALS = 4
 # Attributes up to which a chart of pairs has room for numbers.
 _MOST_NUMBERED = 12
+# Nats by which a slower sampler's draws may be less accurate than their law before that is said.
+FELT = 0.01
+# A file of more categories than this is larger than a person expects; each takes about so many bytes.
+_MANY_CATEGORIES = 100_000
+_CATEGORY_BYTES = 12
+_NO_AUTOMATON = (
+    "too large to be drawn from one table of whole numbers: records are randomized by a slower sampler, whose rounding the "
+    "total covers by a proven bound, and an export solves it again on a coarser grid"
+)
+# Below this share of Kronecker's visibility a pair's table takes four times the records or more.
+FAINT = 0.5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,38 +71,6 @@ class Design(Labelled, FullRecords, TableResult):
         self.public.apart_from(self.domain)
         if not np.array_equal(self.domain.sizes, self.solution.problem.sizes):
             raise InvalidInput("the solution is for other sizes than the domain's; design for this domain")
-
-    def save(self, path: str | Path) -> None:
-        """Write a design file, whole or not at all; it carries everything that :meth:`load` and ``optrr verify`` need."""
-        save_design(self, path)
-
-    @staticmethod
-    def load(path: Given, *, limited: bool = True) -> Design:
-        """Read a design file and recompute every number in it.
-
-        Parameters
-        ----------
-        limited
-            refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.apart.Limits` allows to a
-            file of its size.
-
-        Raises
-        ------
-        InvalidInput
-            where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
-        """
-        raw = read_named(path, "design file")
-        if limited and is_long(raw):
-            _refuse_wrong(checked_apart(_CHECKS, raw, path, loading=True), path)
-            record = decoded_design(raw, path)
-        else:
-            record = decoded_design(raw, path)
-            _refuse_wrong(verified_record(record, path, limited=limited), path)
-        return Design(record.domain, record.solution, record.earlier, record.public)
-
-    def verify(self) -> Verification:
-        """Recompute every number from the law and the certificate alone."""
-        return Verification(tuple(checks(self)))
 
     def headline(self) -> str:
         """Total, bound, method, and how many attributes; no bound of a baseline, which claims nothing by it."""
@@ -265,33 +236,52 @@ class Design(Labelled, FullRecords, TableResult):
         return out
 
 
-def _refuse_wrong(result: Verification, path: Given) -> None:
-    if not result.digest:
-        raise InvalidInput(f"design file {path} was changed after it was written (its digest differs); design again")
-    if result.failed:
-        raise InvalidInput(f"design file {path} does not hold: {result.failed[0].line()}; design again")
+def design_warnings(design: Design) -> tuple[str, ...]:
+    """What a user must know before using this design, one line each."""
+    out = [*([design.public.warning()] if design.public else []), *solution_warnings(design)]
+    categories = int(design.domain.sizes.sum())
+    if categories > _MANY_CATEGORIES:
+        out.append(
+            f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
+            "merge categories, or declare ranges, if nobody needs them apart"
+        )
+    if design.law.automaton is None:
+        lost = float(np.max(design.law.attribute_epsilons() - design.attribute_epsilons))
+        out.append(
+            f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy" if lost > FELT else _NO_AUTOMATON
+        )
+    faint = design.faintest_pair
+    if faint is not None and abs(faint[0]) < FAINT:
+        out.append(
+            f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
+            f"Kronecker at the requested epsilons; if you need its table, {_how_to_keep(design, faint[1], faint[2])}"
+        )
+    return tuple(out)
 
 
-def verified_bytes(raw: bytes, source: Given, *, limited: bool) -> Verification:
-    """All checks of a design file's content; errors as :func:`verified_record`, and where it is no design."""
-    if limited and is_long(raw):
-        return checked_apart(_CHECKS, raw, source)
-    return verified_record(decoded_design(raw, source), source, limited=limited)
+def _how_to_keep(design: Design, first: str, second: str) -> str:
+    """What to ask for so that a pair stays visible, given what was asked for."""
+    problem = design.solution.problem
+    if design.solution.status is Status.BASELINE:
+        return "use method 'auto' with --preserve pairs (preserve='pairs')"
+    if (design.domain.index(first), design.domain.index(second)) in problem.pairs:
+        return f"raise kappa, which is {problem.kappa:g}"
+    if problem.pairs:
+        return "name it among the pairs to preserve"
+    return "use --preserve pairs (preserve='pairs')"
 
 
-def verified_record(record: DesignRecord, source: Given, *, limited: bool) -> Verification:
-    """All checks of what a design file holds; where they may take long and are ``limited``, in a process of their own.
+def solution_warnings(design: Design) -> tuple[str, ...]:
+    """What a user must know of how far this design was solved, one line each."""
+    out = list(design.solution.notes)
+    if design.solution.status is Status.BASELINE:
+        out.append(f"method {design.method!r} is a baseline, not certified: {_where_the_optimum_is(design)}")
+    elif design.solution.status is Status.BRACKETED:
+        out.append(f"stopped early: the optimum is only known to lie within {design.gap:.3g} nats below this total")
+    return tuple(out)
 
-    Raises
-    ------
-    InvalidInput
-        where the law cannot be computed with, or the checks take too long.
-    """
-    try:
-        if not (limited and is_heavy(record.solution)):
-            made = Design(record.domain, record.solution)
-            return Verification(tuple(checks(made, record.stated)), record.intact, made.digest, record.public)
-    # laws compute their numbers only when asked, so that a wrong law may be refused only here
-    except (ValueError, ArithmeticError) as error:
-        raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return checked_apart(_CHECKS, record.raw, source)
+
+def _where_the_optimum_is(design: Design) -> str:
+    if shortfalls(design.solution.problem, design.law).any():
+        return f"it misses requested epsilons; with them a total is at least {bound_text(design.lower_bound, 4)} nats"
+    return f"the optimum lies between {bound_text(design.lower_bound, 4)} and {epsilon_text(design.epsilon, 4)} nats"

@@ -10,27 +10,30 @@ randomized stand beside the attributes (:mod:`optrr.domain.public`). The ε are 
 
 Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
 of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
-to pass :mod:`optrr.designs.verify`, which trusts no number in the file.
+to pass :func:`verify_design`, which trusts no number in the file.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from optrr.designs.checks import provable_status
+from optrr.designs.apart import CheckedFiles
+from optrr.designs.checks import Verification, checks, provable_status
+from optrr.designs.design import Design
 from optrr.designs.specification import refuse_specification
+from optrr.designs.work import is_heavy
 from optrr.domain.domain import DeclaredAttribute, Domain, declaration
 from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
-from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, Given, Sealed, encoded, read_named, sha256_of
-from optrr.version import SOFTWARE
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, Given, Sealed, encoded, sha256_of
+from optrr.show.version import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
 
@@ -43,10 +46,7 @@ _OTHERS = {
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0
 
-if TYPE_CHECKING:
-    from optrr.designs.design import Design
-
-__all__ = ["FORMAT", "DesignRecord", "read_design_file", "save_design"]
+__all__ = ["FORMAT", "DesignRecord", "decoded_design", "load_design", "save_design", "verify_design"]
 
 
 class _DesignedAttribute(DeclaredAttribute, forbid_unknown_fields=True, kw_only=True):
@@ -153,33 +153,20 @@ def encoded_design(design: Design) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class DesignRecord:
-    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written.
-
-    ``raw`` is the file's content, for checks in another process.
-    """
+    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written."""
 
     domain: Domain
     solution: Solution
     stated: dict[str, list[float]]
     intact: bool
-    raw: bytes
     earlier: tuple[Release, ...] = ()
     public: PublicColumns = NONE
 
 
-def read_design_file(path: Given) -> DesignRecord:
-    """The content of a design file, unchecked: :meth:`optrr.designs.design.Design.load` recomputes its numbers.
-
-    Raises
-    ------
-    InvalidInput
-        where the file is missing, malformed, or of an unknown version.
-    """
-    return decoded_design(read_named(path, "design file"), path)
-
-
 def decoded_design(raw: bytes, source: Given) -> DesignRecord:
-    """What the content of a design file holds, unchecked; ``source`` is where it stands, for messages.
+    """What the content of a design file holds, unchecked: :func:`load_design` recomputes its numbers.
+
+    ``source`` is where it stands, for messages.
 
     Raises
     ------
@@ -194,7 +181,44 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
         public = PublicColumns.of_record(record.public).apart_from(domain)
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return DesignRecord(domain, solution, stated_numbers(record), digest == sha256_of(record), raw, earlier, public)
+    return DesignRecord(domain, solution, stated_numbers(record), digest == sha256_of(record), earlier, public)
+
+
+def _checks_of(record: DesignRecord) -> Verification:
+    made = Design(record.domain, record.solution)
+    return Verification(tuple(checks(made, record.stated)), record.intact, made.digest, record.public)
+
+
+DESIGNS = CheckedFiles(
+    "design file",
+    "optrr.designs.design_file:DESIGNS.checked",
+    decoded_design,
+    _checks_of,
+    lambda record: is_heavy(record.solution),
+)
+
+
+def load_design(path: Given, *, limited: bool = True) -> Design:
+    """Read a design file and recompute every number in it.
+
+    Parameters
+    ----------
+    limited
+        refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.apart.Limits` allows to a
+        file of its size.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+    """
+    record = DESIGNS.loaded(path, limited=limited)
+    return Design(record.domain, record.solution, record.earlier, record.public)
+
+
+def verify_design(path: Given, *, limited: bool = True) -> Verification:
+    """Recompute every number of a design file from its law and certificate alone (design §3.4); see :func:`optrr.verify`."""
+    return DESIGNS.verified(path, limited=limited)
 
 
 def stated_numbers(record: _DesignContent) -> dict[str, list[float]]:

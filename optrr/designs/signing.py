@@ -10,7 +10,7 @@ same:
     echo "optrr-signature/1 optrr-design $(sha256sum design.json | cut -c 1-64)" > line
     openssl pkeyutl -verify -pubin -inkey public.pem -rawin -in line -sigfile design.json.sig
 
-A signature says whose file it is, not that its numbers hold: :func:`optrr.designs.verify.verify` recomputes those. Whose key
+A signature says whose file it is, not that its numbers hold: :func:`optrr.verify` recomputes those. Whose key
 it is must be known from elsewhere; the fingerprint that is shown is the SHA-256 of the public key's DER form.
 """
 
@@ -33,7 +33,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from optrr.designs.checks import Check
 from optrr.errors import InvalidInput
-from optrr.records.whole_files import whole_file
+from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.sealed import DESIGN, Content, Given, content_of, path_of
 
 __all__ = ["fingerprint", "require_signed", "sign_file", "signature_check", "signature_path"]
@@ -86,8 +86,9 @@ def sign_file(
     held = content_of(file, "the file to sign")
     signed = private.sign(signed_line(kind, held.raw))
     target = signature_path(held.path) if signature is None else signature
-    if any(target.exists() and other.exists() and target.samefile(other) for other in (held.path, key)):
-        raise InvalidInput(f"{target} is what is signed, or the key; write the signature to another file")
+    refuse_replacing(
+        target, [held.path, key], f"{target} is what is signed, or the key; write the signature to another file"
+    )
     with whole_file(target) as partial:
         partial.write_bytes(signed)
     return fingerprint(private.public_key())

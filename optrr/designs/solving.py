@@ -26,7 +26,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     domain: Domain | Mapping[str, int | Iterable[Any]],
     epsilons: float | ArrayLike | Mapping[str, float],
     *,
-    total_epsilon: float | None = None,
+    total: float | None = None,
     method: str = "auto",
     preserve: Preserve = "marginals",
     kappa: float = 1.0,
@@ -42,7 +42,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         a Domain, or a mapping of names to categories or sizes.
     epsilons
         ε_i in nats, 1e-6..50: one number for all, a sequence in the domain's order, or a mapping by name.
-    total_epsilon
+    total
         E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
         at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
     method
@@ -55,7 +55,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     public
         columns that stand beside the attributes and are not randomized, by what they are for, such as
         ``{"weight": "w", "group": ["region"]}``: perturbing passes them on, every label names them as not protected, and
-        :func:`optrr.estimate_weighted` takes them into account.
+        :func:`optrr.tables.estimate_weighted` takes them into account.
 
     Returns
     -------
@@ -74,8 +74,8 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
     wishes = Wishes(preserve, kappa, conditional_cap)
     asked = epsilon_vector(declared, epsilons)
-    if total_epsilon is not None:
-        solution = _at_total(declared, asked, total_epsilon, wishes, method, options)
+    if total is not None:
+        solution = _at_total(declared, asked, total, wishes, method, options)
     else:
         solution = solve(wishes.problem(declared, asked), method, options)
     return Design(declared, solution, public=beside)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from optrr.designs.checks import Verification
+from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.domain.domain import shown
 from optrr.show.text import amount, bound_text, epsilon_text, one_line
@@ -79,7 +79,7 @@ def worksheet(design: Design, records: int) -> Worksheet:
         _unit(design),
         _composition(design),
         _trust(),
-        _implementation(design, design.verify()),
+        _implementation(design, verification(design)),
         _randomness(),
         _side_channels(),
         _utility(design, records),

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-from optrr.designs.design import Design
-from optrr.designs.design_warnings import FAINT
+from optrr.designs.design import FAINT, Design
 from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort

@@ -34,7 +34,6 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, released_by
 from optrr.records.frames import FrameCodec, marked, recode_frame
 from optrr.records.origins import randomized_before
-from optrr.records.passing import PassingCodec, attributes_alone, beside, codec_for
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Once, Places, RecordsAt, Source
@@ -58,9 +57,7 @@ def perturb_with_public(
     """
     refuse_spark_frame(data)
     known, source = randomized_before(data, False), as_source(random_state)
-    alone = attributes_alone(data, public, mechanism.domain)
-    recoded = recode_frame(alone, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source))
-    whole: Frame = beside(recoded, data, public)
+    whole = recode_frame(data, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source), public)
     return marked(whole, lambda: replace(released_by(mechanism, source, known), public=public))
 
 
@@ -167,7 +164,7 @@ def release_file(
     provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path, source)
     refuse_input_as_target(target, source)
     schema = without_columns(source.schema, how, mechanism.domain)
-    codec = codec_for(mechanism.domain, schema, how.public)
+    codec = FrameCodec(mechanism.domain, schema, public=how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
         for batch in how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder):
             writer.write(codec.unpacked(batch))
@@ -176,9 +173,7 @@ def release_file(
     return FileRelease(codec.records, provenance, dropped=left_out_of(source.schema, schema))
 
 
-def randomized(
-    source: Source, codec: FrameCodec | PassingCodec, mechanism: Randomizer, bits: BitSource
-) -> Iterator[pa.RecordBatch]:
+def randomized(source: Source, codec: FrameCodec, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
     """All records of the source, randomized and packed, in its order."""
     for batch in source.batches(codec.schema.names):
         yield codec.packed(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
@@ -218,7 +213,7 @@ def release_pipe(
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source_path, source)
     schema = without_columns(source.schema, how, mechanism.domain)
-    codec = codec_for(mechanism.domain, schema, how.public)
+    codec = FrameCodec(mechanism.domain, schema, public=how.public)
     writer = None
     for batch in how.in_order(randomized(source, codec, mechanism, bits), bits):
         # the line of names goes out with the first records: an input that is refused at once leaves the pipe empty

@@ -189,7 +189,7 @@ def test_weighted(  # noqa: PLR0913 (the front door: each argument is one questi
     Parameters
     ----------
     data, mechanism, weights, strata, clusters, single_cluster
-        as :func:`optrr.estimate_weighted` takes them.
+        as :func:`optrr.tables.estimate_weighted` takes them.
     attributes
         two.
 

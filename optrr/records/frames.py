@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -28,6 +28,7 @@ from optrr.domain.columns import (
     is_polars_lazyframe,
 )
 from optrr.domain.domain import Domain, listed, shown
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.releases.provenance import Provenance
 
@@ -82,16 +83,18 @@ def _instead(name: str, present: Sequence[str]) -> str:
 class FrameCodec:
     """Record batches of one schema to code matrices and back; the matrix has the domain's attribute order.
 
-    ``records`` counts those encoded so far (from ``first_record``), so that errors can say which record is bad.
+    ``public`` columns go through as they are. ``records`` counts those encoded so far (from ``first_record``), so that errors
+    can say which record is bad.
 
     Raises
     ------
     InvalidInput
-        for missing, repeated, undeclared columns, or a type that cannot be categorical.
+        for missing, repeated, undeclared columns, a type that cannot be categorical, and public columns that are attributes or
+        are not there.
     """
 
-    def __init__(self, domain: Domain, schema: pa.Schema, first_record: int = 0) -> None:
-        checked_columns(schema.names, domain, domain)
+    def __init__(self, domain: Domain, schema: pa.Schema, first_record: int = 0, public: PublicColumns = NONE) -> None:
+        checked_columns(_attributes(schema.names, public, domain), domain, domain)
         self.domain = domain
         self.schema = schema
         self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
@@ -100,11 +103,12 @@ class FrameCodec:
     @cached_property
     def output_schema(self) -> pa.Schema:
         """Schema of decoded batches: the columns in the data's order, without metadata."""
-        fields = [self._field(self.schema.field(n), self.columns[n]) for n in self.schema.names if n in self.columns]
-        return pa.schema(fields)
+        return pa.schema([self._field(field) for field in self.schema])
 
-    @staticmethod
-    def _field(field: pa.Field, codec: ColumnCodec) -> pa.Field:
+    def _field(self, field: pa.Field) -> pa.Field:
+        codec = self.columns.get(field.name)
+        if codec is None:
+            return field.remove_metadata()
         nullable = field.nullable or codec.attribute.missing_code is not None
         return pa.field(field.name, codec.output_type, nullable=nullable)
 
@@ -116,34 +120,40 @@ class FrameCodec:
         self.records += batch.num_rows
         return out
 
-    def decode(self, codes: NDArray[np.integer]) -> pa.RecordBatch:
-        """A batch of ``output_schema``."""
-        schema = self.output_schema
-        at = self.domain.index
-        columns = [self.columns[name].decode(codes[:, at(name)]) for name in schema.names]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+    def decode(self, codes: NDArray[np.integer], beside: Iterable[pa.Array] = ()) -> pa.RecordBatch:
+        """A batch of ``output_schema``; ``beside`` are its public columns, in order."""
+        at, rest = self.domain.index, iter(beside)
+        columns = [
+            self.columns[name].decode(codes[:, at(name)]) if name in self.columns else next(rest)
+            for name in self.schema.names
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
 
     def recode(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
         """Encode, let ``kernel`` edit the codes in place, decode."""
         codes = self.encode(batch)
         kernel(codes)
-        return self.decode(codes)
+        return self.decode(codes, self._beside(batch))
 
     def packed(self, batch: pa.RecordBatch, kernel: Kernel) -> pa.RecordBatch:
-        """As :meth:`recode`, but not decoded yet: one column that holds each record's codes, in few bytes."""
+        """As :meth:`recode`, but not decoded yet: a column with each record's codes in few bytes, then the public columns."""
         codes = self.encode(batch)
         kernel(codes)
         rows = np.ascontiguousarray(codes, dtype=self._narrow)
         kind = pa.binary(rows.itemsize * self.domain.m)
         column = pa.FixedSizeBinaryArray.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
-        return pa.RecordBatch.from_arrays([column], names=["codes"])
+        columns = [column, *self._beside(batch)]
+        return pa.RecordBatch.from_arrays(columns, names=[str(k) for k in range(len(columns))])
 
     def unpacked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch of ``output_schema`` from a packed one, whose codes are the first column."""
+        """A batch of ``output_schema`` from a packed one."""
         column = batch.column(0)
         width = column.type.byte_width
         flat = np.frombuffer(column.buffers()[1], self._narrow, len(batch) * self.domain.m, column.offset * width)
-        return self.decode(flat.reshape(len(batch), self.domain.m))
+        return self.decode(flat.reshape(len(batch), self.domain.m), batch.columns[1:])
+
+    def _beside(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return [batch.column(name) for name in self.schema.names if name not in self.columns]
 
     @cached_property
     def _narrow(self) -> np.dtype[np.signedinteger]:
@@ -151,36 +161,56 @@ class FrameCodec:
         return np.dtype(np.min_scalar_type(-int(self.domain.sizes.max())))
 
 
-def recode_frame(data: Frame, domain: Domain, kernel: Kernel) -> Frame:
-    """The frame with its codes edited by ``kernel``, of the kind it was given as.
+def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -> list[str]:
+    """The columns that are not public. Raises InvalidInput where a public column is an attribute, or is not there."""
+    missing = [name for name in public.apart_from(domain).names if name not in present]
+    if missing:
+        raise InvalidInput(
+            f"the public column {shown(missing[0])} is missing; the data has {listed(present)}"
+            f"{did_you_mean(missing[0], present)}"
+        )
+    return [name for name in present if name not in public.names]
 
-    O(n m) time and memory: the result, and one batch of codes at a time.
 
-    Raises
-    ------
-    InvalidInput
-        see :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`.
+def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColumns = NONE) -> Frame:
+    """The frame with its codes edited by ``kernel``, of the kind it was given as; public columns go through as they are.
+
+    O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
+    :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, and for public columns that are attributes or are not there.
     """
-    checked_columns(column_names(data), domain, domain)
+    names = _attributes(column_names(data), public, domain)
+    checked_columns(names, domain, domain)
     if is_pandas_dataframe(data):
-        _refuse_attribute_as_index(data, domain)
-    table = frame_table(data)
+        # the index goes through as it is: one that is called like an attribute holds the true values
+        true = [str(name) for name in cast(Any, data).index.names if name is not None and str(name) in domain.names]
+        if true:
+            raise InvalidInput(
+                f"the index is called {shown(true[0])} like an attribute, and would go through with the true values; drop it "
+                "with reset_index(drop=True)"
+            )
+    alone = _selected(data, names) if public else data
+    table = frame_table(alone)
     if not table.num_rows:
         raise InvalidInput("the data holds no records; give at least one")
     codec = FrameCodec(domain, table.schema)
     batches = [codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS)]
-    result = pa.Table.from_batches(batches, schema=codec.output_schema)
-    return cast(Frame, _like(data, result, codec))
+    recoded = _like(alone, pa.Table.from_batches(batches, schema=codec.output_schema), codec)
+    return cast(Frame, _with_public(recoded, data, public) if public else recoded)
 
 
-def _refuse_attribute_as_index(data: Any, domain: Domain) -> None:
-    """The index goes through as it is: one that is called like an attribute holds the true values."""
-    true = [name for name in data.index.names if name is not None and str(name) in domain.names]
-    if true:
-        raise InvalidInput(
-            f"the index is called {shown(str(true[0]))} like an attribute, and would go through with the true values; drop it "
-            "with reset_index(drop=True)"
-        )
+def _with_public(recoded: Any, given: Any, public: PublicColumns) -> Any:
+    """The recoded frame with the public columns of the given one, in its order."""
+    order = column_names(given)
+    if is_pandas_dataframe(given):
+        for k, name in enumerate(order):
+            if name in public.names:
+                recoded.insert(k, given.columns[k], given.iloc[:, k].array, allow_duplicates=True)
+        recoded.columns = given.columns
+        return recoded
+    if is_polars_dataframe(given):
+        return recoded.with_columns(given.get_column(name) for name in public.names).select(order)
+    columns = [(given if name in public.names else recoded).column(name) for name in order]
+    return type(recoded).from_arrays(columns, names=order)
 
 
 def marked(frame: Frame, provenance: Callable[[], Provenance]) -> Frame:
@@ -205,12 +235,21 @@ def frame_batches(data: Any, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
     A pandas frame is converted piece by piece, so that columns of Python objects are never copied whole.
     """
     if is_pandas_dataframe(data):
-        at = {name: position for position, name in enumerate(column_names(data))}
-        positions = [at[name] for name in columns]
-        for start in range(0, len(data), RECORDS):
-            yield from _from_pandas(data.iloc[start : start + RECORDS, positions]).to_batches()
+        chosen = _selected(data, columns)
+        for start in range(0, len(chosen), RECORDS):
+            yield from _from_pandas(chosen.iloc[start : start + RECORDS]).to_batches()
         return
     yield from frame_table(data).select(list(columns)).to_batches(max_chunksize=RECORDS)
+
+
+def _selected(data: Any, columns: Sequence[str]) -> Any:
+    """These columns, as the same kind of frame."""
+    if is_pandas_dataframe(data):
+        at = {name: k for k, name in enumerate(column_names(data))}
+        return data.iloc[:, [at[name] for name in columns]]
+    if is_polars_dataframe(data):
+        return data[list(columns)]
+    return (data if isinstance(data, pa.RecordBatch) else frame_table(data)).select(list(columns))
 
 
 def is_frame(data: object) -> bool:
@@ -259,17 +298,20 @@ def _unfit_column(data: Any) -> str:
 
 
 def _like(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
+    """The result as the kind of frame that was given."""
     if isinstance(data, pa.RecordBatch):
         return result.combine_chunks().to_batches()[0]
-    if is_pandas_dataframe(data):
-        return _to_pandas(data, result, codec)
     if is_polars_dataframe(data):
-        return _to_polars(data, result, codec)
-    return result
+        import polars as pl  # noqa: PLC0415  # optional, and loaded already: the data is its frame
+
+        enums = [name for name, dtype in data.schema.items() if isinstance(dtype, pl.Enum)]
+        texts = {name: [t for t in codec.columns[name].attribute.texts if t is not None] for name in enums}
+        return pl.DataFrame(result).with_columns(pl.col(name).cast(pl.Enum(texts[name])) for name in enums)
+    return _to_pandas(data, result, codec) if is_pandas_dataframe(data) else result
 
 
 def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
-    import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
+    import pandas as pd  # noqa: PLC0415  # as above
 
     series = {}
     for name, given in zip(result.schema.names, data.dtypes, strict=True):
@@ -289,12 +331,3 @@ def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
     out = pd.DataFrame(series)
     out.columns, out.index = data.columns, data.index
     return out
-
-
-def _to_polars(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
-    import polars as pl  # noqa: PLC0415  # optional, and loaded already: the data is its frame
-
-    out = pl.DataFrame(result)
-    enums = [name for name, dtype in data.schema.items() if isinstance(dtype, pl.Enum)]
-    texts = {name: [t for t in codec.columns[name].attribute.texts if t is not None] for name in enums}
-    return out.with_columns(pl.col(name).cast(pl.Enum(texts[name])) for name in enums)

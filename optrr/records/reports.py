@@ -1,4 +1,4 @@
-"""Reports: randomized records, bound to what they were asked by. Every analysis starts from them.
+"""Opened records: randomized records, bound to what they were asked by. Every analysis starts from them.
 
     given           frames, files, databases, surveys, or lists of these
     origins         what every file says of its randomization, read once
@@ -88,7 +88,7 @@ class _Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
+class OpenedRecords:
     """Randomized records that are read together, or compared, and what they were asked by.
 
     Everything is found out when it is first needed, and once.
@@ -107,7 +107,7 @@ class Reports:
             once they are used: for records of another design (:func:`optrr.releases.provenance.require_design`), and for a
             place that is named twice.
         """
-        if len(given) == 1 and isinstance(given[0], Reports):
+        if len(given) == 1 and isinstance(given[0], OpenedRecords):
             opened = given[0]
             if isinstance(opened, cls) and opened.asking.digest == asking.digest:
                 return opened

@@ -16,9 +16,8 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -40,13 +39,9 @@ _PRIVATE_FILE = 0o600
 def whole_file(target: Path) -> Iterator[Path]:
     """A path to write to, of the target's name; moved to ``target`` when the block ends, removed when it fails.
 
-    An existing target stays untouched until then, and hands on its permissions, also to new files beside it.
-
-    Raises
-    ------
-    InvalidInput
-        where the system does not let the file be written (no such directory, no permission, no space), or another run is
-        writing it.
+    An existing target stays untouched until then, and hands on its permissions, also to new files beside it. Raises
+    InvalidInput where the system does not let the file be written (no such directory, no permission, no space), or another run
+    is writing it.
     """
     with whole_files([target]) as (path,):
         yield path
@@ -57,12 +52,7 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     """A path for each of several files in one directory, the target first; all are moved in place together, or none is.
 
     The target is moved last. ``withdraw`` takes the old files away before anything is moved, so that none of them ever stands
-    beside new ones; for files whose readers would not notice.
-
-    Raises
-    ------
-    InvalidInput
-        see :func:`whole_file`.
+    beside new ones; for files whose readers would not notice. Raises InvalidInput as :func:`whole_file`.
     """
     target = targets[0]
     for path in targets:
@@ -70,46 +60,50 @@ def whole_files(targets: Sequence[Path], *, withdraw: bool = False) -> Iterator[
     try:
         with ExitStack() as own:
             # what is held back keeps its folder until everything is moved, or nothing
-            folder = (_held[-1].folders if _held else own).enter_context(_locked_folder(target))
+            folder = (_held[-1][0] if _held else own).enter_context(_locked_folder(target))
             yield tuple(folder / path.name for path in targets)
+            move = partial(_finish, folder, targets, withdraw)
             if _held:
-                _held[-1].moves.append(partial(_finish, folder, targets, withdraw))
+                _held[-1][1].append(move)
             else:
-                _finish(folder, targets, withdraw)
+                move()
     except OSError as error:
         reason = in_one_line(error.strerror or error)
         raise InvalidInput(f"cannot write {target}: {reason}; choose another path") from error
 
 
-@dataclass
-class _HeldMoves:
-    """Folders of files that wait for their moves, and these moves, in order."""
-
-    folders: ExitStack
-    moves: list[Callable[[], None]] = field(default_factory=list)
-
-
-_held: list[_HeldMoves] = []
+# Of each block that holds files back: their folders, and their moves in order.
+_held: list[tuple[ExitStack, list[Callable[[], None]]]] = []
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
     """No file that is written in this block is moved into place before its end, and none where it fails."""
     with ExitStack() as folders:
-        _held.append(_HeldMoves(folders))
+        _held.append((folders, []))
         try:
             yield
         finally:
-            moves = _held.pop().moves
+            _, moves = _held.pop()
         for move in moves:
             move()
+
+
+def refuse_replacing(target: Path, inputs: Iterable[Path], message: str) -> None:
+    """Raise InvalidInput with this message where the target is one of the files that were read."""
+    if target.exists() and any(path.exists() and target.samefile(path) for path in inputs):
+        raise InvalidInput(message)
 
 
 def check_target(path: Path) -> None:
     """Raise InvalidInput where no file can be moved to ``path``, as far as that is known before anything is written."""
     if not path.name or path.is_dir():
         raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
-    if _is_special(path):
+    try:
+        kind = path.stat().st_mode  # asked once, since other runs move files
+    except OSError:
+        kind = stat.S_IFREG  # nothing is there, or writing says what is wrong
+    if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
         # a move would put a file in the place of the pipe or the device
         raise InvalidInput(f"cannot write {path}: it is a pipe or a device; name a file")
     if path.is_symlink():
@@ -119,15 +113,6 @@ def check_target(path: Path) -> None:
         )
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {path}: there is no directory {path.parent}; create it first")
-
-
-def _is_special(path: Path) -> bool:
-    """Whether there is something that is neither a file nor a directory; asked once, since other runs move files."""
-    try:
-        kind = path.stat().st_mode
-    except OSError:
-        return False  # nothing is there, or writing says what is wrong
-    return not (stat.S_ISREG(kind) or stat.S_ISDIR(kind))
 
 
 def undo_killed_run(target: Path) -> None:
@@ -175,7 +160,12 @@ def _clean(folder: Path, target: Path, held: list[int]) -> None:
     except (OSError, InvalidInput):
         return
     _undo(folder)
-    _remove(folder, held[0])
+    with suppress(OSError):
+        # the lock goes last, so that nobody starts in a folder that is about to go
+        if _is_at(held[0], folder / _LOCK):
+            _empty(folder)
+            (folder / _LOCK).unlink()
+        folder.rmdir()
 
 
 def _release(held: list[int]) -> None:
@@ -183,55 +173,35 @@ def _release(held: list[int]) -> None:
         os.close(held.pop())
 
 
-def _remove(folder: Path, lock: int) -> None:
-    """The lock goes last, so that nobody starts in a folder that is about to go."""
-    with suppress(OSError):
-        if _is_at(lock, folder / _LOCK):
-            _empty(folder)
-            (folder / _LOCK).unlink()
-        folder.rmdir()
-
-
 def _lock(folder: Path, target: Path, held: list[int]) -> None:
-    """Hold the lock: its handle is put into ``held`` before it locks anything, so that no interrupt leaves one locked."""
+    """Hold the lock: its handle is put into ``held`` before it locks anything, so that no interrupt leaves one locked.
+
+    Raises InvalidInput where another run holds it, and where something else stands in the folder's place.
+    """
     while True:
         with suppress(FileExistsError):
             os.mkdir(folder, _PRIVATE_FOLDER)
         try:
-            _require_own(folder, target)
+            known = folder.lstat()
+            if not stat.S_ISDIR(known.st_mode):
+                raise InvalidInput(f"cannot write {target}: {folder} is in the way; remove it, or choose another path")
+            if hasattr(os, "getuid") and known.st_uid != os.getuid():
+                raise InvalidInput(f"cannot write {target}: {folder} belongs to somebody else; choose another path")
             if not held:
                 held.append(os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE))
         except FileNotFoundError:
             continue  # the run that held it has just ended and removed the folder
         try:
-            _take(held[0])
-            if _is_at(held[0], folder / _LOCK):
-                return
+            if fcntl is not None:
+                fcntl.flock(held[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             _release(held)
             raise InvalidInput(f"another run is writing {target}; wait for it, or choose another path") from error
+        except OSError:
+            pass  # the file system knows no locks
+        if _is_at(held[0], folder / _LOCK):
+            return
         _release(held)
-
-
-def _require_own(folder: Path, target: Path) -> None:
-    """Refuse what is no folder of this user. Raises FileNotFoundError where it has just gone."""
-    known = folder.lstat()
-    if not stat.S_ISDIR(known.st_mode):
-        raise InvalidInput(f"cannot write {target}: {folder} is in the way; remove it, or choose another path")
-    if hasattr(os, "getuid") and known.st_uid != os.getuid():
-        raise InvalidInput(f"cannot write {target}: {folder} belongs to somebody else; choose another path")
-
-
-def _take(handle: int) -> None:
-    """Lock, or go on where the file system knows no locks. Raises BlockingIOError where another run holds it."""
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -251,7 +221,7 @@ def _empty(folder: Path) -> None:
 
 
 def _finish(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
-    """Permissions, durability, and the moves."""
+    """Permissions, durability, and the moves: old files into the folder, new ones into place, the target last."""
     first = targets[0]
     for path in targets:
         new = folder / path.name
@@ -264,17 +234,12 @@ def _finish(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
     if len(targets) == 1:
         os.replace(folder / targets[0].name, targets[0])
         return
-    _exchange(folder, targets, withdraw)
-
-
-def _exchange(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
-    """Move the files into place, the target last, and those that were there into the folder."""
     kept = [path for path in targets if path.exists()]
     unfinished = folder / f"{_MOVES}.new"
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump({"names": [p.name for p in targets], "kept": [p.name for p in kept]}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    with unfinished.open("w", encoding="utf-8") as moves:
+        json.dump({"names": [p.name for p in targets], "kept": [p.name for p in kept]}, moves)
+        moves.flush()
+        os.fsync(moves.fileno())
     (folder / _OLD).mkdir()
     os.replace(unfinished, folder / _MOVES)
     for path in kept:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import Source
-from optrr.records.whole_files import whole_files
+from optrr.records.whole_files import refuse_replacing, whole_files
 from optrr.releases.provenance import Provenance, SyntheticNote, sidecar_path, write_sidecar
 
 _FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
@@ -76,8 +76,8 @@ def check_written_suffix(path: Path) -> None:
 
 def refuse_input_as_target(target: Path, source: Source) -> None:
     """Refuse to write randomized records over the true ones. Raises InvalidInput."""
-    if any(target.exists() and target.samefile(path) for path in source.paths):
-        raise InvalidInput(f"{target} is the input itself; write the randomized records to another file")
+    message = f"{target} is the input itself; write the randomized records to another file"
+    refuse_replacing(target, source.paths, message)
 
 
 class RecordWriter:

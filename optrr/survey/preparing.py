@@ -13,6 +13,7 @@ import numpy as np
 
 from optrr.designs.design import Design
 from optrr.designs.design_file import FORMAT as DESIGN_FORMAT
+from optrr.designs.design_file import load_design, save_design
 from optrr.designs.solving import design
 from optrr.designs.specification import Specification, Wording, read_specification
 from optrr.designs.wishes import Preserve, Wishes
@@ -104,7 +105,7 @@ def prepared(
     if _is_design(path):
         if preserve != "marginals":
             raise InvalidInput(f"{path} is a design: what it preserves is settled; leave out --preserve")
-        kept, fitted = path, _unchanged(fitted_deployment(Design.load(path), _MOST_BYTES), path)
+        kept, fitted = path, _unchanged(fitted_deployment(load_design(path), _MOST_BYTES), path)
         wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
         public = fitted.design.public
     else:
@@ -138,7 +139,7 @@ def _designed(wanted: Specification, path: Path, options: SolveOptions, preserve
         made = design(wanted.domain, epsilons, preserve=preserve, options=options)
         _save_first(fitted_deployment(made, _MOST_BYTES).design, file)
     saved = content_of(file, "design file")
-    kept = Design.load(saved)
+    kept = load_design(saved)
     if kept.domain != wanted.domain or not np.array_equal(kept.requested_epsilons, epsilons):
         raise InvalidInput(
             f"{file} is the design of another specification than {path}; serve {file} itself, or move it away to design again"
@@ -155,14 +156,14 @@ def _save_first(made: Design, file: Path) -> None:
     """Save a design where none is: of collectors that start together, all go on with the design that is there first."""
     own = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
     try:
-        made.save(own)
+        save_design(made, own)
         # unlike a move, a link fails where its name is taken
         os.link(own, file)
     except FileExistsError:
         return
     except OSError:  # some file systems know no links
         if not file.exists():
-            made.save(file)
+            save_design(made, file)
     finally:
         own.unlink(missing_ok=True)
 

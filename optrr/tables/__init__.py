@@ -3,3 +3,21 @@
 ``estimation`` has tables and statistics of them, ``measures`` what is said of one attribute beside another,
 ``weighting`` survey weights, ``bayes`` posteriors of small samples, and ``synthesis`` records drawn from estimates.
 """
+
+from optrr.lazy_names import lazy_names
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "optrr.tables.bayes": ("Posterior", "posterior"),
+        "optrr.tables.estimation.consistency": ("consistent_tables",),
+        "optrr.tables.estimation.derived": ("Derived", "derive"),
+        "optrr.tables.estimation.estimator": ("estimate",),
+        "optrr.tables.estimation.fake_reports": ("Poisoning", "poisoning"),
+        "optrr.tables.estimation.queries": ("count_query",),
+        "optrr.tables.estimation.result": ("Estimate",),
+        "optrr.tables.measures": ("Comparing", "Measures", "estimate_among", "measure"),
+        "optrr.tables.synthesis.drawing": ("Synthetic", "synthesize"),
+        "optrr.tables.weighting.estimating": ("WeightedEstimate", "estimate_weighted"),
+    },
+)

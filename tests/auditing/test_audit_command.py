@@ -12,7 +12,9 @@ import pytest
 from vectors import CLIENTS
 
 import optrr
+import optrr.devices.auditing.audit
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.devices.auditing.clients import LogClient, read_planted
 from optrr.devices.auditing.label import label_of
 
@@ -36,7 +38,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("audit")
     domain = optrr.Domain.of({"sex": ["F", "M"], "age": ["young", "old", None], "[b]": 4})
     design = optrr.design(domain, 1.0)
-    design.save(folder / "design.json")
+    optrr.save(design, folder / "design.json")
     optrr_export = ["export", str(folder / "design.json"), "-o", str(folder / "sampler.json")]
     assert run(optrr_export) == 0
     return folder / "design.json", folder / "sampler.json"
@@ -171,7 +173,7 @@ for line in sys.stdin:
 @pytest.mark.parametrize("kind", ["lasting", "forgetful"])
 def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
     """Answers are uniform here, which is what three categories at 1e-6 nats look like to a thousand queries."""
-    optrr.design(optrr.Domain.of({f"a{i}": 3 for i in range(4)}), 1e-6).save(tmp_path / "design.json")
+    optrr.save(optrr.design(optrr.Domain.of({f"a{i}": 3 for i in range(4)}), 1e-6), tmp_path / "design.json")
     script, place = tmp_path / "client.py", tmp_path / "memory"
     script.write_text(REMEMBERING)
     place.mkdir()
@@ -201,7 +203,7 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
     assert run(["audit", str(sampler), "--plant", str(planted), "--queries", "2000"]) == 0
     told = [json.loads(line) for line in planted.read_text().splitlines()]
     assert len(told) == 2000 and set(told[0]) == {"person", "values"}
-    kernel = optrr.Design.load(design).mechanism
+    kernel = load_design(design).mechanism
     label = label_of(sampler)
     _, runs = read_planted(planted, label.domain)
     texts = [a.texts for a in label.domain]
@@ -212,7 +214,7 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
     both = ["audit", str(sampler), "--planted", str(planted), "--received", str(received)]
     assert run(both) == 0
     log = LogClient(received, label.domain)
-    assert optrr.audit(label, log, optrr.AuditOptions(planted=planted)).queries == 2000
+    assert optrr.audit(label, log, optrr.devices.auditing.audit.AuditOptions(planted=planted)).queries == 2000
     with pytest.raises(optrr.InvalidInput, match="name their file"):
         optrr.audit(label, log)
     # nothing was randomized

@@ -9,8 +9,9 @@ from scipy import stats
 from vectors import CLIENTS, VECTORS, load_script
 
 import optrr
-from optrr import AuditOptions
+import optrr.devices.auditing.result
 from optrr.devices.auditing import bounds
+from optrr.devices.auditing.audit import AuditOptions
 from optrr.devices.auditing.clients import Answers, RecordKinds, planned
 from optrr.devices.auditing.label import Label, label_of
 from optrr.devices.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
@@ -298,7 +299,7 @@ def test_a_client_that_depends_on_the_record_is_caught(planted: Mechanism) -> No
     assert "noise that repeats" in caught
 
 
-def violated(result: optrr.Audit) -> set[str]:
+def violated(result: optrr.devices.auditing.result.Audit) -> set[str]:
     return {f.check for f in result.findings if f.violates}
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
+from optrr.designs.checks import verification
+from optrr.designs.design_file import load_design
 from optrr.devices.deployment.deployment_file import hexadecimal
 from optrr.devices.deployment.exact import epsilons, shortened
 from optrr.devices.deployment.export import deployment_of, fitted_deployment, plain
@@ -43,9 +45,9 @@ def test_a_smaller_file_is_another_certified_design(large: optrr.Design, tmp_pat
     assert large.epsilon < fitted.design.epsilon < large.kronecker_epsilon
     assert np.all(fitted.design.attribute_epsilons >= large.requested_epsilons - 1e-9)
     assert fitted.design.lower_bound == large.lower_bound
-    assert fitted.design.verify().holds
-    fitted.design.save(tmp_path / "design.json")
-    fitted.deployment.save(tmp_path / "sampler.json")
+    assert verification(fitted.design).holds
+    optrr.save(fitted.design, tmp_path / "design.json")
+    optrr.save(fitted.deployment, tmp_path / "sampler.json")
     assert verify_deployment(tmp_path / "sampler.json", tmp_path / "design.json").holds
     stated = float(fitted.deployment.stated.total)
     assert stated == pytest.approx(fitted.design.epsilon, abs=1e-9)
@@ -55,7 +57,7 @@ def test_a_smaller_file_is_another_certified_design(large: optrr.Design, tmp_pat
 def test_the_command_writes_the_design_to_estimate_with(
     large: optrr.Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    large.save(tmp_path / "design.json")
+    optrr.save(large, tmp_path / "design.json")
     output = tmp_path / "sampler.json"
     capsys.readouterr()
     assert run(["export", str(tmp_path / "design.json"), "-o", str(output), "--size", "2000", "--json"]) == 0
@@ -64,7 +66,7 @@ def test_the_command_writes_the_design_to_estimate_with(
     assert summary["compressed_bytes"] <= 2000
     assert summary["cost"] > 0
     assert "estimate with" in shown.err
-    made = optrr.Design.load(summary["design"])
+    made = load_design(summary["design"])
     assert made.epsilon == pytest.approx(large.epsilon + summary["cost"])
     assert float(load_deployment(output).stated.total) == pytest.approx(made.epsilon, abs=1e-9)
 
@@ -73,7 +75,7 @@ def test_the_command_writes_the_design_to_estimate_with(
 def test_from_python_both_files_are_written_and_nothing_is_written_over(large: optrr.Design, tmp_path: Path) -> None:
     made = optrr.export(large, tmp_path / "small.json", 2000)
     assert made.anew and verify_deployment(tmp_path / "small.json", tmp_path / "small.design.json").holds
-    assert optrr.Design.load(tmp_path / "small.design.json").epsilon == made.design.epsilon > large.epsilon
+    assert load_design(tmp_path / "small.design.json").epsilon == made.design.epsilon > large.epsilon
     (tmp_path / "small.json").unlink()
     before = (tmp_path / "small.design.json").read_bytes()
     with pytest.raises(InvalidInput, match=r"small\.design\.json is there already"):
@@ -105,7 +107,7 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
 ) -> None:
     """What answers were collected by stays, and a file never stands beside a design that is not its own."""
     wide, sampler, beside = tmp_path / "wide.json", tmp_path / "t.json", tmp_path / "t.design.json"
-    twelve.save(wide)
+    optrr.save(twelve, wide)
     small = str(product_size(twelve))
     assert exported(wide, sampler, "--size", small) == 0
     assert run(["verify", str(sampler), "--design", str(beside)]) == 0
@@ -115,7 +117,7 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
     assert {path: path.read_bytes() for path in before} == before
     capsys.readouterr()
     # another design would go there, or none would and that one would be stale
-    optrr.design({"a": 2, "b": 3}, 1.0).save(tmp_path / "other.json")
+    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), tmp_path / "other.json")
     for design, options in ((wide, ()), (tmp_path / "other.json", ())):
         assert exported(design, sampler, *options) == 2
         shown = capsys.readouterr()
@@ -128,7 +130,7 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
 
 def test_no_export_writes_over_any_design(tmp_path: Path) -> None:
     for name, epsilon in (("a.json", 1.0), ("b.json", 2.0)):
-        optrr.design({"a": 2, "b": 3}, epsilon).save(tmp_path / name)
+        optrr.save(optrr.design({"a": 2, "b": 3}, epsilon), tmp_path / name)
     before = (tmp_path / "b.json").read_bytes()
     for options in ((), ("--events",), ("--matrix", "a")):
         assert exported(tmp_path / "a.json", tmp_path / "b.json", *options) == 2
@@ -141,7 +143,7 @@ def test_where_every_attribute_on_its_own_fits_nothing_dearer_is_written(twelve:
         fitted_deployment(twelve, size - 1)
     made = fitted_deployment(twelve, size)
     assert made.size == size and made.design.epsilon == pytest.approx(twelve.kronecker_epsilon)
-    assert made.design.verify().holds
+    assert verification(made.design).holds
     assert made.design.attribute_epsilons == pytest.approx(twelve.requested_epsilons)
 
 
@@ -149,7 +151,7 @@ def test_pairs_are_kept_by_every_attribute_on_its_own() -> None:
     rng = np.random.default_rng(3)
     pairs = optrr.design({f"a{i}": 2 + i for i in range(8)}, rng.uniform(0.4, 1.5, 8), preserve="pairs")
     made = fitted_deployment(pairs, product_size(pairs))
-    assert made.anew and made.design.verify().holds
+    assert made.anew and verification(made.design).holds
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ def test_change_sets_are_those_of_all_records(
 def test_the_program_is_pors_and_its_optimum_the_designs(tmp_path: Path) -> None:
     sizes, asked = [2, 3, 4], [0.5, 1.0, 0.7]
     design = optrr.design({f"a{i}": r for i, r in enumerate(sizes)}, asked)
-    design.save(tmp_path / "d.json")
+    optrr.save(design, tmp_path / "d.json")
     assert run(["export", str(tmp_path / "d.json"), "--program", "npz", "-o", str(tmp_path / "p.npz")]) == 0
     with np.load(tmp_path / "p.npz") as file:
         data = {k: file[k] for k in file.files}
@@ -131,7 +131,7 @@ def test_wrong_wishes_are_refused_and_nothing_is_written(
 
 
 def test_the_command_takes_one_wish_at_a_time(tmp_path: Path) -> None:
-    optrr.design({"a": 2, "b": 3}, 1.0).save(tmp_path / "d.json")
+    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), tmp_path / "d.json")
     wishes = [["--matrix", "a"], ["--events"], ["--program", "npz"], ["--size", "9999"]]
     for first, second in itertools.combinations(wishes, 2):
         assert run(["export", str(tmp_path / "d.json"), *first, *second, "-o", str(tmp_path / "x.npz")]) == 2
@@ -145,7 +145,7 @@ def test_names_with_commas_and_what_is_no_design(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    optrr.design({"in,come": 2, "sex": 2}, 1.0).save("d.json")
+    optrr.save(optrr.design({"in,come": 2, "sex": 2}, 1.0), "d.json")
     for option in ("--matrix", "--events"):
         assert run(["export", "d.json", option, "in,,come,sex", "-o", "t.json"]) == 0
         assert json.loads(Path("t.json").read_text())["names"] == ["in,come", "sex"]

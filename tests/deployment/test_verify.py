@@ -12,8 +12,9 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.devices.deployment import exact
-from optrr.devices.deployment.deployment_file import canonical, digest_of, read_deployment
+from optrr.devices.deployment.deployment_file import canonical, decoded_deployment, digest_of
 from optrr.devices.deployment.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from tests import vectors
@@ -23,7 +24,7 @@ from tests import vectors
 def files(tmp_path: Path) -> tuple[Path, Path]:
     """A design and its deployment."""
     made = optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, [0.5, 1.0, 0.8])
-    made.save(tmp_path / "design.json")
+    optrr.save(made, tmp_path / "design.json")
     assert run(["export", str(tmp_path / "design.json"), "-o", str(tmp_path / "sampler.json")]) == 0
     return tmp_path / "design.json", tmp_path / "sampler.json"
 
@@ -45,8 +46,8 @@ def test_what_is_exported_verifies(files: tuple[Path, Path], capsys: pytest.Capt
     assert [c["name"] for c in shown["checks"]] == [
         "total epsilon", "attribute epsilons", "conditional epsilons", "design",
     ]  # fmt: skip
-    made = optrr.Design.load(design)
-    stated = read_deployment(sampler).stated
+    made = load_design(design)
+    stated = decoded_deployment(sampler.read_bytes(), sampler).stated
     assert float(stated.total) == pytest.approx(made.epsilon, abs=1e-9)
     assert [float(x) for x in stated.attributes] == pytest.approx(made.attribute_epsilons, abs=1e-9)
     assert [float(x) for x in stated.conditional] == pytest.approx(made.conditional_epsilons, abs=1e-9)
@@ -109,7 +110,7 @@ def test_malformed_files_are_one_line(
 
 
 def test_another_design_is_not_this_one(files: tuple[Path, Path], tmp_path: Path) -> None:
-    optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, 0.5).save(tmp_path / "other.json")
+    optrr.save(optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, 0.5), tmp_path / "other.json")
     assert run(["verify", str(files[1]), "--design", str(tmp_path / "other.json")]) == 1
     assert run(["verify", str(files[0]), "--design", str(files[0])]) == 2
 
@@ -139,7 +140,7 @@ def test_the_work_is_known_before_it_starts(files: tuple[Path, Path], monkeypatc
 def test_where_pairs_are_too_many_the_total_stands_for_them(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layers = read_deployment(files[1]).automaton
+    layers = decoded_deployment(files[1].read_bytes(), files[1]).automaton
     monkeypatch.setattr(exact, "MOST_PAIRS", 1)
     numbers = exact.epsilons(layers)
     assert set(numbers.conditional) == {numbers.total}
@@ -147,7 +148,7 @@ def test_where_pairs_are_too_many_the_total_stands_for_them(
 
 def test_an_export_does_not_write_over_its_design(tmp_path, capsys):
     path = tmp_path / "design.json"
-    optrr.design({"a": 2, "b": 3}, 1.0).save(path)
+    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), path)
     before = path.read_bytes()
     assert run(["export", str(path), "-o", str(path)]) == 2
     assert "is the design itself" in capsys.readouterr().err and path.read_bytes() == before

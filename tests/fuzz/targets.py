@@ -25,13 +25,13 @@ from optrr.designs import design_file
 from optrr.designs.design import Design
 from optrr.designs.signing import sign_file, signature_check
 from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.designs.verify import verify
 from optrr.devices.auditing.clients import LogClient, RecordKinds, answered_codes, planned, plant, read_planted
 from optrr.devices.deployment.deployment_file import canonical, digest_of
 from optrr.devices.deployment.export import deployment_of
 from optrr.devices.deployment.verify import load_deployment, verify_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
+from optrr.files import verify
 from optrr.genomics.cohort import read_cohort
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.records.counts import count
@@ -40,10 +40,11 @@ from optrr.records.reading.source import RecordsAt
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
 from optrr.releases.sealed import sha256_of
-from optrr.ways.longitudinal import Key, LongitudinalDesign, longitudinal, verify_longitudinal
+from optrr.ways.longitudinal import Key, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design as longitudinal_file
+from optrr.ways.longitudinal.design import load_longitudinal
 from optrr.ways.protocols.protocol import Message
-from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
+from optrr.ways.protocols.sampled_tables import load_asking, load_sampled_tables
 from tests.fuzz import commands, web
 from tests.fuzz.engine import Feed
 from tests.fuzz.kept import kept
@@ -193,7 +194,7 @@ def _designs(data: bytes, folder: Path) -> None:
 def _longitudinal_designs(data: bytes, folder: Path) -> None:
     for each in dict.fromkeys([data, _resealed_longitudinal(data)]):
         path = written(folder, "long.json", each)
-        refusing(lambda path=path: verify_longitudinal(path), lambda path=path: LongitudinalDesign.load(path))  # type: ignore[misc]
+        refusing(lambda path=path: verify_longitudinal(path), lambda path=path: load_longitudinal(path))  # type: ignore[misc]
 
 
 def _deployments(data: bytes, folder: Path) -> None:
@@ -204,7 +205,7 @@ def _deployments(data: bytes, folder: Path) -> None:
 
 def _askings(data: bytes, folder: Path) -> None:
     path = written(folder, "asking.json", data)
-    refusing(lambda: SampledTables.load(path), lambda: Message.from_bytes(data))
+    refusing(lambda: load_sampled_tables(path), lambda: Message.from_bytes(data))
 
 
 def _proportions(data: bytes, folder: Path) -> None:

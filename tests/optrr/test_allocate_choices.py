@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from optrr import InvalidInput, allocate, load_asking
+import optrr
+from optrr import InvalidInput, allocate
 from optrr.cli.main import run
 from optrr.ways.protocols.sampled_tables import SampledTables
 
@@ -63,7 +64,7 @@ def test_sampling_from_the_command_line(tmp_path, capsys):
     captured = capsys.readouterr()
     printed = json.loads(captured.out)
     assert not printed["keeps_records"] and printed["method"] == "sampling" and "no records are kept" in captured.err
-    assert load_asking(path).epsilon == printed["epsilon"] <= 1 + 1e-9
+    assert optrr.load(path).epsilon == printed["epsilon"] <= 1 + 1e-9
     assert run(["allocate", *spec, "--total-epsilon", "1", "--sampling"]) == 0
     assert "predicted errors" in capsys.readouterr().out
 

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from optrr import InvalidInput, advise, design, load_asking
+import optrr
+from optrr import InvalidInput, advise, design
 from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
 from optrr.releases.account import Account
@@ -34,7 +35,7 @@ def sampled(report):
 WAYS = {
     **{f"sampled tables, {report}": sampled(report) for report in ORACLES},
     "sampled tables, best reports": sampled(()),
-    "advice's optimum": lambda domain, total, rng: advise(domain, total, workload="pairs").option("optimum").asking,
+    "advice's optimum": lambda domain, total, rng: advise(domain, total, learn="pairs").option("optimum").asking,
     "advice's whole record": lambda domain, total, rng: advise(domain, total).option("whole-record").asking,
     "a law": lambda domain, total, rng: baseline_design(
         domain, ProductLaw(domain.sizes, rng.dirichlet(np.full(domain.m, 5.0)) * total), "product"
@@ -98,7 +99,7 @@ def hash_of(text):
 def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
     rng = np.random.default_rng(seed)
     domain, total = random_domain(rng), float(rng.uniform(0.5, 5.0))
-    advice = advise(domain, total, workload=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
+    advice = advise(domain, total, learn=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
     for option in advice.options:
         errors = {t.attributes: option.asking.table_error(t.attributes) for t in advice.workload.tables}
         weighted = sum(t.weight * errors[t.attributes] for t in advice.workload.tables)
@@ -106,8 +107,8 @@ def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
         assert option.asking.epsilon <= total * (1 + 1e-9)
         assert option.asking.keeps_records == option.keeps_records
         path = tmp_path / f"{option.name}.json"
-        option.asking.save(path)
-        back = load_asking(path)
+        optrr.save(option.asking, path)
+        back = optrr.load(path)
         assert back.epsilon == option.asking.epsilon and back.domain == domain
         assert {t: back.table_error(t) for t in errors} == pytest.approx(errors, rel=1e-12)
     with pytest.raises(InvalidInput, match="choose among"):
@@ -133,7 +134,7 @@ def test_tables_that_cannot_be_had_have_no_finite_error():
 
 def test_what_is_for_studies_has_no_file(tmp_path):
     with pytest.raises(InvalidInput, match="no file"):
-        split((2, 3), 1.0).save(tmp_path / "x.json")
+        optrr.save(split((2, 3), 1.0), tmp_path / "x.json")
     with pytest.raises(InvalidInput, match="in memory"):
         split((2, 3), 1.0).perturb_file("a.csv", tmp_path / "b.csv")
 
@@ -142,7 +143,7 @@ def test_a_protocol_s_file_is_what_its_clients_run(tmp_path):
     domain = Domain.of({"a": 3, "b": 2})
     protocol = rr_clusters(domain, [["a", "b"]], 0.7)
     protocol.save(tmp_path / "x.json")
-    back = load_asking(tmp_path / "x.json")
+    back = optrr.load(tmp_path / "x.json")
     assert back.epsilon == protocol.mechanism.epsilon
     assert isinstance(protocol, Protocol) and protocol.learned == Account()
     assert np.allclose(back.mechanism.matrix(), protocol.mechanism.matrix(), rtol=1e-12)

@@ -98,7 +98,7 @@ def test_records_that_say_too_little_are_no_bad_input(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = optrr.design({"a": 2, "b": 3}, 1.0)
-    made.save(tmp_path / "d.json")
+    optrr.save(made, tmp_path / "d.json")
     (tmp_path / "x.csv").write_text("a,b\n0,2\n")
     call = [command, str(tmp_path / "x.csv"), "--design", str(tmp_path / "d.json"), "--attributes", "a,b", "--json"]
     written = ["-o", str(tmp_path / "out.csv")] if command == "estimate" else []

@@ -11,9 +11,9 @@ import click
 import numpy as np
 import pytest
 
-import optrr
 from optrr.cli.main import cli, run
 from optrr.cli.printing import print_table
+from optrr.designs.design_file import load_design
 
 SPEC = """
 epsilon = 1.0
@@ -68,7 +68,7 @@ def test_design_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
         printed
     )
-    assert printed["epsilon"] == optrr.Design.load("other.json").epsilon
+    assert printed["epsilon"] == load_design("other.json").epsilon
     inline = out_json(
         capsys, "design", "--attribute", "sex=2:1", "--attribute", "age=5:1.5", "--attribute", "answer=2:1"
     )

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from optrr.cli.main import run
-from optrr.designs.design import Design
-from optrr.designs.design_file import save_design
+from optrr.designs.design_file import load_design, save_design
 from optrr.designs.solving import design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -113,7 +112,7 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     # within the clusters dependent, across them not: the last is uniform on 0..1, the draw seeded
     assert max(p_values[:2]) < 1e-6
     assert p_values[2] > 1e-3
-    loaded = Design.load(second)
+    loaded = load_design(second)
     assert isinstance(loaded.law, BlockLaw)
     assert block_names(loaded.domain, loaded.law) == (("a", "b"), ("c", "d"))
     assert loaded.solution.status is Status.BASELINE

@@ -239,8 +239,8 @@ def test_intervals_cover_and_values_are_nearly_unbiased(mechanism, statistic, pi
     assert all(f.reliable and f.lower < f.upper for f in estimates)
     values = np.array([f.value for f in estimates])
     if statistic in ("entropy", "mutual-information"):
-        # what is printed of these has little squared error over all tables, not little bias for each of them; its standard error
-        # is that of the estimate without bias
+        # what is printed of these has little squared error over all tables, not little bias for each of them; its standard
+        # error is that of the estimate without bias
         unbiased = np.array([f.plug_in - f.bias for f in estimates])
         assert np.mean((values - truth) ** 2) < 2 * np.mean((unbiased - truth) ** 2)
         values = unbiased

@@ -18,11 +18,11 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs import apart, design_file, work
-from optrr.designs.checks import OPTIMAL_GAP
+from optrr.designs.checks import OPTIMAL_GAP, verification
 from optrr.designs.design import Design
-from optrr.designs.design_file import read_design_file
-from optrr.designs.verify import verify
+from optrr.designs.design_file import decoded_design, load_design
 from optrr.errors import InvalidInput
+from optrr.files import verify
 from optrr.releases.sealed import sha256_of
 from optrr_solvers import Law, Problem, ProductLaw, SolveOptions, TableLaw
 from optrr_solvers.laws.block import BlockLaw
@@ -58,7 +58,7 @@ def _of_blocks() -> Design:
 
 def _text(design: Design) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        design.save(Path(folder) / "d.json")
+        optrr.save(design, Path(folder) / "d.json")
         return (Path(folder) / "d.json").read_text(encoding="utf-8")
 
 
@@ -149,7 +149,7 @@ def test_of_a_repeated_key_none_is_taken(kind: str, tmp_path: Path) -> None:
     for key, lie in (("epsilon", "0.01"), ("kind", '"product"'), ("name", '"b"'), ("conditional_epsilon", "0")):
         path.write_text(files()[kind].replace(f'"{key}":', f'"{key}": {lie}, "{key}":', 1), encoding="utf-8")
         with pytest.raises(InvalidInput, match=f"the key '{key}' is given twice"):
-            read_design_file(path)
+            decoded_design(path.read_bytes(), path)
 
 
 @pytest.mark.parametrize("nats", [900.0, 4900.0])
@@ -160,7 +160,7 @@ def test_a_flip_too_small_for_a_double_is_drawn_as_labelled_or_refused(nats: flo
     content["attributes"][0].update(epsilon=nats, conditional_epsilon=nats)
     content["epsilon"] = nats + 9
     path = resealed(content, tmp_path / "d.json")
-    automaton = read_design_file(path).solution.law.automaton
+    automaton = decoded_design(path.read_bytes(), path).solution.law.automaton
     # thresholds of 6144 bits resolve 900 nats, and not 4900: there nothing but a threshold of 0 could be drawn with
     assert (automaton is not None) == (nats == 900) == verified(path)
     if automaton is not None:
@@ -170,15 +170,15 @@ def test_a_flip_too_small_for_a_double_is_drawn_as_labelled_or_refused(nats: flo
 def test_a_wide_tolerance_is_no_optimum(tmp_path: Path) -> None:
     problem = optrr.design({"a": 2, "b": 3, "c": 4}, 1.0).solution
     loose = optrr.design({"a": 2, "b": 3, "c": 4}, 1.0, options=SolveOptions(tolerance=0.5))
-    assert loose.verify().holds
+    assert verification(loose).holds
     kronecker = optrr.design({"a": 2, "b": 3, "c": 4}, 1.0, method="kronecker").law
     wide = Design(
         loose.domain, checked(problem.problem, "auto", kronecker, problem.certificate, started=0.0, tolerance=1.0)
     )
     assert wide.solution.status == "optimal"
-    assert wide.verify().holds
-    wide.save(tmp_path / "d.json")
-    read = Design.load(tmp_path / "d.json")
+    assert verification(wide).holds
+    optrr.save(wide, tmp_path / "d.json")
+    read = load_design(tmp_path / "d.json")
     assert read.solution.status == "bracketed"
     assert "the optimum is only known to lie within" in read.warnings[0]
     content = {**json.loads((tmp_path / "d.json").read_text()), "status": "optimal"}
@@ -194,15 +194,15 @@ def test_the_limit_can_be_lifted(
     monkeypatch.setattr(work, "MOST_SECONDS", 1e-9)
     apart_holds = verify(path)
     assert apart_holds.holds and apart_holds == verify(path, limited=False)
-    assert Design.load(path).epsilon > 0
+    assert load_design(path).epsilon > 0
     # less memory than its arrays of numbers take
     monkeypatch.setattr(apart, "_MEMORY", 1.0)
     assert run(["verify", str(path)]) == 2
     assert "use --no-limit" in capsys.readouterr().err
     assert run(["verify", str(path), "--no-limit"]) == 0
     with pytest.raises(InvalidInput, match=r"take more than 8 s or 1e-09 GB.*limited=False"):
-        Design.load(path)
-    assert Design.load(path, limited=False).epsilon > 0
+        load_design(path)
+    assert load_design(path, limited=False).epsilon > 0
     monkeypatch.undo()
     monkeypatch.setattr(work, "MOST_BYTES", 100)
     with pytest.raises(InvalidInput, match="more than 100 bytes"):
@@ -218,7 +218,7 @@ def test_a_lie_is_told_from_another_process_as_from_this_one(tmp_path: Path, mon
     monkeypatch.setattr(work, "MOST_SECONDS", 1e-9)
     assert not here.holds and verify(path) == here
     with pytest.raises(InvalidInput, match="does not hold: conditional epsilons FAILS"):
-        Design.load(path)
+        load_design(path)
 
 
 def texts(value: str, rng: np.random.Generator) -> str:
@@ -230,7 +230,7 @@ def texts(value: str, rng: np.random.Generator) -> str:
 
 def broken_promises(path: Path) -> list[str]:
     """What a file says that its law, enumerated over all change sets, does not keep; 1e-10 is what the sums may err by."""
-    record = read_design_file(path)
+    record = decoded_design(path.read_bytes(), path)
     law, problem, stated = record.solution.law, record.solution.problem, record.stated
     total, accuracy, conditional = enumerated(law)
     out = []
@@ -315,7 +315,7 @@ def test_work_is_limited(tell: Callable[[Content], None], tmp_path: Path) -> Non
     tell(content)
     path = resealed(content, tmp_path / "d.json")
     with measured() as cost:
-        for read in (verify, Design.load):
+        for read in (verify, load_design):
             with pytest.raises(InvalidInput, match=r"take more than 2 s or 0\.65 GB"):
                 read(path)
     assert cost.seconds < 10 and cost.memory < 1 << 30
@@ -336,7 +336,7 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
         assert verify(path).holds
     print(f"{m} attributes, honest: {cost.seconds:.1f} s")
     assert cost.seconds < 10
-    Design.load(path)
+    load_design(path)
     for tell in (finer, repeated, sharper):
         lie = json.loads(json.dumps(content))
         tell(lie)
@@ -354,7 +354,7 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
 
 def loaded(path: Path) -> bool:
     try:
-        Design.load(path)
+        load_design(path)
     except InvalidInput:
         return False
     return True

@@ -18,13 +18,13 @@ import pytest
 
 import optrr
 from optrr.designs import design_file
-from optrr.designs.checks import Verification, checks
+from optrr.designs.checks import Verification, checks, verification
 from optrr.designs.design import Design
-from optrr.designs.design_file import encoded_design, read_design_file, save_design
+from optrr.designs.design_file import decoded_design, encoded_design, load_design, save_design
 from optrr.designs.solving import epsilon_vector
 from optrr.designs.specification import parse_attributes, read_specification, refuse_specification
-from optrr.designs.verify import verify
 from optrr.errors import InvalidInput
+from optrr.files import verify
 from optrr.releases.sealed import sha256_of
 from optrr_solvers import (
     BallLaw,
@@ -67,7 +67,7 @@ def small_design(kind: str) -> optrr.Design:
 def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> None:
     made = small_design(kind)
     save_design(made, tmp_path / "d.json")
-    read = Design.load(tmp_path / "d.json")
+    read = load_design(tmp_path / "d.json")
     assert read.domain == made.domain
     assert (read.epsilon, read.lower_bound, read.method) == (made.epsilon, made.lower_bound, made.method)
     assert (read.solution.status, read.solution.tolerance) == (made.solution.status, made.solution.tolerance)
@@ -75,7 +75,7 @@ def test_design_files_read_back_to_the_same_bits(kind: str, tmp_path: Path) -> N
         np.testing.assert_array_equal(getattr(read, field), getattr(made, field))
     subset = (0, made.domain.m - 1)
     np.testing.assert_array_equal(read.law.marginal(subset), made.law.marginal(subset))
-    assert not read.verify().failed
+    assert not verification(read).failed
 
 
 def edits(record: dict) -> list[dict]:
@@ -118,8 +118,8 @@ def test_edited_files_are_refused(tmp_path: Path) -> None:
         other = tmp_path / "edited.json"
         other.write_text(json.dumps(edited))
         with pytest.raises(InvalidInput, match="changed after it was written"):
-            Design.load(other)
-        assert not read_design_file(other).intact
+            load_design(other)
+        assert not decoded_design(other.read_bytes(), other).intact
 
 
 def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_numbers_are_recomputed_even_with_a_matching_digest(tmp_path: Path) -> N
     for edited in numeric:
         other = tmp_path / "edited.json"
         other.write_text(json.dumps(edited))
-        record = read_design_file(other)
+        record = decoded_design(other.read_bytes(), other)
         assert Verification(tuple(checks(Design(record.domain, record.solution), record.stated))).failed, edited
         assert not verify(other).holds
 
@@ -151,7 +151,7 @@ def test_a_ball_too_wide_to_compute_is_refused_in_one_line(tmp_path: Path) -> No
     path.write_bytes(msgspec.json.encode(record))
     for limited in (False, True):
         with pytest.raises(InvalidInput, match=r"d\.json: a ball that ends at .* use a coarser grid"):
-            Design.load(path, limited=limited)
+            load_design(path, limited=limited)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_laws_that_do_not_fit_are_refused(law: dict, message: str, tmp_path: Pat
     save_design(optrr.design(SMALL, [1.0, 0.5, 2.0]), tmp_path / "d.json")
     (tmp_path / "d.json").write_text(json.dumps({**json.loads((tmp_path / "d.json").read_text()), "law": law}))
     with pytest.raises(InvalidInput, match=message):
-        read_design_file(tmp_path / "d.json")
+        decoded_design((tmp_path / "d.json").read_bytes(), tmp_path / "d.json")
 
 
 @pytest.mark.parametrize("m", [26, 64])
@@ -193,7 +193,7 @@ def test_table_too_large_for_memory_is_refused(m: int, tmp_path: Path) -> None:
     record["law"] = {"kind": "table", "most": 0, "cells": [], "log_density": []}
     (tmp_path / "d.json").write_text(json.dumps(record))
     with pytest.raises(InvalidInput, match=f"{2**m} cells"):
-        read_design_file(tmp_path / "d.json")
+        decoded_design((tmp_path / "d.json").read_bytes(), tmp_path / "d.json")
 
 
 def exact_epsilon(law: Law) -> Fraction:
@@ -228,16 +228,16 @@ def test_understated_label_fails_even_by_one_unit(kind: str) -> None:
 
 def test_optimality_is_not_taken_from_the_file() -> None:
     baseline = optrr.design(SMALL, [1.0, 0.5, 2.0], method="kronecker")
-    assert not baseline.verify().failed
+    assert not verification(baseline).failed
     boast = replace(baseline, solution=replace(baseline.solution, status=Status.OPTIMAL))
-    assert [c.name for c in boast.verify().failed] == ["optimality"]
-    assert replace(boast, solution=replace(boast.solution, tolerance=1e-9)).verify().failed
+    assert [c.name for c in verification(boast).failed] == ["optimality"]
+    assert verification(replace(boast, solution=replace(boast.solution, tolerance=1e-9))).failed
     # half the requested epsilons, with their own bound: the file is consistent and the law feasible, but far from optimal
     made = optrr.design(SMALL, [1.0, 0.5, 2.0])
     assert made.solution.tolerance == pytest.approx(1e-9 * made.epsilon, rel=1e-12)
     easier = Problem(made.domain.sizes, made.requested_epsilons / 2)
     eased = replace(made.solution, problem=easier, certificate=None, lower=lower_bound(easier, None))
-    assert [c.name for c in replace(made, solution=eased).verify().failed] == ["optimality"]
+    assert [c.name for c in verification(replace(made, solution=eased)).failed] == ["optimality"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_files_that_are_no_designs(content: str | bytes, message: str, tmp_path:
     path = tmp_path / "d.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InvalidInput, match=message):
-        Design.load(path)
+        load_design(path)
 
 
 def test_whether_a_file_is_a_specification_takes_no_memory() -> None:
@@ -298,7 +298,7 @@ def test_a_damaged_design_is_no_specification() -> None:
 def test_a_deployment_given_for_a_design_is_called_one(tmp_path: Path) -> None:
     optrr.export(optrr.design(SMALL, 1.0), tmp_path / "sampler.json")
     with pytest.raises(InvalidInput, match="it is a deployment file; give the design that it was exported from"):
-        Design.load(tmp_path / "sampler.json")
+        load_design(tmp_path / "sampler.json")
 
 
 def test_summary_has_the_contract_keys() -> None:
@@ -347,7 +347,7 @@ def test_baselines_say_where_the_optimum_is() -> None:
     assert any("the optimum lies between" in w and "and 3.0000 nats" in w for w in kronecker.warnings)
     heuristic = optrr.design({"a": 3, "b": 24, "c": 7}, [0.0663, 0.0872, 4.7897], method="inductive")
     assert any("misses requested epsilons" in w for w in heuristic.warnings)
-    assert not heuristic.verify().failed
+    assert not verification(heuristic).failed
 
 
 def test_faintest_pair_by_its_definition() -> None:

@@ -19,7 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import optrr
+import optrr.tables.estimation
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.domain.bins import Bins
 from optrr.domain.domain import Domain, binned
 from optrr.errors import InvalidInput
@@ -172,8 +174,8 @@ def test_the_order_of_categories_survives(spark, tmp_path, capsys):
     assert grade.ordered and grade.categories == tuple(grades)
     domain = Domain((grade, binned("hours", Bins((0, 9, 15, float("inf"))))))
     made = optrr.design(domain, 50.0, method="kronecker")  # at ε_i = 50 nothing changes
-    made.save(tmp_path / "design.json")
-    made = optrr.Design.load(tmp_path / "design.json")
+    optrr.save(made, tmp_path / "design.json")
+    made = load_design(tmp_path / "design.json")
     truth = count(data, domain, domain.names)
     # Spark has no categories: the column is text there, whose order is the declaration's
     frame = spark.createDataFrame(data)
@@ -181,12 +183,14 @@ def test_the_order_of_categories_survives(spark, tmp_path, capsys):
     out = perturb_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
     frame.write.parquet(str(tmp_path / "true"))
     perturb_file(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
-    correlation = optrr.derive(truth, made.mechanism, "correlation").value
+    correlation = optrr.tables.derive(truth, made.mechanism, "correlation").value
     assert correlation > 0.6
     for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
         counted = count(release, made.domain, domain.names)
         assert np.array_equal(counted.table, truth.table)
-        assert optrr.derive(counted, made.mechanism, "correlation").value == pytest.approx(correlation, abs=1e-12)
+        assert optrr.tables.derive(counted, made.mechanism, "correlation").value == pytest.approx(
+            correlation, abs=1e-12
+        )
         # by the alphabet high, low, mid, the shares would be these in another order
         shares = optrr.estimate(counted.marginal("grade"), made.mechanism).to_arrow().to_pydict()
         assert shares["grade"] == grades

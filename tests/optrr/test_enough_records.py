@@ -6,23 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optrr import (
-    Counts,
-    Domain,
-    InvalidInput,
-    design,
-    fit_loglinear,
-    goodness_of_fit,
-    homogeneity,
-    measure,
-    regress,
-    stratified_test,
-    test_weighted,
-)
-from optrr.models.loglinear import STRATIFIED, compare_models
+from optrr import Counts, Domain, InvalidInput, design
+from optrr.models.loglinear import STRATIFIED, compare_models, fit_loglinear, stratified_test
+from optrr.models.regression.fitting import regress
+from optrr.models.tests import goodness_of_fit, homogeneity
 from optrr.models.tests import test as independence
+from optrr.models.weighted import test_weighted
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.bayes.posterior import _warnings as prior_decides
+from optrr.tables.measures import measure
 
 # Admissions to Berkeley in 1973 by admission, gender and department (Bickel, Hammel & O'Connell, Science 187, 1975).
 ADMITTED = np.array(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import optrr
+from optrr.designs.checks import verification
 from optrr.devices.deployment.export import deployment_of
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer
@@ -110,6 +111,6 @@ def test_soft_balls_of_one_attribute_are_labelled_as_drawn(size: int) -> None:
     for asked in np.linspace(0.05, 1, 8):
         design = optrr.design({"a": size}, float(asked), method="ball")
         checked("ball", design)
-        assert design.verify().holds
+        assert verification(design).holds
         looser += design.law.epsilon > design.epsilon + LABEL
     assert looser

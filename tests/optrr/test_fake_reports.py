@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal, poisoning
+from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.tables.estimation import simplex
 from optrr.tables.estimation.estimator import METHODS
-from optrr.tables.estimation.fake_reports import Reach
+from optrr.tables.estimation.fake_reports import Reach, poisoning
 from optrr.ways.longitudinal.spending import TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform
 from optrr.ways.protocols.kinds import cluster_design
@@ -364,7 +364,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     domain = Domain.of({"sex": ["F", "M"], "age": ["young", None, "old"]})
     made = optrr.design(domain, 1.5, preserve="pairs")
-    made.save("design.json")
+    optrr.save(made, "design.json")
     rng = np.random.default_rng(2)
     codes = np.stack([rng.integers(0, 2, 900), rng.integers(0, 3, 900)], axis=1)
     rows = made.mechanism.perturb_codes(codes, 1)

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optrr import Domain, InvalidInput, count, design, estimate, synthesize
+import optrr
+from optrr import Domain, InvalidInput, count, design, estimate
 from optrr.cli.main import main
 from optrr.tables.estimation.estimator import estimate_adjusted
+from optrr.tables.synthesis.drawing import synthesize
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "k": [1, 2, 3]})
 FILES = {
@@ -51,7 +53,7 @@ def test_every_command_answers_or_refuses_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     made = design(DOMAIN, [1.0, 1.5, 2.0], preserve="pairs")
-    made.save("design.json")
+    optrr.save(made, "design.json")
     for name, codes in FILES.items():
         frame = {a.name: [a.categories[c] for c in np.array(codes)[:, i]] for i, a in enumerate(DOMAIN)}
         pd.DataFrame(frame).to_csv("records.csv", index=False)

@@ -9,6 +9,13 @@ import pandas as pd
 import pytest
 
 import optrr
+import optrr.models.loglinear
+import optrr.models.regression.fitting
+import optrr.tables.bayes
+import optrr.tables.estimation
+import optrr.tables.measures
+import optrr.tables.synthesis.drawing
+import optrr.tables.weighting.estimating
 from optrr.cli.main import run
 from optrr.designs.proposing import Proposing, propose
 from optrr.domain.datasets import adult, adult_domain
@@ -27,7 +34,7 @@ def design():
 def place(tmp_path, monkeypatch, design):
     monkeypatch.chdir(tmp_path)
     adult().select(NAMES).to_pandas()[:2000].to_csv("raw.csv", index=False)
-    design.save("design.json")
+    optrr.save(design, "design.json")
     return tmp_path
 
 
@@ -42,15 +49,15 @@ def said_in_python(call):
 ANALYSES = {
     "estimate": lambda d, data: d.estimate(data, NAMES),
     "counts": lambda d, data: optrr.estimate(count(data, d.domain, NAMES), d.mechanism),
-    "derive": lambda d, data: optrr.derive(count(data, d.domain, NAMES), d.mechanism, "cramers-v"),
+    "derive": lambda d, data: optrr.tables.derive(count(data, d.domain, NAMES), d.mechanism, "cramers-v"),
     "test": lambda d, data: optrr.test(count(data, d.domain, NAMES), d.mechanism),
-    "measure": lambda d, data: optrr.measure(count(data, d.domain, NAMES), d.mechanism, "odds-ratio"),
-    "among": lambda d, data: optrr.estimate_among(count(data, d.domain, NAMES), d.mechanism, {}),
-    "model": lambda d, data: optrr.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
-    "posterior": lambda d, data: optrr.posterior(count(data, d.domain, ["sex"]), d.mechanism),
-    "regress": lambda d, data: optrr.regress(data, d.mechanism, "income ~ sex"),
-    "synthesize": lambda d, data: optrr.synthesize(data, d.mechanism, size=10),
-    "weighted": lambda d, data: optrr.estimate_weighted(data, d.mechanism, ["sex"]),
+    "measure": lambda d, data: optrr.tables.measures.measure(count(data, d.domain, NAMES), d.mechanism, "odds-ratio"),
+    "among": lambda d, data: optrr.tables.measures.estimate_among(count(data, d.domain, NAMES), d.mechanism, {}),
+    "model": lambda d, data: optrr.models.loglinear.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
+    "posterior": lambda d, data: optrr.tables.bayes.posterior(count(data, d.domain, ["sex"]), d.mechanism),
+    "regress": lambda d, data: optrr.models.regression.fitting.regress(data, d.mechanism, "income ~ sex"),
+    "synthesize": lambda d, data: optrr.tables.synthesis.drawing.synthesize(data, d.mechanism, size=10),
+    "weighted": lambda d, data: optrr.tables.weighting.estimating.estimate_weighted(data, d.mechanism, ["sex"]),
 }
 
 
@@ -183,17 +190,17 @@ def test_among_is_the_ratio_of_the_unbiased_table():
     design, rng = optrr.design(domain, 1.5, preserve="pairs"), np.random.default_rng(1)
     counts = optrr.Counts(domain, rng.multinomial(5000, [0.3, 0.2, 0.15, 0.2, 0.1, 0.05]).reshape(3, 2))
     table = np.linalg.solve(design.mechanism.matrix().T, counts.table.ravel() / counts.n).reshape(3, 2)[:2]
-    result = optrr.estimate_among(counts, design.mechanism, {"vote": ["yes", "no"]})
+    result = optrr.tables.measures.estimate_among(counts, design.mechanism, {"vote": ["yes", "no"]})
     np.testing.assert_allclose(result.proportions, table / table.sum(), atol=1e-9)
     assert result.domain["vote"].categories == ("yes", "no") and result.share == pytest.approx(table.sum())
     assert np.all(result.lower <= result.proportions) and np.all(result.proportions <= result.upper)
-    restricted = optrr.measure(counts, design.mechanism, "odds-ratio", among={"vote": ["yes", "no"]})
+    restricted = optrr.tables.measures.measure(counts, design.mechanism, "odds-ratio", among={"vote": ["yes", "no"]})
     assert restricted.rows[0].estimate == pytest.approx(
         table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=0.1
     )
     for wrong in ({"vote": ["yes", "maybe"]}, {"vote": ["yes"]}, {"age": ["1", "2"]}):
         with pytest.raises(InvalidInput):
-            optrr.estimate_among(counts, design.mechanism, wrong)
+            optrr.tables.measures.estimate_among(counts, design.mechanism, wrong)
 
 
 @pytest.mark.full
@@ -206,7 +213,7 @@ def test_intervals_among_cover():
     hits = []
     for _ in range(150):
         counts = optrr.Counts(domain, rng.multinomial(2000, reports / reports.sum()).reshape(3, 2))
-        result = optrr.estimate_among(counts, mechanism, {"vote": ["yes", "no"]})
+        result = optrr.tables.measures.estimate_among(counts, mechanism, {"vote": ["yes", "no"]})
         hits.append((result.lower <= shares) & (shares <= result.upper))
     assert np.mean(hits) > 0.9
 

@@ -9,6 +9,11 @@ import pandas as pd
 import pytest
 
 import optrr
+import optrr.models.loglinear
+import optrr.models.tests
+import optrr.tables.estimation
+import optrr.tables.measures
+import optrr.tables.weighting.estimating
 from optrr.analyses import Reports
 from optrr.domain.datasets import adult, adult_domain
 
@@ -39,8 +44,9 @@ def reports(design: optrr.Design, people: pd.DataFrame) -> Reports:
 
 def test_design_and_allocate(domain: optrr.Domain, design: optrr.Design) -> None:
     assert design.epsilon < design.kronecker_epsilon == pytest.approx(5.5)
-    made = optrr.allocate(domain.subset(["sex", "income"]), total_epsilon=2, workload=[("sex", "income")], n=5000)
+    made = optrr.allocate(domain.subset(["sex", "income"]), total=2, learn=["sex × income"], n=5000)
     assert made.design.epsilon <= 2
+    assert [t.attributes for t in made.workload.tables] == [("sex", "income")]
 
 
 def test_randomize_keeps_frames_and_shuffles_files(design: optrr.Design, people: pd.DataFrame, tmp_path: Path) -> None:
@@ -78,7 +84,7 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
     sample = design.reports(frame)
     weighted = sample.table("sex", weights="w", by="region")
     assert len(weighted.tables) == 2
-    same = optrr.estimate_weighted(frame, design.mechanism, "sex", weights="w", by="region")
+    same = optrr.tables.weighting.estimating.estimate_weighted(frame, design.mechanism, "sex", weights="w", by="region")
     assert weighted.to_pandas().equals(same.to_pandas())
     declared = replace(design, public=optrr.PublicColumns(weight="w"))
     assert declared.reports(frame).table("sex").to_pandas().equals(sample.table("sex", weights="w").to_pandas())
@@ -92,9 +98,9 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
 def test_measures(reports: Reports, design: optrr.Design) -> None:
     counts = reports.counts(["sex", "income"])[0]
     ratio = reports.measure("odds-ratio", "sex", "income")
-    assert ratio.summary() == optrr.measure(counts, design.mechanism, "odds-ratio").summary()
+    assert ratio.summary() == optrr.tables.measures.measure(counts, design.mechanism, "odds-ratio").summary()
     association = reports.measure("cramers-v", "sex", "income")
-    assert association.summary() == optrr.derive(counts, design.mechanism, "cramers-v").summary()
+    assert association.summary() == optrr.tables.derive(counts, design.mechanism, "cramers-v").summary()
     with pytest.raises(optrr.InvalidInput, match="takes no reference"):
         reports.measure("entropy", "sex", reference="Male")
 
@@ -106,7 +112,7 @@ def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> 
     assert trend.summary() == optrr.test(counts, design.mechanism, "trend").summary()
     three = reports.counts(["sex", "income", "race"])[0]
     within = reports.test("sex", "income", given="race", random_state=1)
-    assert within.summary() == optrr.stratified_test(three, design.mechanism, random_state=1).summary()
+    assert within.summary() == optrr.models.loglinear.stratified_test(three, design.mechanism, random_state=1).summary()
     half = reports.test("sex", proportions=[0.5, 0.5])
     assert half.test == "goodness-of-fit" and half.p_value < 1e-6
     both = design.reports(design.randomize(people), design.randomize(people))
@@ -138,8 +144,8 @@ def test_what_a_design_can_see(design: optrr.Design) -> None:
         >= 0.8
         > design.power("sex", "income", truth=truth, n=n // 2).power
     )
-    same = optrr.alternative_of("independence", truth, design.mechanism.kernel(["sex", "income"]))
-    assert n == optrr.required_records(same)
+    same = optrr.models.tests.alternative_of("independence", truth, design.mechanism.kernel(["sex", "income"]))
+    assert n == optrr.models.tests.required_records(same)
     assert design.power("sex", truth=[0.4, 0.6], proportions=[0.5, 0.5], n=10**5).power > 0.99
 
 

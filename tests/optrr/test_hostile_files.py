@@ -154,7 +154,7 @@ LONGITUDINAL: dict[str, tuple[str, Callable[[], str]]] = {
 def test_a_longitudinal_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     place, more = LONGITUDINAL[kind]
     path = tmp_path / "d.json"
-    longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0).save(path)
+    optrr.save(longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0), path)
     text = json.dumps(json.loads(path.read_text(encoding="utf-8")))
     assert place in text
     hostile = text.replace(place, place + more() if place.endswith("[") else more() + place, 1)

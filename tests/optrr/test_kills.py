@@ -114,7 +114,7 @@ def folders(tmp_path_factory):
         made[kind] = tmp_path_factory.mktemp(kind)
         pq.write_table(table, made[kind] / "true.parquet")
         pa_csv.write_csv(table, made[kind] / "true.csv")
-        design.save(made[kind] / "design.json")
+        optrr.save(design, made[kind] / "design.json")
     return made
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import optrr
+from optrr.designs.checks import verification
 from optrr.designs.design import Design
 from optrr.designs.solving import design
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
@@ -132,5 +133,5 @@ def test_what_the_slower_sampler_costs_is_said():
     short = 40.0 - made.attribute_epsilons.min()
     assert 1 < short < 20
     assert f"costs an attribute {short:.2g} nats of accuracy" in made.warnings[-1]
-    accuracies = next(check for check in made.verify().checks if check.name == "requested accuracies")
+    accuracies = next(check for check in verification(made).checks if check.name == "requested accuracies")
     assert accuracies.recomputed == f"met; {short:.2g} nats short as drawn"

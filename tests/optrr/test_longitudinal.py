@@ -16,13 +16,12 @@ from scipy.stats import binom, chisquare
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.ways.longitudinal import (
     Key,
-    LongitudinalDesign,
     Panel,
     Stages,
     TwoStage,
@@ -32,6 +31,7 @@ from optrr.ways.longitudinal import (
     release_round,
     verify_longitudinal,
 )
+from optrr.ways.longitudinal.design import load_longitudinal
 from optrr.ways.longitudinal.rounds import permanent_answers, reports
 from optrr.ways.longitudinal.spending import cascade
 from optrr.ways.longitudinal.stages import sharpened
@@ -306,13 +306,13 @@ def here(tmp_path, monkeypatch):
     )
     pa_csv.write_csv(table, "true.csv")
     pq.write_table(table, "true.parquet")
-    longitudinal({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.0, 4.0).save("design.json")
+    optrr.save(longitudinal({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.0, 4.0), "design.json")
     KEY.save("key")
     return tmp_path
 
 
 def rounds(names=("one", "two"), source="true.csv", suffix="csv"):
-    design = LongitudinalDesign.load("design.json")
+    design = load_longitudinal("design.json")
     files = [f"{name}.{suffix}" for name in names]
     for name, file in zip(names, files, strict=True):
         release_round(source, design, file, key=KEY, round_name=name, person="who")
@@ -361,7 +361,7 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     assert spent["unit"] == "person over time"
     assert "for each person over time (all their reports for ever" in said(capsys, "account", *files).out
     # records that another design randomized come on top
-    optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 0.5).save("other.json")
+    optrr.save(optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 0.5), "other.json")
     said(capsys, "perturb", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
     both = json.loads(said(capsys, "account", *files, "other.csv", "--json").out)
     assert both["unit"] == "person over time and record"
@@ -369,7 +369,7 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     followed = ("--design", "other.json", "-o", "then.csv", "--drop", "who", "--after", files[0])
     assert "for ever in all" in said(capsys, "perturb", "true.csv", *followed).out
     assert json.loads(said(capsys, "account", "then.csv", "--json").out)["unit"] == "person over time"
-    assert both["epsilon"] == pytest.approx(design.epsilon + Design.load("other.json").epsilon)
+    assert both["epsilon"] == pytest.approx(design.epsilon + load_design("other.json").epsilon)
     arguments = ("--design", "design.json", "--key", "key", "--person", "who", "--round", "3", "-o", "three.csv")
     limit = ("--after", "one.csv", "--limit", str(design.epsilon))
     said(capsys, "longitudinal-perturb", "true.csv", *arguments, *limit)
@@ -440,7 +440,7 @@ def test_what_would_draw_on_a_device_says_what_to_do_instead(command, here, caps
 
 def better_optimum():
     """The file of a design that is more accurate, whose lower bound would not be one of these reports."""
-    optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.1).save("better.json")
+    optrr.save(optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.1), "better.json")
     return json.loads(Path("better.json").read_text())
 
 
@@ -460,7 +460,7 @@ def test_a_file_that_lies_is_refused_and_does_not_verify(here, monkeypatch, name
     lie(record)
     (here / "lie.json").write_text(json.dumps(record))
     with pytest.raises(InvalidInput):
-        LongitudinalDesign.load("lie.json")
+        load_longitudinal("lie.json")
     assert not verify_longitudinal("lie.json").holds
     # whoever makes the digest right again does not pass either
     content = {k: v for k, v in record.items() if k != "digest"}
@@ -469,14 +469,14 @@ def test_a_file_that_lies_is_refused_and_does_not_verify(here, monkeypatch, name
     result = verify_longitudinal("lie.json")
     assert result.digest and not result.holds
     with pytest.raises(InvalidInput, match="does not hold"):
-        LongitudinalDesign.load("lie.json")
+        load_longitudinal("lie.json")
 
 
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
 def test_a_file_reads_back(tmp_path, second):
     design = small_design(second)
-    design.save(tmp_path / "d.json")
-    back = LongitudinalDesign.load(tmp_path / "d.json")
+    optrr.save(design, tmp_path / "d.json")
+    back = load_longitudinal(tmp_path / "d.json")
     assert back.digest == design.digest and back.spent(3).epsilon == design.spent(3).epsilon
     assert verify_longitudinal(tmp_path / "d.json").holds
 

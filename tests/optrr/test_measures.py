@@ -15,10 +15,10 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import Table2x2
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from optrr import Comparing, Counts, Domain, InvalidInput, design, measure
+from optrr import Counts, Domain, InvalidInput, design
 from optrr.cli.main import run
 from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.measures import MEASURES
+from optrr.tables.measures import MEASURES, Comparing, measure
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion, Odds, value_at
 

@@ -11,9 +11,9 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import binom, chi2_contingency
 
-from optrr import Counts, Domain, InvalidInput, design, fit_loglinear, stepwise, stratified_test
+from optrr import Counts, Domain, InvalidInput, design
 from optrr.cli.main import run
-from optrr.models.loglinear import STRATIFIED, beside, compare_models
+from optrr.models.loglinear import STRATIFIED, beside, compare_models, fit_loglinear, stepwise, stratified_test
 from optrr.models.loglinear.comparing import LEAST_SHOWN, within_strata
 from optrr.models.loglinear.margins import Terms, indicators
 

@@ -15,8 +15,9 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, chi2_contingency
 from statsmodels.stats.contingency_tables import StratifiedTable
 
-from optrr import Counts, Design, Domain, InvalidInput, count, design
+from optrr import Counts, Domain, InvalidInput, count, design
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel, SingularMarginal
 from optrr.models.loglinear import (
@@ -473,7 +474,7 @@ def test_the_command_tests_within_strata(tmp_path: Path, capsys: pytest.CaptureF
     frame = pd.DataFrame({name: rng.integers(0, r, 900) for name, r in (("a", 2), ("b", 3), ("c", 2))})
     frame.to_csv(data, index=False)
     capsys.readouterr()
-    made = Design.load(saved)
+    made = load_design(saved)
     call = ["test", data, "--design", saved, "--attributes", "a,b", "--given", "c", "--random-state", "1"]
     assert run([*call, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)

@@ -10,7 +10,7 @@ import pytest
 
 from optrr.designs.checks import checks
 from optrr.designs.design import Design
-from optrr.designs.design_file import save_design
+from optrr.designs.design_file import load_design, save_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
@@ -85,7 +85,7 @@ def near_design() -> Design:
 def test_a_new_law_goes_through_file_verify_perturb_and_estimate(tmp_path):
     made = near_design()
     save_design(made, tmp_path / "near.json")
-    read = Design.load(tmp_path / "near.json")
+    read = load_design(tmp_path / "near.json")
     assert isinstance(read.law, NearLaw) and read.law.to_record() == made.law.to_record()
     assert all(check.holds for check in checks(read)) and 2.5 <= read.epsilon <= 2.5 + 1e-12
     rng = np.random.default_rng(3)
@@ -111,4 +111,4 @@ def test_a_kind_that_is_not_listed_is_neither_written_nor_read(tmp_path, monkeyp
         patch.setitem(KINDS, "near", NearLaw)
         save_design(near_design(), tmp_path / "near.json")
     with pytest.raises(InvalidInput, match="kind is 'near'; this version reads ball, blocks"):
-        Design.load(tmp_path / "near.json")
+        load_design(tmp_path / "near.json")

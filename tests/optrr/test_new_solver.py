@@ -12,6 +12,8 @@ import pytest
 
 import optrr
 from optrr.cli import main
+from optrr.designs.checks import verification
+from optrr.designs.design_file import load_design
 from optrr_solvers import Guarantee, Method, Problem, SolveOptions, applicable, solve
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.methods import registered
@@ -44,10 +46,10 @@ def test_a_new_solver_is_designed_with_written_and_verified(tmp_path: Path) -> N
     made = optrr.design({"a": 2, "b": 3, "c": 4}, [1.0, 0.5, 1.5], method="generous")
     assert made.method == "generous"
     np.testing.assert_allclose(made.attribute_epsilons, [1.1, 0.6, 1.6])
-    made.save(tmp_path / "design.json")
-    read = optrr.Design.load(tmp_path / "design.json")
+    optrr.save(made, tmp_path / "design.json")
+    read = load_design(tmp_path / "design.json")
     assert read.method == "generous" and read.epsilon == made.epsilon
-    assert not read.verify().failed
+    assert not verification(read).failed
 
 
 @pytest.mark.usefixtures("in_the_table")

@@ -15,7 +15,12 @@ import numpy as np
 import pytest
 
 import optrr
+import optrr.models.loglinear
+import optrr.models.regression.fitting
+import optrr.tables.estimation
+import optrr.tables.measures
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.models.tests.result import TestResult
 from optrr.show import text
 from optrr.show.charts import figure_svg
@@ -82,7 +87,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
     here = tmp_path_factory.mktemp("secret-folder")
     domain = optrr.Domain.of({"grade": 3, ODD: ["F", "<i>M</i>", None], "other": 4})
     design = optrr.design(domain, [1.5, 2.0, 1.0], preserve="pairs")
-    design.save(here / "design.json")
+    optrr.save(design, here / "design.json")
     rng = np.random.default_rng(5)
     true = rng.integers(0, (3, 3, 4), (3000, 3))
     true[:, 1] = np.where(rng.random(3000) < 0.5, true[:, 0], true[:, 1])
@@ -118,7 +123,7 @@ def counted(place: Any, *names: str) -> optrr.Counts:
 
 def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "design", "spec.json", "-o", "made.json", "--preserve", "pairs")
-    made = optrr.Design.load(place[0] / "made.json")
+    made = load_design(place[0] / "made.json")
     (bought,) = page.tables["What it buys"]
     shown = numbers(bought, "categories", "requested epsilon", "attribute epsilon", "conditional epsilon")
     assert shown[:, 0].tolist() == [3, 3, 4]
@@ -153,11 +158,11 @@ def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None
     shown = numbers(table, "estimate", "lower", "upper")
     assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=1e-12)
     assert np.all((shown[:, 1] <= np.maximum(plain, 0) + 1e-3) & (shown[:, 2] >= plain - 1e-3))
-    derived = [optrr.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")]
+    derived = [optrr.tables.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")]
     (statistics,) = page.tables["Statistics of the table"]
     expected = [[d.value, d.lower, d.upper] for d in derived]
     assert np.allclose(numbers(statistics, "estimate", "lower", "upper"), expected, rtol=1e-3)
-    moved = optrr.poisoning(counts, place[1].mechanism, 4)
+    moved = optrr.tables.poisoning(counts, place[1].mechanism, 4)
     (fakes,) = page.tables["Fake reports"]
     ends = np.array([[float(x) for x in row[fakes[0].index("added")].split("..")] for row in fakes[1:]])
     assert np.allclose(ends, np.stack([moved.added.lower.ravel(), moved.added.upper.ravel()], 1), atol=5.1e-5)
@@ -204,18 +209,22 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "risk-ratio")
-    measured = optrr.measure(counted(place, "grade", ODD), place[1].mechanism, "risk-ratio")
+    measured = optrr.tables.measures.measure(counted(place, "grade", ODD), place[1].mechanism, "risk-ratio")
     expected = [[r.estimate, r.lower, r.upper] for r in measured.rows]
     shown = numbers(page.tables["Comparisons"][0], "estimate", "lower", "upper")
     assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
     formula = ("--design", "design.json", "--formula", "other ~ C(grade)", "--family", "linear")
     page = report(place, monkeypatch, "regress", "out.csv", *formula)
-    regression = optrr.regress(place[0] / "out.csv", place[1].mechanism, "other ~ C(grade)", family="linear")
+    regression = optrr.models.regression.fitting.regress(
+        place[0] / "out.csv", place[1].mechanism, "other ~ C(grade)", family="linear"
+    )
     expected = [[c.estimate, c.lower, c.upper] for c in regression.coefficients]
     shown = numbers(page.tables["Coefficients"][0], "estimate", "lower", "upper")
     assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
     page = report(place, monkeypatch, "model", "out.csv", *CALL, "grade,other", "--terms", "grade+other")
-    model = optrr.fit_loglinear(counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]])
+    model = optrr.models.loglinear.fit_loglinear(
+        counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]]
+    )
     shown = numbers(page.tables["Coefficients"][0], "estimate", "standard error")
     assert np.allclose(shown, np.stack([model.coefficients, model.standard_errors], 1), rtol=1e-3)
     assert page.tags.count("svg") == 1
@@ -272,7 +281,7 @@ def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.Ca
     """The trend of genotype and status far in the tail, whose p-value comes from the saddlepoint."""
     domain = optrr.Domain.of({"snp": 3, "status": 2})
     design = optrr.design(domain, 2.0)
-    design.save(tmp_path / "d.json")
+    optrr.save(design, tmp_path / "d.json")
     rng = np.random.default_rng(0)
     status = rng.integers(0, 2, 3000)
     codes = np.stack([rng.binomial(2, 0.3 + 0.2 * status), status], axis=1)

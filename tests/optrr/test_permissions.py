@@ -44,7 +44,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         'epsilon = 1.0\n[[attributes]]\nname = "a"\nsize = 2\n[[attributes]]\nname = "b"\nsize = 3\n'
     )
     made = optrr.design({"a": 2, "b": 3}, 1.0)
-    made.save(folder / "d.json")
+    optrr.save(made, folder / "d.json")
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"a": rng.integers(0, 2, 50), "b": rng.integers(0, 3, 50)})
     frame.to_csv(folder / "true.csv", index=False)

@@ -11,12 +11,14 @@ from scipy.special import digamma
 from scipy.stats import beta, kstest
 
 import optrr
+import optrr.mechanisms.mechanism
+import optrr.tables.bayes
 from optrr.cli.main import run
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.tables.bayes import sampling
 
 
-class Fixed(optrr.Randomizer):
+class Fixed(optrr.mechanisms.mechanism.Randomizer):
     """A mechanism known by one distortion matrix over all attributes, which is all that a posterior asks of it."""
 
     epsilon, digest = 0.0, ""
@@ -92,7 +94,7 @@ def exact_two(tallies, matrix, prior, confidence):
 )
 def test_two_categories_agree_with_quadrature(tallies, matrix, prior, confidence):
     domain = optrr.Domain.of({"a": 2})
-    drawn = optrr.posterior(
+    drawn = optrr.tables.bayes.posterior(
         table(domain, tallies), Fixed(domain, matrix), prior=prior, confidence=confidence, random_state=1
     )
     mean, deviation, lower, upper = exact_two(tallies, np.asarray(matrix), prior, confidence)
@@ -119,7 +121,7 @@ def test_three_categories_agree_with_quadrature():
     means = (shares * density).sum(axis=(1, 2))
     deviations = np.sqrt((shares**2 * density).sum(axis=(1, 2)) - means**2)
     domain = optrr.Domain.of({"a": 3})
-    drawn = optrr.posterior(table(domain, tallies), Fixed(domain, matrix), random_state=2)
+    drawn = optrr.tables.bayes.posterior(table(domain, tallies), Fixed(domain, matrix), random_state=2)
     error = deviations / np.sqrt(drawn.moments.effective_draws)
     assert np.all(np.abs(drawn.proportions - means) <= 5 * error)
     assert np.all(np.abs(drawn.standard_deviations - deviations) <= 5 * error)
@@ -132,7 +134,7 @@ def test_three_categories_agree_with_quadrature():
 def test_without_noise_it_is_the_conjugate_law():
     domain = optrr.Domain.of({"a": 2, "b": 3})
     tallies = np.array([12, 0, 3, 30, 1, 4])
-    drawn = optrr.posterior(table(domain, tallies), Fixed(domain, np.eye(6)), prior=0.5, random_state=3)
+    drawn = optrr.tables.bayes.posterior(table(domain, tallies), Fixed(domain, np.eye(6)), prior=0.5, random_state=3)
     after = tallies + 0.5
     known = drawn.moments
     error = known.deviation / np.sqrt(known.effective_draws)
@@ -172,12 +174,14 @@ def test_simulation_based_calibration(prior, runs):
 @pytest.mark.slow
 def test_a_hidden_effect_is_the_priors_and_a_faint_one_is_named():
     domain = optrr.Domain.of({"a": 2})
-    blind = optrr.posterior(table(domain, [30, 70]), Fixed(domain, np.full((2, 2), 0.5)), prior=1.0, random_state=5)
+    blind = optrr.tables.bayes.posterior(
+        table(domain, [30, 70]), Fixed(domain, np.full((2, 2), 0.5)), prior=1.0, random_state=5
+    )
     assert any("hides" in line for line in blind.warnings)
     assert abs(blind.lower[0] - 0.025) <= 5 * blind.moments.monte_carlo_error[0]
-    faint = optrr.posterior(table(domain, [30, 70]), Fixed(domain, response(2, 0.1)), random_state=5)
+    faint = optrr.tables.bayes.posterior(table(domain, [30, 70]), Fixed(domain, response(2, 0.1)), random_state=5)
     assert any("more the prior's" in line for line in faint.warnings)
-    clear = optrr.posterior(table(domain, [30, 70]), Fixed(domain, response(2, 3.0)), random_state=5)
+    clear = optrr.tables.bayes.posterior(table(domain, [30, 70]), Fixed(domain, response(2, 3.0)), random_state=5)
     assert clear.warnings == ()
 
 
@@ -185,11 +189,11 @@ def test_a_hidden_effect_is_the_priors_and_a_faint_one_is_named():
 def test_the_seed_gives_the_same_draws_and_is_named():
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
-    first = optrr.posterior(counts, mechanism)
-    again = optrr.posterior(counts, mechanism, random_state=first.seed)
+    first = optrr.tables.bayes.posterior(counts, mechanism)
+    again = optrr.tables.bayes.posterior(counts, mechanism, random_state=first.seed)
     assert np.array_equal(first.draws, again.draws)
     assert f"seed {first.seed}" in first.drawn_text
-    assert optrr.posterior(counts, mechanism, random_state=np.random.default_rng(1)).seed is None
+    assert optrr.tables.bayes.posterior(counts, mechanism, random_state=np.random.default_rng(1)).seed is None
 
 
 def test_chains_that_have_not_met_count_for_little():
@@ -215,9 +219,9 @@ def test_what_does_not_settle_is_not_shown(monkeypatch):
     monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
     monkeypatch.setattr(sys.modules["optrr.tables.bayes.posterior"], "_MOST", 256)
     with pytest.raises(optrr.SolveFailed, match="no limit is shown"):
-        optrr.posterior(counts, mechanism)
+        optrr.tables.bayes.posterior(counts, mechanism)
     monkeypatch.undo()
-    drawn = optrr.posterior(counts, mechanism, random_state=1)
+    drawn = optrr.tables.bayes.posterior(counts, mechanism, random_state=1)
     monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
     with pytest.raises(optrr.SolveFailed, match="for this number"):
         drawn.quantity(lambda t: t[:, 0])
@@ -235,23 +239,23 @@ def test_what_does_not_settle_is_not_shown(monkeypatch):
 def test_refusals(changed, message):
     domain = optrr.Domain.of({"a": 2})
     with pytest.raises(optrr.InvalidInput, match=message):
-        optrr.posterior(table(domain, [3, 9]), Fixed(domain, response(2, 1.0)), **changed)
+        optrr.tables.bayes.posterior(table(domain, [3, 9]), Fixed(domain, response(2, 1.0)), **changed)
 
 
 def test_large_tables_and_no_records_are_refused():
     domain = optrr.Domain.of({"a": 65})
     mechanism = Fixed(domain, response(65, 3.0))
     with pytest.raises(optrr.MethodTooLarge, match="at most 64"):
-        optrr.posterior(table(domain, np.ones(65, dtype=int)), mechanism)
+        optrr.tables.bayes.posterior(table(domain, np.ones(65, dtype=int)), mechanism)
     with pytest.raises(optrr.InvalidInput, match="no records"):
-        optrr.posterior(table(domain, np.zeros(65, dtype=int)), mechanism)
+        optrr.tables.bayes.posterior(table(domain, np.zeros(65, dtype=int)), mechanism)
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = optrr.design(optrr.Domain.of({"grade": 3, "sex": ["F", "M"]}), 1.5, preserve="pairs")
-    made.save("design.json")
+    optrr.save(made, "design.json")
     codes = np.random.default_rng(1).integers(0, [3, 2], (80, 2))
     rows = made.mechanism.perturb_codes(codes, 1)
     Path("here.csv").write_text("grade,sex\n" + "".join(f"{a},{'FM'[b]}\n" for a, b in rows))
@@ -263,7 +267,7 @@ def test_the_command_prints_what_the_library_says(place, capsys):
     call = ["estimate", "here.csv", "--design", "design.json", "--attributes", "grade,sex", "--posterior"]
     assert run([*call, "--random-state", "7", "--prior", "1", "--json", "-o", "out.csv", "--report", "page.html"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    direct = optrr.posterior(
+    direct = optrr.tables.bayes.posterior(
         optrr.count("here.csv", place.domain, ["grade", "sex"]), place.mechanism, prior=1.0, random_state=7
     )
     assert printed["lower"] == direct.lower.tolist() and printed["estimate"] == direct.proportions.tolist()

@@ -13,7 +13,7 @@ import pytest
 
 import optrr
 from optrr.designs.dependence import dependences_from_randomized
-from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
@@ -64,8 +64,8 @@ def test_a_design_keeps_its_digest_through_its_file(tmp_path):
         epsilons = np.full(m, 0.7) if alike else rng.uniform(0.2, 2, m)
         domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
         made = optrr.design(domain, epsilons, method=method)
-        made.save(tmp_path / f"{k}.json")
-        again = Design.load(tmp_path / f"{k}.json").mechanism
+        optrr.save(made, tmp_path / f"{k}.json")
+        again = load_design(tmp_path / f"{k}.json").mechanism
         assert again.digest == made.mechanism.digest
         digests.add((made.mechanism.digest, str(epsilons)))
     assert len({d for d, _ in digests}) == len({e for _, e in digests})

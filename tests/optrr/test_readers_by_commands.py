@@ -20,6 +20,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.dependence import dependences_from_randomized
+from optrr.designs.design_file import load_design
 from optrr.records.observed import observed_domain
 
 N = 240
@@ -138,7 +139,7 @@ def design(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A design that changes one value in 10^8, so that what is released can be compared with what was read."""
     folder = tmp_path_factory.mktemp("design")
     domain = observed_domain(TABLE, NAMES)
-    optrr.design(domain, 20.0, method="kronecker").save(folder / "design.json")
+    optrr.save(optrr.design(domain, 20.0, method="kronecker"), folder / "design.json")
     return folder / "design.json"
 
 
@@ -195,7 +196,7 @@ LIVE = {
 
 @pytest.mark.parametrize("kind", LIVE)
 def test_every_function_on_what_is_in_memory(tmp_path, design, kind):
-    made, records = optrr.Design.load(design), LIVE[kind]
+    made, records = load_design(design), LIVE[kind]
     mechanism, names = made.mechanism, ["sex", "smokes"]
     expected = optrr.count(TABLE, made.domain, names)
     assert np.array_equal(optrr.count(records(), made.domain, names).table, expected.table)

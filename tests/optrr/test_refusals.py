@@ -47,8 +47,8 @@ REFUSED = [
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refusals")
     made = optrr.design(dict.fromkeys("abc", 2), dict.fromkeys("abc", 3.0), method="kronecker")
-    made.save(folder / "design.json")
-    genomic_design(Wanted(["v1"], kind="alleles"), Budget(variants=1.0)).save(folder / "alleles.json")
+    optrr.save(made, folder / "design.json")
+    optrr.save(genomic_design(Wanted(["v1"], kind="alleles"), Budget(variants=1.0)), folder / "alleles.json")
     pd.DataFrame({"v1": [0, 1, 2]}).to_csv(folder / "g.csv", index=False)
     records = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (400, 3)), columns=list("abc"))
     records.assign(w=1 + np.arange(400) % 2).to_csv(folder / "records.csv", index=False)

@@ -16,14 +16,15 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design, regress
+import optrr
+from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.models.regression.building import DistinctReports, read_reports
 from optrr.models.regression.families import Equations
-from optrr.models.regression.fitting import equations, model
+from optrr.models.regression.fitting import equations, model, regress
 from optrr.models.regression.formulas import Formula, Predictors
 from optrr.models.regression.solving import covariance, fieller_limits, searched_limits, solve, test
 
@@ -621,7 +622,7 @@ def test_counts_serve_as_well_as_records() -> None:
 @pytest.mark.slow
 def test_the_command_prints_a_table_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = design(DOMAIN, 4.0)
-    made.save(tmp_path / "d.json")
+    optrr.save(made, tmp_path / "d.json")
     data = made.mechanism.perturb(frame(people(2000)), random_state=13).assign(region=np.arange(2000) % 3)
     data.to_csv(tmp_path / "r.csv", index=False)
     options = ["regress", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--formula"]

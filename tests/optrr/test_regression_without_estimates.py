@@ -14,12 +14,14 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from optrr import Attribute, Design, Domain, InvalidInput, Regression, design, regress
+import optrr
+from optrr import Attribute, Design, Domain, InvalidInput, design
 from optrr.cli.main import run
 from optrr.models.regression import solving
 from optrr.models.regression.building import DistinctReports, every_combination, read_reports
-from optrr.models.regression.fitting import equations, model
+from optrr.models.regression.fitting import equations, model, regress
 from optrr.models.regression.formulas import Formula
+from optrr.models.regression.result import Regression
 from optrr.models.regression.solving import (
     MOST_FROM_CURVATURE,
     law_holds,
@@ -184,7 +186,7 @@ def test_every_use_of_a_result_without_estimates(
         assert "\n" not in str(refused.value)
     assert result.to_pandas()["estimate"].isna().all() and result.to_pandas()["p_value"].notna().any()
     assert "nan" not in str(result.summary()) + result._repr_html_()
-    weak.save(tmp_path / "d.json")
+    optrr.save(weak, tmp_path / "d.json")
     frame = pd.DataFrame({a.name: [a.categories[c] for c in codes[:, i]] for i, a in enumerate(DOMAIN)})
     frame.to_csv(tmp_path / "r.csv", index=False)
     options = ["regress", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--formula", FORMULA]

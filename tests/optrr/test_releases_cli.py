@@ -18,7 +18,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.public import PublicColumns
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
@@ -38,8 +38,8 @@ def here(tmp_path, monkeypatch):
     pa_csv.write_csv(table, "true.csv")
     pq.write_table(table, "true.parquet")
     domain = {"party": ["a", "b", "c"], "sex": ["F", "M"]}
-    optrr.design(domain, 0.75, method="kronecker").save("one.json")
-    optrr.design(domain, 1.0, method="kronecker").save("two.json")
+    optrr.save(optrr.design(domain, 0.75, method="kronecker"), "one.json")
+    optrr.save(optrr.design(domain, 1.0, method="kronecker"), "two.json")
     return tmp_path
 
 
@@ -268,7 +268,7 @@ def through_a_pipe(monkeypatch, content):
 @pytest.mark.parametrize("output", ["again.csv", "-"])
 def test_what_comes_through_a_pipe_is_not_randomized_twice_either(here, capsys, monkeypatch, output):
     table = pa_csv.read_csv("true.csv")
-    randomized = Design.load("one.json").mechanism.perturb(table)
+    randomized = load_design("one.json").mechanism.perturb(table)
     note = randomized.schema.metadata[b"optrr"].decode()
     streamed, written = io.BytesIO(), io.BytesIO()
     with pa.ipc.new_stream(streamed, randomized.schema) as writer:
@@ -313,7 +313,7 @@ def test_a_second_round_prints_the_sum(here, capsys):
         "0.1",
     )
     said(capsys, *cluster, "-o", "second.json")
-    second = Design.load("second.json")
+    second = load_design("second.json")
     assert second.epsilon == pytest.approx(1.5, abs=1e-6) and second.epsilon_in_all == pytest.approx(3, abs=1e-6)
     assert "in all with earlier releases" in repr(second) and second.summary()["epsilon_in_all"] >= 3 - 1e-6
     out, _ = said(capsys, "perturb", "true.csv", "--design", "second.json", "-o", "round2.csv")
@@ -354,7 +354,7 @@ def test_an_estimate_is_not_written_over_the_records(here, capsys):
 def test_sampled_tables_are_bound_too(here, capsys):
     domain = optrr.Domain.of({"party": ["a", "b", "c"], "sex": ["F", "M"]})
     for name, epsilon in (("asked.json", 3.0), ("other.json", 2.0)):
-        optrr.SampledTables(domain, (("party",), ("sex",)), np.array([0.5, 0.5]), epsilon).save(name)
+        optrr.save(optrr.SampledTables(domain, (("party",), ("sex",)), np.array([0.5, 0.5]), epsilon), name)
     said(capsys, "perturb", "true.csv", "--design", "asked.json", "-o", "out.csv")
     assert estimate(capsys, "out.csv", "asked.json")[1] == ""
     assert "another design" in estimate(capsys, "out.csv", "other.json", code=2)[1]
@@ -433,7 +433,7 @@ def share(capsys, *arguments):
 
 
 def test_weights_that_a_release_names_are_used_as_those_of_its_design(here, capsys):
-    optrr.design({"y": 2}, 4.0).save("bd.json")
+    optrr.save(optrr.design({"y": 2}, 4.0), "bd.json")
     weighted_release("br", ["weight=w"])
     by_option = share(capsys, "br.csv", "--weight", "w")
     of_release = share(capsys, "br.csv")
@@ -449,14 +449,14 @@ def test_weights_that_a_release_names_are_used_as_those_of_its_design(here, caps
 
 
 def test_releases_that_name_different_weights_need_a_word(here, capsys):
-    optrr.design({"y": 2}, 4.0).save("bd.json")
+    optrr.save(optrr.design({"y": 2}, 4.0), "bd.json")
     weighted_release("one", ["weight=w"])
     weighted_release("other", ["weight=v"])
     command = ("estimate", "one.csv", "other.csv", "--design", "bd.json", "--attributes", "y")
     err = said(capsys, *command, code=2)[1]
     assert "different columns as weight" in err and err.count("\n") == 1
-    design = Design.load("bd.json")
-    dataclasses.replace(design, public=PublicColumns("v")).save("bd.json")
+    design = load_design("bd.json")
+    optrr.save(dataclasses.replace(design, public=PublicColumns("v")), "bd.json")
     command = ("estimate", "one.csv", "--design", "bd.json", "--attributes", "y")
     assert "different columns as weight" in said(capsys, *command, code=2)[1]
     assert share(capsys, "one.csv", "--weight", "w")["estimate"][1] == pytest.approx(0.9, abs=0.1)
@@ -467,7 +467,7 @@ def test_what_a_spreadsheet_would_compute(here, capsys):
     """A table for people has an apostrophe before it; randomized records stay what they are, with a warning."""
     texts = ["=CMD|' /C calc'!A0", "-", "+1+2", "low", "-9"]
     domain = {"=answer": texts, "sex": ["F", "M"]}
-    optrr.design(domain, 3.0, method="kronecker").save("f.json")
+    optrr.save(optrr.design(domain, 3.0, method="kronecker"), "f.json")
     rng = np.random.default_rng(5)
     table = pa.table({"=answer": rng.choice(texts, 500), "sex": rng.choice(["F", "M"], 500)})
     pq.write_table(table, "f.parquet")

@@ -21,7 +21,7 @@ def design(tmp_path, monkeypatch):
     """One design, with a release of it in ``out.csv`` and one of other people in ``more.csv``."""
     monkeypatch.chdir(tmp_path)
     made = optrr.design({"a": ["x", "y"], "b": 3}, 1.5)
-    made.save("d.json")
+    optrr.save(made, "d.json")
     for seed, name in enumerate(("out.csv", "more.csv")):
         rng = np.random.default_rng(seed)
         true = {"a": np.where(rng.random(N) < 0.3, "x", "y"), "b": rng.integers(0, 3, N)}

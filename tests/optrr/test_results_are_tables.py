@@ -11,7 +11,16 @@ import pytest
 from matplotlib.figure import Figure
 
 import optrr
+import optrr.devices.auditing.audit
+import optrr.models.loglinear
+import optrr.models.regression.fitting
+import optrr.tables.bayes
+import optrr.tables.estimation
+import optrr.tables.measures
+import optrr.tables.synthesis.drawing
+import optrr.tables.weighting.estimating
 from optrr import genomics
+from optrr.designs.checks import verification
 from optrr.show.result import Result, TableResult
 from optrr.ways import longitudinal
 
@@ -21,7 +30,7 @@ NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
     *("Alternative", "AuditOptions", "Bins", "Comparing", "Proposing", "PublicColumns", "RecordsAt"),
-    *("Fitted", "Worksheet"),
+    *("Fitted", "Reports", "Worksheet"),
     *(
         "Budget",
         "Cohort",
@@ -75,26 +84,30 @@ def weighted():
     frame = pa.table(
         {"a": rng.integers(0, 2, 60).astype(str), "b": rng.choice(list("yz"), 60), "w": rng.uniform(1, 2, 60)}
     )
-    return optrr.estimate_weighted(frame, design.mechanism, ["a"], weights="w")
+    return optrr.tables.weighting.estimating.estimate_weighted(frame, design.mechanism, ["a"], weights="w")
 
 
 MADE = {
     "Design": lambda: optrr.design(DOMAIN, 1.0),
-    "Verification": lambda: optrr.design(DOMAIN, 1.0).verify(),
+    "Verification": lambda: verification(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "Advice": lambda: optrr.advise(DOMAIN, 1.0),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
-    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.AuditOptions(200)),
+    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.auditing.audit.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
-    "EstimateAmong": lambda: optrr.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),
+    "EstimateAmong": lambda: optrr.tables.measures.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),
     "WeightedEstimate": weighted,
-    "Posterior": lambda: optrr.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
-    "Measures": lambda: optrr.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
-    "LogLinear": lambda: optrr.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
-    "Regression": lambda: optrr.regress(counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"),
-    "Synthetic": lambda: optrr.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
-    "Poisoning": lambda: optrr.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
+    "Posterior": lambda: optrr.tables.bayes.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
+    "Measures": lambda: optrr.tables.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
+    "LogLinear": lambda: optrr.models.loglinear.fit_loglinear(
+        counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]
+    ),
+    "Regression": lambda: optrr.models.regression.fitting.regress(
+        counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
+    ),
+    "Synthetic": lambda: optrr.tables.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
+    "Poisoning": lambda: optrr.tables.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
     "PanelEstimate": asked_twice,
     "Associations": scanned,
@@ -119,7 +132,9 @@ def test_the_list_is_complete():
 
 
 def test_every_public_data_class_is_a_result_or_known_to_be_none():
+    rooms = (optrr.budgets, optrr.devices, optrr.models, optrr.tables)
     public = [getattr(home, name) for home in (optrr, genomics) for name in home.__all__]
+    public += [getattr(room, name) for room in rooms for name in dir(room)]
     kinds = {k for k in public if inspect.isclass(k) and is_dataclass(k) and not issubclass(k, Result)}
     assert {k.__name__ for k in kinds} <= NO_RESULTS
 

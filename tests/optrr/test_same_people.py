@@ -14,7 +14,7 @@ import pytest
 import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
-from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.records.origins import origins_of
 from optrr.releases.provenance import sidecar_path
 from optrr.ways.protocols.sampled_tables import SampledTables
@@ -47,7 +47,7 @@ def kind(request, tmp_path, monkeypatch):
     write = pa_csv.write_csv if ending == "csv" else pq.write_table
     write(people(1), f"true.{ending}")
     write(people(2), f"more.{ending}")
-    optrr.design(DOMAIN, 1.5).save("d.json")
+    optrr.save(optrr.design(DOMAIN, 1.5), "d.json")
     release(f"true.{ending}", f"r1.{ending}")
     release(f"true.{ending}", f"r2.{ending}", "--after", f"r1.{ending}")
     release(f"true.{ending}", f"r3.{ending}", "--after", f"r1.{ending}")
@@ -103,7 +103,7 @@ def test_the_doubt_is_in_every_form_of_output(kind, capsys):
 
 
 def test_from_python(kind):
-    design = Design.load("d.json")
+    design = load_design("d.json")
     for again in (f"copy.{kind}", f"r1.{kind}"):
         with pytest.raises(InvalidInput, match="would count twice"):
             design.estimate([f"r1.{kind}", again], "a")
@@ -114,7 +114,7 @@ def test_from_python(kind):
 
 def test_a_design_after_a_release_does_not_make_everybody_the_same(kind, capsys):
     pilot = origins_of(Path(f"r1.{kind}"))[0].bound
-    replace(Design.load("d.json"), earlier=pilot.releases).save("d.json")
+    optrr.save(replace(load_design("d.json"), earlier=pilot.releases), "d.json")
     release(f"true.{kind}", f"one.{kind}")
     release(f"more.{kind}", f"two.{kind}")
     assert said(capsys, "estimate", f"one.{kind}", f"two.{kind}")["doubts"] == []
@@ -147,7 +147,7 @@ def test_a_copy_that_lost_its_sidecar(kind, capsys):
 def test_answers_given_twice(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     asking = SampledTables(optrr.Domain.of(DOMAIN), (("a", "b"), ("b",)), np.array([0.5, 0.5]), 2.0)
-    asking.save("d.json")
+    optrr.save(asking, "d.json")
     pq.write_table(people(1), "true.parquet")
     release("true.parquet", "r1.parquet")
     release("true.parquet", "r2.parquet", "--after", "r1.parquet")

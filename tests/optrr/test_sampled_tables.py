@@ -11,10 +11,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
-from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
 from optrr.ways.protocols.supports import (
     ORACLES,
     best_report,
@@ -159,8 +160,8 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, capsys, suffix):
 
 def test_what_is_saved_comes_back(tmp_path):
     way = asking()
-    way.save(tmp_path / "asking.json")
-    back = SampledTables.load(tmp_path / "asking.json")
+    optrr.save(way, tmp_path / "asking.json")
+    back = load_sampled_tables(tmp_path / "asking.json")
     assert back.domain == way.domain and back.tables == way.tables and back.epsilon == way.epsilon
     reports = back.perturb(people(3000), 4)
     assert reports.column_names == ["table", "cells"] and reports.num_rows == 3000
@@ -183,20 +184,20 @@ def test_what_is_saved_comes_back(tmp_path):
 )
 def test_a_changed_file_is_refused(tmp_path, change, said):
     path = tmp_path / "asking.json"
-    asking().save(path)
+    optrr.save(asking(), path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InvalidInput, match=said):
-        SampledTables.load(path)
+        load_sampled_tables(path)
 
 
 def test_a_file_that_says_something_twice_is_refused(tmp_path):
     path = tmp_path / "asking.json"
-    asking().save(path)
+    optrr.save(asking(), path)
     text = path.read_text()
     for key in ("answer_epsilon", "share"):
         path.write_text(text.replace(f'"{key}":', f'"{key}": 0.1, "{key}":', 1))
         with pytest.raises(InvalidInput, match=f"the key '{key}' is given twice"):
-            SampledTables.load(path)
+            load_sampled_tables(path)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_cells_that_all_or_none_support_have_no_standard_error():
 def test_rare_cells_on_the_command_line(tmp_path, capsys, suffix):
     """Few people and many cells: what nobody supported prints no standard error of 0, in any form."""
     way = SampledTables(Domain.of({"a": 20, "b": 2}), (("a",), ("b",)), np.array([0.99, 0.01]), 6.0)
-    way.save(tmp_path / "asking.json")
+    optrr.save(way, tmp_path / "asking.json")
     records, released = tmp_path / "records.parquet", tmp_path / f"released.{suffix}"
     pq.write_table(pa.table({"a": np.arange(400) % 3, "b": np.zeros(400, int)}), records)
     way.release_file(records, released, 5)

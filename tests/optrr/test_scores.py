@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from statsmodels.stats.contingency_tables import Table as Reference
 
-from optrr import alternative_of, derive, design, measure, test
+import optrr
+from optrr import design, test
 from optrr.cli.main import run
 from optrr.designs.dependence import dependences_from_randomized, dependences_of
 from optrr.domain.domain import Attribute, Domain
@@ -23,7 +24,10 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.models.loglinear import stratified_alternative, stratified_test
+from optrr.models.tests import alternative_of
 from optrr.records.counts import Counts
+from optrr.tables.estimation.derived import derive
+from optrr.tables.measures import measure
 from optrr_solvers.laws import ProductLaw
 
 PLAIN = 32.0
@@ -193,7 +197,7 @@ def test_one_line_says_which_scores_were_used() -> None:
 def test_the_commands_say_them_and_take_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     design_file, data, page = (str(tmp_path / name) for name in ("d.json", "r.csv", "p.html"))
     declared = {"cigarettes": [0, 1, 5, 10], "cough": ["never", "often", "always"], "sex": ["F", "M"]}
-    design(declared, 3.0, preserve="pairs").save(design_file)
+    optrr.save(design(declared, 3.0, preserve="pairs"), design_file)
     rng = np.random.default_rng(6)
     pd.DataFrame({name: rng.choice(of, 3000) for name, of in declared.items()}).to_csv(data, index=False)
     pair = [data, "--design", design_file, "--attributes", "cigarettes,cough"]

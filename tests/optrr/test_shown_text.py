@@ -12,6 +12,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.show.charts import figure_svg, label_text, new_figure
 from optrr.show.text import LONGEST_LINE, amount, printable
 
@@ -48,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(pa.Table.from_pylist(rows), here / "true.parquet")
     pq.write_table(pa.Table.from_pylist([{**r, SECOND: SECRET} for r in rows]), here / "wrong.parquet")
     made = optrr.design({a["name"]: a["categories"] for a in attributes}, 2.0, preserve="pairs")
-    made.save(here / "d.json")
+    optrr.save(made, here / "d.json")
     made.perturb_file(here / "true.parquet", here / "out.parquet")
     return here
 
@@ -126,7 +127,7 @@ def test_a_refusal_is_one_short_line_without_the_true_value(
 def test_pages_and_charts_show_them_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     assert run(["advise", "s.json", "--total-epsilon", "6", "--report", "r.html"]) == 0
-    design = optrr.Design.load("d.json")
+    design = load_design("d.json")
     pages = [
         Path("r.html").read_text(encoding="utf-8"),
         design._repr_html_(),

@@ -42,7 +42,7 @@ def public_pem(key=KEY) -> bytes:
 @pytest.fixture
 def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """A design, its deployment file, and a pair of keys."""
-    optrr.design({"a": 2, "b": 3}, 1.0).save(tmp_path / "design.json")
+    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), tmp_path / "design.json")
     assert run(["export", str(tmp_path / "design.json"), "-o", str(tmp_path / "sampler.json")]) == 0
     (tmp_path / "key.pem").write_bytes(private_pem())
     (tmp_path / "key.pem").chmod(0o600)
@@ -223,7 +223,7 @@ def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.Mo
 def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    optrr.design({"a": 2, "b": 3}, 3.0).save(folder / "fake.json")
+    optrr.save(optrr.design({"a": 2, "b": 3}, 3.0), folder / "fake.json")
     assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
     read = signing.signature_check
 

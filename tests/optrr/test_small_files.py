@@ -7,24 +7,24 @@ import pytest
 
 from optrr.budgets.workload import read_workload
 from optrr.cli.main import main
-from optrr.designs.design_file import read_design_file
+from optrr.designs.design_file import load_design
 from optrr.designs.specification import read_specification
-from optrr.devices.deployment.deployment_file import read_deployment
+from optrr.devices.deployment.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.releases import sealed
 from optrr.releases.sealed import read_small
-from optrr.ways.longitudinal.design import read_longitudinal_file
+from optrr.ways.longitudinal.design import load_longitudinal
 from optrr.ways.longitudinal.rounds import Key
-from optrr.ways.protocols.sampled_tables import read_sampled_tables
+from optrr.ways.protocols.sampled_tables import load_sampled_tables
 
 ENDLESS = Path("/dev/zero")
 READERS: list[Callable[[Path], object]] = [
     read_specification,
-    read_design_file,
-    read_longitudinal_file,
-    read_sampled_tables,
-    read_deployment,
+    load_design,
+    load_longitudinal,
+    load_sampled_tables,
+    load_deployment,
     Key.load,
     lambda path: read_workload(path, Domain.of({"a": 2})),
 ]

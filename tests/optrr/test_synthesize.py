@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design, estimate, fit_loglinear, synthesize
+import optrr
+from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design, estimate
 from optrr.cli.main import run
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
-from optrr.tables.synthesis.drawing import kept
+from optrr.models.loglinear import fit_loglinear
+from optrr.tables.synthesis.drawing import kept, synthesize
 from optrr.tables.synthesis.pairs import candidates, proper_pairs, raked
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "c": [1.5, 2.0, None], "d": [True, False]})
@@ -170,7 +172,7 @@ def test_the_command_writes_records_that_estimate_and_perturb_refuse(
 ) -> None:
     domain = Domain.of({"a": ["0", "1"], "b": ["x", "y", "z"]})
     made = design(domain, 3.0, preserve="pairs")
-    made.save(tmp_path / "d.json")
+    optrr.save(made, tmp_path / "d.json")
     codes = people(1000)[:, :2]
     true = pd.DataFrame({"a": codes[:, 0].astype(str), "b": np.array(["x", "y", "z"])[codes[:, 1]]})
     made.mechanism.perturb(true, random_state=7).to_parquet(tmp_path / "r.parquet")

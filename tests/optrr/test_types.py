@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import optrr
+from optrr.designs.design_file import load_design
 from optrr.domain.bins import Bins, bins_of
 from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
@@ -28,6 +29,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.counts import count
 from optrr.records.observed import observed_domain
+from optrr.ways.protocols.sampled_tables import load_sampled_tables
 from optrr_solvers.laws import ProductLaw
 
 LEVELS = ["never", "often", "always"]  # not alphabetical
@@ -273,8 +275,8 @@ def test_order_survives(tmp_path, kind):
     pa_csv.write_csv(pa.table({"x": values}), tmp_path / "a.csv")
     codes(tmp_path / "a.csv", domain["x"], [2, 0, 1, 1])
     made = optrr.design(domain, 2.0)
-    made.save(tmp_path / "design.json")
-    again = optrr.Design.load(tmp_path / "design.json")
+    optrr.save(made, tmp_path / "design.json")
+    again = load_design(tmp_path / "design.json")
     assert again.domain == domain
     counted = count(tmp_path / "b.parquet", again.domain, ["x"])
     estimate = optrr.estimate(optrr.Counts(counted.domain, counted.table), again.mechanism)
@@ -298,13 +300,13 @@ def test_declarations_travel_in_design_files(tmp_path):
             Attribute("plain", ("a", "b")),
         )
     )
-    optrr.design(domain, 1.0, method="kronecker").save(tmp_path / "design.json")
-    assert optrr.Design.load(tmp_path / "design.json").domain == domain
+    optrr.save(optrr.design(domain, 1.0, method="kronecker"), tmp_path / "design.json")
+    assert load_design(tmp_path / "design.json").domain == domain
     text = (tmp_path / "design.json").read_text()
     assert text.count('"ordered"') == 1 and text.count('"bins"') == 2 and text.count('"missing"') == 1
     asking = optrr.SampledTables(domain, (("age", "level"), ("born",)), np.array([0.5, 0.5]), 1.0)
-    asking.save(tmp_path / "asking.json")
-    assert optrr.SampledTables.load(tmp_path / "asking.json").domain == domain
+    optrr.save(asking, tmp_path / "asking.json")
+    assert load_sampled_tables(tmp_path / "asking.json").domain == domain
 
 
 def test_bins_are_refused_in_one_line():

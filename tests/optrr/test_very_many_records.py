@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from optrr import Counts, Domain, derive, design, estimate, fit_loglinear, measure, regress
+from optrr import Counts, Domain, design, estimate
 from optrr.genomics.odds import odds_ratios
+from optrr.models.loglinear import fit_loglinear
+from optrr.models.regression.fitting import regress
+from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.statistics import STATISTICS
-from optrr.tables.measures import MEASURES
+from optrr.tables.measures import MEASURES, measure
 
 DOMAIN = Domain.of({"a": [0, 1], "b": [0, 1, 2]})
 MECHANISM = design(DOMAIN, [1.0, 1.5], preserve="pairs").mechanism

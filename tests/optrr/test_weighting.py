@@ -10,11 +10,14 @@ from scipy.linalg import sqrtm
 from scipy.stats import f as f_distribution
 
 import optrr
-from optrr import Domain, InvalidInput, PublicColumns, count, design, estimate, estimate_weighted
+import optrr.models.weighted
+from optrr import Domain, InvalidInput, PublicColumns, count, design, estimate
 from optrr.cli.main import run
+from optrr.designs.design_file import load_design
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.models.weighted import rao_scott
 from optrr.tables.estimation import statistics
+from optrr.tables.weighting.estimating import estimate_weighted
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": [0, 1]})
 
@@ -310,7 +313,7 @@ def test_specifications_and_design_files_keep_public_columns(declared, capsys):
     again = declared / "again.toml"
     again.write_text(read.to_toml())
     assert optrr.read_specification(again).public == PUBLIC
-    kept = optrr.Design.load(declared / "design.json")
+    kept = load_design(declared / "design.json")
     assert kept.public == PUBLIC
     assert "not protected" in kept.warnings[0]
     assert run(["verify", str(declared / "design.json")]) == 0
@@ -319,7 +322,7 @@ def test_specifications_and_design_files_keep_public_columns(declared, capsys):
         in capsys.readouterr().out
     )
     plain = made()
-    plain.save(declared / "plain.json")
+    optrr.save(plain, declared / "plain.json")
     assert "public" not in json.loads((declared / "plain.json").read_text())
 
 
@@ -328,7 +331,7 @@ def test_a_declaration_in_a_design_file_is_under_its_digest(declared):
     record["public"]["weight"] = "income"
     (declared / "forged.json").write_text(json.dumps(record))
     with pytest.raises(InvalidInput, match="changed after it was written"):
-        optrr.Design.load(declared / "forged.json")
+        load_design(declared / "forged.json")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -349,7 +352,7 @@ def test_files_carry_public_columns_unchanged_and_name_them(declared, capsys, ki
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
 def test_frames_carry_public_columns_unchanged(declared, kind):
-    made, data = optrr.Design.load(declared / "design.json"), people(np.random.default_rng(12))
+    made, data = load_design(declared / "design.json"), people(np.random.default_rng(12))
     assert any("is ignored here" in line for line in made.estimate(data, "a").warnings)
     data.index = data.index + 7
     if kind == "polars":
@@ -382,7 +385,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     weighted, warned = told(capsys, "estimate", declared / "r.csv", *files)
     assert weighted["public"] == {"weight": "w", "stratum": "region", "cluster": "school", "by": []}
     assert "weight 'w', stratum 'region', cluster 'school' are public" in warned
-    mechanism = optrr.Design.load(declared / "design.json").mechanism
+    mechanism = load_design(declared / "design.json").mechanism
     direct = estimate_weighted(declared / "r.csv", mechanism, "a", weights="w", strata="region", clusters="school")
     for name, values in direct.table.columns().items():
         np.testing.assert_allclose(weighted[name], values)
@@ -465,9 +468,9 @@ def test_proposals_keep_public_columns_apart(tmp_path, capsys):
 def test_every_command_that_reads_a_specification_carries_public_columns_or_says_that_it_does_not(declared, capsys):
     spec, out = declared / "spec.toml", declared / "out.json"
     told(capsys, "allocate", spec, "--total-epsilon", 2, "-o", out)
-    assert optrr.Design.load(out).public == PUBLIC
+    assert load_design(out).public == PUBLIC
     _, warned = told(capsys, "advise", spec, "--total-epsilon", 2, "-o", out)
-    kept = optrr.load_asking(out)
+    kept = optrr.load(out)
     assert getattr(kept, "public", None) == PUBLIC or "are left out" in warned
     _, warned = told(capsys, "longitudinal-design", spec, "--forever", 4, "-o", out)
     assert "are left out" in warned
@@ -477,7 +480,7 @@ def test_options_declare_public_columns_too(tmp_path, capsys):
     out = tmp_path / "d.json"
     options = ["--attribute", "a=2:1", "--public", "weight=w", "--public", "group=x", "--public", "group=y"]
     told(capsys, "design", *options, "-o", out)
-    assert optrr.Design.load(out).public == PublicColumns("w", group=("x", "y"))
+    assert load_design(out).public == PublicColumns("w", group=("x", "y"))
     assert run(["design", "--attribute", "a=2:1", "--public", "w"]) == 2
     assert "not of the form role=column" in capsys.readouterr().err
 
@@ -485,11 +488,11 @@ def test_options_declare_public_columns_too(tmp_path, capsys):
 def test_designs_made_in_python_declare_public_columns(tmp_path):
     roles = {"weight": "w", "stratum": "region", "cluster": "school", "group": ["sex"]}
     for public in (PUBLIC, roles):
-        of_ratios = design(DOMAIN, 1.0, total_epsilon=2.0, public=public)
+        of_ratios = design(DOMAIN, 1.0, total=2.0, public=public)
         for each in (design(DOMAIN, 1.5, public=public), of_ratios):
             assert each.public == PUBLIC
-            each.save(tmp_path / "d.json")
-            assert optrr.Design.load(tmp_path / "d.json").public == PUBLIC
+            optrr.save(each, tmp_path / "d.json")
+            assert load_design(tmp_path / "d.json").public == PUBLIC
     assert not made().public
     with pytest.raises(InvalidInput, match="no public role 'weigth'"):
         design(DOMAIN, 1.5, public={"weigth": "w"})
@@ -498,7 +501,7 @@ def test_designs_made_in_python_declare_public_columns(tmp_path):
 
 
 def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
-    made().save(declared / "plain.json")
+    optrr.save(made(), declared / "plain.json")
     roles = ("--public=weight=w", "--public=stratum=region", "--public=cluster=school", "--public=group=sex")
     given, out = declared / "true.csv", declared / "out.csv"
     said, warned = told(
@@ -513,7 +516,7 @@ def test_public_columns_are_named_when_records_are_randomized(declared, capsys):
     command = ("perturb", declared / "wide.csv", "--design", declared / "design.json", "-o", out)
     assert told(capsys, *command, "--public=group=town")[0]["public"]["group"] == ["sex", "town"]
     assert run(list(map(str, command))) == 2
-    optrr.SampledTables(DOMAIN, (("a",), ("b",)), np.full(2, 0.5), 1.0).save(declared / "tables.json")
+    optrr.save(optrr.SampledTables(DOMAIN, (("a",), ("b",)), np.full(2, 0.5), 1.0), declared / "tables.json")
     capsys.readouterr()
     assert run(["perturb", str(given), "--design", str(declared / "tables.json"), "-o", str(out), roles[0]]) == 2
     assert "leave out --public" in capsys.readouterr().err
@@ -523,7 +526,7 @@ def test_what_carries_the_attributes_alone_says_so(declared, capsys):
     alone = "carries the attributes alone: the public columns (weight 'w', stratum 'region'"
     said, warned = told(capsys, "export", declared / "design.json", "-o", declared / "sampler.json")
     assert alone in warned and alone in said["warnings"][0]
-    made().save(declared / "plain.json")
+    optrr.save(made(), declared / "plain.json")
     said, warned = told(capsys, "export", declared / "plain.json", "-o", declared / "sampler.json")
     assert not warned and "warnings" not in said
 
@@ -534,7 +537,7 @@ def test_a_survey_says_that_its_page_carries_the_attributes_alone(declared, sour
     preparing = pytest.importorskip("optrr.survey.preparing")
     told_of = preparing.prepared(declared / source).warnings
     assert len(told_of) == 1 and "weight 'w', stratum 'region'" in told_of[0]
-    made().save(declared / "plain.json")
+    optrr.save(made(), declared / "plain.json")
     assert not preparing.prepared(declared / "plain.json").warnings
 
 
@@ -585,7 +588,9 @@ def slow_independence(data, mechanism, shape):
 def test_independence_of_a_sample_is_that_of_its_formula_record_by_record(seed):
     mechanism = made(4.0).mechanism
     data = randomized(mechanism, people(np.random.default_rng(seed), 600), seed)
-    result = optrr.test_weighted(data, mechanism, ["a", "b"], weights="w", strata="region", clusters="school")
+    result = optrr.models.weighted.test_weighted(
+        data, mechanism, ["a", "b"], weights="w", strata="region", clusters="school"
+    )
     slow = slow_independence(data, mechanism, (3, 2))
     # derivatives are differences
     np.testing.assert_allclose((result.statistic, result.p_value), slow, rtol=1e-6)
@@ -600,9 +605,9 @@ def test_independence_does_not_depend_on_which_category_comes_first(seed):
     mechanism = design(domain, [3.0, 4.0]).mechanism
     data = mechanism.perturb(pd.DataFrame(rng.integers(0, 3, (400, 2)), columns=["a", "b"]), random_state=seed)
     data["w"], data["school"] = rng.uniform(0.2, 3, 400), rng.integers(0, 40, 400)
-    expected = optrr.test_weighted(data, mechanism, ["a", "b"], weights="w", clusters="school")
+    expected = optrr.models.weighted.test_weighted(data, mechanism, ["a", "b"], weights="w", clusters="school")
     turned = data.assign(a=(data.a.astype(int) + 1) % 3, b=2 - data.b.astype(int))
-    other = optrr.test_weighted(turned, mechanism, ["b", "a"], weights="w", clusters="school")
+    other = optrr.models.weighted.test_weighted(turned, mechanism, ["b", "a"], weights="w", clusters="school")
     assert (other.statistic, other.p_value) == pytest.approx((expected.statistic, expected.p_value), rel=1e-9)
 
 
@@ -630,7 +635,7 @@ def test_independence_holds_its_level_where_a_cell_expects_five_records():
 def test_independence_of_equal_weights_is_nearly_that_of_the_plain_test():
     mechanism = made(4.0).mechanism
     data = randomized(mechanism, people(np.random.default_rng(5), 5000), 5)
-    weighted = optrr.test_weighted(data, mechanism, ["a", "b"])
+    weighted = optrr.models.weighted.test_weighted(data, mechanism, ["a", "b"])
     plain = optrr.test(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism)
     assert weighted.p_value == pytest.approx(plain.p_value, abs=0.02)
     assert not weighted.warnings
@@ -648,7 +653,7 @@ def test_weights_make_the_test_of_independence_keep_its_level_where_the_plain_on
         b = np.where(rng.random(600) < 0.8, kind[:, 1], rng.integers(0, 2, 600))
         data = mechanism.perturb(pd.DataFrame({"a": np.array(["x", "y", "z"])[a], "b": b}), random_state=k)
         data["school"] = np.arange(600) // 10
-        weighted = optrr.test_weighted(data, mechanism, ["a", "b"], clusters="school")
+        weighted = optrr.models.weighted.test_weighted(data, mechanism, ["a", "b"], clusters="school")
         plain = optrr.test(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism, calibration="asymptotic")
         rejected[:, k] = weighted.p_value < 0.05, plain.p_value < 0.05
     assert rejected[0].sum() <= 28
@@ -659,9 +664,9 @@ def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
     mechanism = made(4.0).mechanism
     data = people(np.random.default_rng(0), 300)
     with pytest.raises(InvalidInput, match="two attributes"):
-        optrr.test_weighted(data, mechanism, ["a"], weights="w")
+        optrr.models.weighted.test_weighted(data, mechanism, ["a"], weights="w")
     with pytest.raises(InvalidInput, match="hardly show"):
-        optrr.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
+        optrr.models.weighted.test_weighted(data[data.a != "z"], mechanism, ["a", "b"], weights="w")
     place = [str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a,b"]
     assert run(["test", *place, "--test", "trend", "--weight", "w"]) == 2
     assert "--weight is for --test independence" in capsys.readouterr().err

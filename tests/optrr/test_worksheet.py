@@ -11,6 +11,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.designs.worksheet import worksheet
 from optrr.releases.account import Release
 
@@ -22,8 +23,8 @@ TOPICS = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, [0.5, 1.0, 0.8]).save(
-        tmp_path / "d.json"
+    optrr.save(
+        optrr.design({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]}, [0.5, 1.0, 0.8]), tmp_path / "d.json"
     )
     return tmp_path / "d.json"
 
@@ -38,11 +39,11 @@ def test_every_topic_has_what_holds_and_what_must_be_answered(file: Path, capsys
     assert {e["topic"] for e in sheet["entries"]} == TOPICS
     assert all(e["holds"] and e["for_you_to_answer"] for e in sheet["entries"])
     assert all(text.endswith(("?", ".")) and "?" in text for e in sheet["entries"] for text in e["for_you_to_answer"])
-    assert sheet["design"] == Design.load(file).digest and sheet["records"] == 10_000
+    assert sheet["design"] == load_design(file).digest and sheet["records"] == 10_000
 
 
 def test_its_numbers_are_those_of_the_design(file: Path) -> None:
-    design = Design.load(file)
+    design = load_design(file)
     shown = said(design, "epsilon")
     total = float(shown.split("total epsilon ")[1].split()[0])
     assert design.epsilon <= total <= design.epsilon + 1e-6
@@ -85,7 +86,7 @@ def test_what_does_not_hold_for_a_design_is_not_said() -> None:
 def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["[/b]<script>alert(1)</script>", "| a | `b`\n# heading", "\x1b[2J\u202egnp.exe", "x" * 20_000]
     design = optrr.design(dict.fromkeys(names, 2), 1.0)
-    design.save(tmp_path / "d.json")
+    optrr.save(design, tmp_path / "d.json")
     assert run(["worksheet", str(tmp_path / "d.json"), "-o", str(tmp_path / "sheet.md")]) == 0
     capsys.readouterr()
     text = (tmp_path / "sheet.md").read_text(encoding="utf-8")

@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 from survey_client import acceptable, call, called, malformed, report_body
 
+import optrr
+
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 import sqlalchemy as sa
@@ -556,7 +558,7 @@ def test_a_design_that_another_collector_saved_meanwhile_is_served(
 
     def made(*arguments: Any, **options: Any) -> Design:
         others.append(design(*arguments, **options, method="kronecker"))
-        others[0].save(saved)
+        optrr.save(others[0], saved)
         return design(*arguments, **options)
 
     def without_links(_source: Path, _target: Path) -> None:

@@ -22,6 +22,7 @@ import pytest
 from packaging.requirements import Requirement
 from survey_client import free_port
 
+import optrr
 from optrr.designs.solving import design
 from optrr.domain.domain import Domain
 
@@ -145,7 +146,7 @@ def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 @pytest.fixture
 def collector(command: list[str], tmp_path: Path) -> Iterator[int]:
     """The port of a collector that was started so."""
-    design(Domain.of({"sex": ["F", "M"], "age": 3}), 1.0).save(tmp_path / "design.json")
+    optrr.save(design(Domain.of({"sex": ["F", "M"], "age": 3}), 1.0), tmp_path / "design.json")
     (tmp_path / "questions.toml").write_text(
         'epsilon = 1\n[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\n[[attributes]]\nname = "age"\nsize = 3\n'
     )

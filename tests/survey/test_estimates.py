@@ -16,6 +16,8 @@ import pytest
 import vectors
 from scipy import stats
 
+import optrr
+
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 from survey_client import Server, called
@@ -44,7 +46,7 @@ def made() -> Design:
 @pytest.fixture
 def design_file(made: Design, tmp_path: Path) -> Path:
     path = tmp_path / "design.json"
-    made.save(path)
+    optrr.save(made, path)
     return path
 
 

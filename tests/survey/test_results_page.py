@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from survey_client import Server
 
+from optrr.designs.design_file import load_design
+
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
-from optrr.designs.design import Design
 from optrr.survey.database import database_url, open_database
 from optrr.survey.incoming import Packing
 from optrr.survey.store import Report, Store
@@ -45,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def fill(source: Path) -> None:
-    made = Design.load(source.with_name("questions.design.json"))
+    made = load_design(source.with_name("questions.design.json"))
     rng = np.random.default_rng(0)
     codes = made.mechanism.perturb_codes(rng.integers(0, made.domain.sizes, (500, 2)), 0)
     packing = Packing(made.domain)

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 from postgresql_server import postgresql, reason_to_skip
 
+import optrr
+
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 import sqlalchemy as sa
@@ -48,7 +50,7 @@ def made() -> Design:
 @pytest.fixture(scope="module")
 def files(made: Design, tmp_path_factory: pytest.TempPathFactory) -> SurveyFiles:
     path = tmp_path_factory.mktemp("design") / "design.json"
-    made.save(path)
+    optrr.save(made, path)
     released = Provenance((Release.drawn(made.mechanism.digest, made.epsilon, seeded=False),))
     return SurveyFiles("a" * 64, "w" * 64, path.read_bytes(), b"sampler", released.to_json())
 
@@ -420,7 +422,7 @@ def test_the_command_line_estimates_from_a_database(
 ) -> None:
     sent, codes = random_reports(np.random.default_rng(8), 400)
     Store(opened()).add(sent)
-    made.save(tmp_path / "d.json")
+    optrr.save(made, tmp_path / "d.json")
     read = ["--design", str(tmp_path / "d.json"), "--json", "--attributes"]
     assert run_command(["estimate", new_url, *read, "income,member"]) == 0
     expected = estimate(count(codes, DOMAIN, ("income", "member")), made.mechanism)
@@ -429,7 +431,7 @@ def test_the_command_line_estimates_from_a_database(
     # the records say whose they are: no doubt beside the estimate, and another design is refused
     assert json.loads(said.out)["doubts"] == []
     assert said.err == ""
-    design(DOMAIN, 2.0).save(tmp_path / "other.json")
+    optrr.save(design(DOMAIN, 2.0), tmp_path / "other.json")
     asked = ["--design", str(tmp_path / "other.json"), "--attributes", "income"]
     assert run_command(["estimate", new_url, *asked]) == 2
     assert "another design" in capsys.readouterr().err

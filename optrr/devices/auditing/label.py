@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.devices.deployment.deployment_file import Deployment
 from optrr.devices.deployment.verify import load_deployment
 from optrr.domain.domain import Domain
@@ -84,7 +85,7 @@ def label_of(given: Labelling) -> Label:
     """
     if isinstance(given, str | os.PathLike):
         path = content_of(Path(given), "design or deployment file")
-        given = load_deployment(path) if kind_of(path) == DEPLOYMENT else Design.load(path)
+        given = load_deployment(path) if kind_of(path) == DEPLOYMENT else load_design(path)
     if isinstance(given, Label):
         return given
     if isinstance(given, Design):

@@ -25,7 +25,7 @@ import numpy as np
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import Given, read_named
+from optrr.releases.sealed import Given
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
@@ -92,7 +92,7 @@ _EPSILON = re.compile(r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEXADECIMAL = re.compile(r"[0-9a-f]*")
 
-__all__ = ["FORMAT", "Deployment", "StatedEpsilons", "read_deployment", "read_deployment_text"]
+__all__ = ["FORMAT", "Deployment", "StatedEpsilons", "read_deployment_text", "save_deployment"]
 
 
 class _DeployedAttribute(msgspec.Struct, forbid_unknown_fields=True):
@@ -194,10 +194,11 @@ class Deployment:
                 "a name or category holds half a surrogate pair, which has no UTF-8 form; rename it"
             ) from error
 
-    def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
-        with whole_file(Path(path)) as partial:
-            partial.write_bytes(self.to_bytes())
+
+def save_deployment(deployed: Deployment, path: str | Path) -> None:
+    """Write a deployment file, whole or not at all."""
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(deployed.to_bytes())
 
 
 def hexadecimal(words: Words) -> str:
@@ -224,32 +225,24 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
     return out
 
 
-def read_deployment(path: Given, *, edited: bool = False) -> Deployment:
-    """The content of a deployment file, checked in form; its ε are as stated.
+def decoded_deployment(raw: bytes, source: Given) -> Deployment:
+    """The content of a deployment file, checked in form; its ε are as stated, and it may have been edited.
 
-    Parameters
-    ----------
-    edited
-        take also a file that was changed after it was written, and say so in ``intact``.
+    ``source`` is where the bytes stand, for messages.
 
     Raises
     ------
     InvalidInput
-        where the file is missing or is no deployment of this version, or its parts do not fit together.
+        where they are no deployment of this version, or its parts do not fit together.
     """
-    return decoded_deployment(read_named(path, "deployment file"), path, edited=edited)
-
-
-def decoded_deployment(raw: bytes, source: Given, *, edited: bool = False) -> Deployment:
-    """As :func:`read_deployment`, for the bytes of a file; ``source`` is where they stand, for messages."""
     try:
-        return read_deployment_text(raw, edited=edited)
+        return read_deployment_text(raw, edited=True)
     except InvalidInput as error:
         raise InvalidInput(f"deployment file {source}: {error}") from error
 
 
 def read_deployment_text(raw: bytes, *, edited: bool = False) -> Deployment:
-    """As :func:`read_deployment`, for bytes."""
+    """The same, without a name; one that was changed after it was written is refused unless it may be ``edited``."""
     content = from_canonical(raw)
     written = content.get("format")
     if written != FORMAT:

@@ -26,14 +26,19 @@ from pathlib import Path
 from typing import Protocol
 
 from optrr.designs.design import Design
-from optrr.designs.design_file import encoded_design
-from optrr.devices.deployment.deployment_file import Deployment, StatedEpsilons, read_deployment_text
+from optrr.designs.design_file import encoded_design, load_design
+from optrr.devices.deployment.deployment_file import (
+    Deployment,
+    StatedEpsilons,
+    read_deployment_text,
+    save_deployment,
+)
 from optrr.devices.deployment.exact import Epsilons, epsilons, shortened
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_files
 from optrr.releases.sealed import DESIGN, LONGITUDINAL, kind_of
-from optrr.version import SOFTWARE
+from optrr.show.version import SOFTWARE
 from optrr_solvers import SolveFailed, Status
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
 from optrr_solvers.balls.coarse import CoarseBlocks
@@ -297,31 +302,6 @@ class Fitted:
     size: int
     anew: bool
 
-    def save(self, path: str | Path) -> None:
-        """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
-
-        Raises
-        ------
-        InvalidInput
-            where a file cannot be written; where ``path`` is a design, or another file's design is beside it: answers that
-            were collected by that could not be estimated any more, or would be estimated with the wrong one.
-        """
-        path = Path(path)
-        keep_design(path)
-        beside = design_beside(path)
-        there = beside.exists()
-        if there and not _same_mechanism(self.design, beside):
-            raise InvalidInput(
-                f"{beside} is there already and is another design, by which answers may have been collected; "
-                "give another output, or move it away"
-            )
-        if there or not self.anew:
-            self.deployment.save(path)
-            return
-        with whole_files([path, beside]) as (file, second):
-            second.write_bytes(encoded_design(self.design))
-            file.write_bytes(self.deployment.to_bytes())
-
 
 def keep_design(path: Path) -> None:
     """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
@@ -329,9 +309,35 @@ def keep_design(path: Path) -> None:
         raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
 
 
+def save_fitted(fitted: Fitted, path: str | Path) -> None:
+    """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
+
+    Raises
+    ------
+    InvalidInput
+        where a file cannot be written; where ``path`` is a design, or another file's design is beside it: answers that
+        were collected by that could not be estimated any more, or would be estimated with the wrong one.
+    """
+    path = Path(path)
+    keep_design(path)
+    beside = design_beside(path)
+    there = beside.exists()
+    if there and not _same_mechanism(fitted.design, beside):
+        raise InvalidInput(
+            f"{beside} is there already and is another design, by which answers may have been collected; "
+            "give another output, or move it away"
+        )
+    if there or not fitted.anew:
+        save_deployment(fitted.deployment, path)
+        return
+    with whole_files([path, beside]) as (file, second):
+        second.write_bytes(encoded_design(fitted.design))
+        file.write_bytes(fitted.deployment.to_bytes())
+
+
 def _same_mechanism(design: Design, path: Path) -> bool:
     try:
-        return Design.load(path).mechanism.digest == design.mechanism.digest
+        return load_design(path).mechanism.digest == design.mechanism.digest
     except InvalidInput:
         return False
 
@@ -350,10 +356,10 @@ def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted
     Raises
     ------
     InvalidInput
-        as :func:`fitted_deployment` and :meth:`Fitted.save`.
+        as :func:`fitted_deployment` and :func:`save_fitted`.
     """
     fitted = fitted_deployment(design, size)
-    fitted.save(path)
+    save_fitted(fitted, path)
     return fitted
 
 

@@ -11,24 +11,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from optrr.designs.apart import checked_apart, is_long
+from optrr.designs.apart import CheckedFiles
 from optrr.designs.checks import Check, Verification
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.designs.work import refuse_large
-from optrr.devices.deployment.deployment_file import Deployment, decoded_deployment, read_deployment
+from optrr.devices.deployment.deployment_file import Deployment, decoded_deployment
 from optrr.devices.deployment.exact import epsilons, work
 from optrr.devices.deployment.export import deployment_of
-from optrr.errors import InvalidInput
-from optrr.releases.sealed import Given, read_named
+from optrr.releases.sealed import Content, Given, path_of, read_named
 
-__all__ = ["load_deployment", "verification_of", "verify_deployment"]
+__all__ = ["load_deployment", "verify_deployment"]
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
 # Operations on words that are done at once: a few seconds.
 _MOST_HERE = 1 << 30
-# What is asked of another process.
-_CHECKS = "optrr.devices.deployment.verify:verification_of"
 _FORMULAS = "exact integers"
 # Its digest is of the design's law, which the automaton no longer has; under another digest a person would be asked twice.
 _UNKNOWN = (
@@ -53,23 +51,15 @@ def verify_deployment(path: Given, design: Given | None = None, *, limited: bool
         hold is in the result.
     """
     if limited:
-        refuse_large(path, "deployment file")
-    raw = read_named(path, "deployment file")
-    deployed = None if limited and is_long(raw) else decoded_deployment(raw, path, edited=True)
-    if deployed is None or (limited and work(deployed.automaton) > _MOST_HERE):
-        result = checked_apart(_CHECKS, raw, path)
-    else:
-        result = _verified(deployed)
-    read = deployed or decoded_deployment(raw, path, edited=True)
+        refuse_large(path, DEPLOYMENTS.what)
+    # read once: what is checked and what is compared are the same bytes
+    path = Content(path_of(path), read_named(path, DEPLOYMENTS.what))
+    result = DEPLOYMENTS.verified(path, limited=limited)
+    read = decoded_deployment(path.raw, path)
     if design is None:
         return replace(result, unchecked=(_UNKNOWN.format(read.design[:12]),))
-    belongs = _belongs(read, Design.load(design, limited=limited))
+    belongs = _belongs(read, load_design(design, limited=limited))
     return replace(result, checks=(*result.checks, belongs))
-
-
-def verification_of(raw: bytes, source: Given) -> Verification:
-    """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
-    return _verified(decoded_deployment(raw, source, edited=True))
 
 
 def _verified(deployed: Deployment) -> Verification:
@@ -83,19 +73,25 @@ def _verified(deployed: Deployment) -> Verification:
     return Verification(checks, deployed.intact)
 
 
-def load_deployment(path: Given) -> Deployment:
+DEPLOYMENTS = CheckedFiles(
+    "deployment file",
+    "optrr.devices.deployment.verify:DEPLOYMENTS.checked",
+    decoded_deployment,
+    _verified,
+    lambda deployed: work(deployed.automaton) > _MOST_HERE,
+    "export the design again",
+)
+
+
+def load_deployment(path: Given, *, limited: bool = True) -> Deployment:
     """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
 
     Raises
     ------
     InvalidInput
-        where the file cannot be read, was changed, or states an ε that does not hold.
+        where the file cannot be read, was changed, or states an ε that does not hold; where its checks take too long.
     """
-    deployed = read_deployment(path)
-    wrong = _verified(deployed).failed
-    if wrong:
-        raise InvalidInput(f"deployment file {path} does not hold: {wrong[0].line()}; export the design again")
-    return deployed
+    return DEPLOYMENTS.loaded(path, limited=limited)
 
 
 def _check(name: str, stated: Sequence[str], exact: Sequence[Decimal], how: str) -> Check:

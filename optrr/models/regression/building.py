@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from optrr.models.regression.families import (
 from optrr.models.regression.formulas import Predictors, Term
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
-from optrr.releases.provenance import Origin
 from optrr_solvers.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from optrr.releases.provenance import Origin
 
 
 @dataclass(frozen=True, eq=False)

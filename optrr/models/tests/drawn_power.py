@@ -184,7 +184,7 @@ class TwoReports:
         return PredictedPower(float(binom.pmf(k, n, self.true[0]) @ rejects), self.source(n, level))
 
     def p_values(self, n: int) -> FloatArray:
-        """p-values of 0 to n of the first report, (n + 1,), as :func:`optrr.goodness_of_fit` has them but for its drawing."""
+        """p-values of 0 to n of the first report, (n + 1,): :func:`optrr.models.goodness_of_fit`, but for its drawing."""
         k = np.arange(n + 1)
         statistic = (k - n * self.null[0]) ** 2 / (n * self.null.prod())
         largest = np.argsort(-statistic, kind="stable")

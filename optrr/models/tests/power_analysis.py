@@ -258,7 +258,7 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
     Parameters
     ----------
     effect
-        what is to be found, as the test sees it: :func:`optrr.alternative_of` makes it from true proportions.
+        what is to be found, as the test sees it: :func:`optrr.models.alternative_of` makes it from true proportions.
     n
         number of records.
     level

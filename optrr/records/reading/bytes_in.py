@@ -1,24 +1,23 @@
-"""Files as streams of bytes: plain or compressed, by name or from standard input, with the share read so far.
+"""How bytes become records: what every reader of files shares.
 
-How much a file may become once it is decoded: one bound for every reader.
-
-Compression, dictionaries and views let a few bytes stand for gigabytes. What is read at once may take ``MOST_BYTES`` and
-``RATIO`` times the bytes that it takes in the file; that is asked before anything is decoded, of the sizes that a decoder will
-act on (:mod:`optrr.records.reading.parquet_files`, :mod:`optrr.records.reading.arrow_files`). Record batches are
-looked at again once they are there: a value may have ``LONGEST_VALUE`` bytes, and a batch is cut so that its columns, written
-out value by value, take at most ``MOST_BYTES``.
-
-What Arrow read from a file, looked through before anything uses it.
+A file, or standard input, plain or compressed, is a stream of bytes of which the share read so far is known. What becomes of it
+is bounded. Compression, dictionaries and views let a few bytes stand for gigabytes. So what is read at once may take
+``MOST_BYTES`` and ``RATIO`` times the bytes that it takes in the file; that is asked before anything is decoded, of the sizes
+that a decoder will act on (``parquet_files``, ``arrow_files``). Record batches are looked at again once they are there: a value
+may have ``LONGEST_VALUE`` bytes, and a batch is cut so that its columns, written out value by value, take at most
+``MOST_BYTES``.
 
 Arrow takes from its own formats what they say of themselves: offsets into texts, numbers of dictionary entries, text that is
-said to be UTF-8. Where that is wrong, whoever uses the arrays reads other memory, and the process may crash.
+said to be UTF-8. Where that is wrong, whoever uses the arrays reads other memory, and the process may crash. So it is
+validated.
 """
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ import pyarrow as pa
 
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, in_one_line
-from optrr.records.reading.source import STANDARD_INPUT
+from optrr.records.frames import RECORDS
+from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source
 
 MOST_BYTES = 1 << 28
 # Sorted categories shrink to less than a hundredth, so that large files may grow, too; a small one may grow to MOST_BYTES.
@@ -38,14 +38,24 @@ LONGEST_VALUE = 1 << 18
 _VIEW = np.dtype([("bytes", "<i4"), ("rest", "V12")])
 
 
-def require_small(decoded: int, held: int, name: str) -> None:
-    """Refuse what ``held`` bytes of a file, decoded at once, take in memory, where that is too much.
+class BoundedSource(Source):
+    """A reader whose batches are cut to ``at_once`` records and ``MOST_BYTES``, and whose values are not too long."""
 
-    Raises
-    ------
-    InvalidInput
-        naming the file and both numbers.
-    """
+    at_once = RECORDS
+
+    @abstractmethod
+    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of these columns, of any size."""
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What :meth:`read` gives, in bounded batches. Raises InvalidInput for a value that is too long, and for lists."""
+        for batch in self.read(list(columns)):
+            for start in range(0, max(batch.num_rows, 1), self.at_once):
+                yield from _bounded(batch.slice(start, self.at_once), self.name)
+
+
+def require_small(decoded: int, held: int, name: str) -> None:
+    """Refuse, with InvalidInput, what ``held`` bytes of a file take in memory, decoded at once, where that is too much."""
     if decoded > MOST_BYTES + RATIO * held:
         raise InvalidInput(
             f"cannot read {name}: {held} bytes of it take {decoded} once decoded, and at most {MOST_BYTES} and {RATIO} times "
@@ -53,14 +63,8 @@ def require_small(decoded: int, held: int, name: str) -> None:
         )
 
 
-def bounded(batch: pa.RecordBatch, name: str) -> Iterator[pa.RecordBatch]:
-    """The batch, cut where its columns, written out value by value, would take too much; ``name`` is for messages.
-
-    Raises
-    ------
-    InvalidInput
-        for a value of more than ``LONGEST_VALUE`` bytes, and a column of lists, whose values have no bound.
-    """
+def _bounded(batch: pa.RecordBatch, name: str) -> Iterator[pa.RecordBatch]:
+    """The batch, cut where its columns, written out value by value, would take too much."""
     widths = [_widest(column, name, field) for field, column in zip(batch.schema.names, batch.columns, strict=True)]
     rows = max(1, MOST_BYTES // max(1, sum(widths)))
     for start in range(0, max(batch.num_rows, 1), rows):
@@ -78,10 +82,9 @@ def fixed_width(kind: pa.DataType) -> int | None:
 def _widest(column: pa.Array, name: str, field: str) -> int:
     """Bytes of the column's longest value."""
     kind = column.type
-    if isinstance(column, pa.ExtensionArray):
-        return _widest(column.storage, name, field)
-    if pa.types.is_dictionary(kind):
-        return _widest(column.dictionary, name, field)
+    if isinstance(column, pa.ExtensionArray) or pa.types.is_dictionary(kind):
+        inner = column.dictionary if pa.types.is_dictionary(kind) else column.storage
+        return _widest(inner, name, field)
     if pa.types.is_struct(kind):
         return sum(_widest(child, name, field) for child in column.flatten())
     width = 1 if pa.types.is_null(kind) else fixed_width(kind)
@@ -113,13 +116,7 @@ def _lengths(column: pa.Array) -> np.ndarray[Any, Any] | None:
 
 
 def sound_schema(schema: pa.Schema, name: str) -> pa.Schema:
-    """The schema itself; ``name`` is where it was read, for messages.
-
-    Raises
-    ------
-    InvalidInput
-        where a column's name is no text.
-    """
+    """The schema itself, read at ``name``. Raises InvalidInput where a column's name is no text."""
     try:
         schema.names  # noqa: B018 (names are decoded only when they are asked for)
     except UnicodeDecodeError:
@@ -128,13 +125,7 @@ def sound_schema(schema: pa.Schema, name: str) -> pa.Schema:
 
 
 def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
-    """The batch itself; ``name`` is where it was read, for messages.
-
-    Raises
-    ------
-    InvalidInput
-        where its arrays are not what they say.
-    """
+    """The batch itself, read at ``name``. Raises InvalidInput where its arrays are not what they say."""
     try:
         batch.validate(full=True)
     except pa.ArrowException:
@@ -174,7 +165,7 @@ class ByteSource:
 
     def __init__(self, name: str) -> None:
         self.name = "standard input" if name == STANDARD_INPUT else name
-        self._piped = _standard_input() if name == STANDARD_INPUT else None
+        self._piped = _Pipe.here() if name == STANDARD_INPUT else None
         self.path = None if self._piped else Path(name)
         self._raw: pa.NativeFile | None = None
         self._size = 0
@@ -211,24 +202,34 @@ class ByteSource:
         return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self._size)
 
 
-def _standard_input() -> _Pipe:
-    """The one pipe of this standard input: its first bytes can be taken from it only once."""
-    stream = sys.stdin.buffer
-    if _PIPES.get("input") is None or _PIPES["input"].stream is not stream:
-        _PIPES["input"] = _Pipe(stream)
-    return _PIPES["input"]
+class ByteReader(BoundedSource):
+    """A reader of a file's bytes, or of standard input's."""
+
+    def __init__(self, where: RecordsAt) -> None:
+        self.data = ByteSource(str(where.place))
+        self.name = self.data.name
+        self.paths = () if self.data.path is None else (self.data.path,)
+
+    def share_read(self) -> float | None:
+        """Share of the file's bytes."""
+        return self.data.share_read()
 
 
 class _Pipe(io.RawIOBase):
-    """Standard input with its first bytes looked at."""
+    """Standard input with its first bytes looked at: they can be taken from it only once, so there is one of these for it."""
+
+    _known: _Pipe | None = None
+
+    @classmethod
+    def here(cls) -> _Pipe:
+        if cls._known is None or cls._known.stream is not sys.stdin.buffer:
+            cls._known = cls(sys.stdin.buffer)
+        return cls._known
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
         self._seen: bytes = stream.read1(_LOOK)
-        while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK:
-            more = stream.read1(_LOOK)
-            if not more:
-                break
+        while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
             self._seen += more
         self.compression = next((name for magic, name in _MAGIC.items() if self._seen.startswith(magic)), None)
         self._opened = False
@@ -261,6 +262,3 @@ class _Pipe(io.RawIOBase):
             out, self._seen = self._seen[:size], self._seen[size:]
             return out
         return bytes(self.stream.read(size))
-
-
-_PIPES: dict[str, _Pipe] = {}

@@ -3,10 +3,9 @@
 CSV is text: values are read as strings, so ``007`` stays ``007`` and meets a category by its text. An empty field is
 the missing value or the empty text, whichever is declared; where both are, ``""`` in quotes is the empty text.
 
-How a CSV file is written: its encoding, its delimiter and its columns, from its beginning and the declared names.
-
-Nothing here is a guess that could change a result: the delimiter is the one under which the first line holds the declared
-names, and a wrong encoding yields names and categories that are not declared, which are refused.
+Encoding and delimiter are told from the beginning of the file and the declared names. Nothing there is a guess that could
+change a result: the delimiter is the one under which the first line holds the declared names, and a wrong encoding yields names
+and categories that are not declared, which are refused.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ import codecs
 import csv
 import io
 import re
+import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,8 +25,8 @@ import pyarrow.csv as pa_csv
 
 from optrr.domain.domain import Domain, listed, shown
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteSource, bounded, plain_suffix, readable
-from optrr.records.reading.source import RecordsAt, Source
+from optrr.records.reading.bytes_in import ByteReader, ByteSource, plain_suffix, readable
+from optrr.records.reading.source import RecordsAt
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
@@ -52,14 +52,8 @@ class Dialect:
         return f"{_CALLED.get(self.delimiter, repr(self.delimiter))}, {self.encoding}"
 
 
-def dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dialect:
-    """The dialect of a file with a first line of names.
-
-    Raises
-    ------
-    InvalidInput
-        for an empty file, an unknown encoding, or a first line that is no list of names.
-    """
+def _dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dialect:
+    """The dialect of a file with a first line of names; refuses an empty file, and a first line that is no list of names."""
     encoding = _encoding(data, where.encoding)
     header = _first_line(data, encoding)
     if not header:
@@ -67,29 +61,27 @@ def dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dia
     given = where.delimiter
     if given is not None and not (len(given) == 1 and given.isascii() and given not in _NO_DELIMITERS):
         raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
-    order = (given,) if given else _candidates(data.name)
+    order: tuple[str, ...] = DELIMITERS if given is None else (given,)
+    if given is None and plain_suffix(data.name) in (".tsv", ".tab"):
+        order = tuple(sorted(DELIMITERS, key=lambda d: d != "\t"))
     most = max(header.count(d) for d in order)
     if len(header) >= _LONGEST_HEADER or most >= _MOST_NAMES:
         raise InvalidInput(
             f"the first line of {data.name} has {most + 1} names in {len(header)} characters or more, and {_MOST_NAMES} names "
             f"in fewer than {_LONGEST_HEADER} are the most that are read; write the columns' names there"
         )
+    declared = frozenset(() if domain is None else domain.names)
     splits = {d: _split(header, d) for d in order}
-    delimiter = max(order, key=lambda d: _fitness(splits[d], domain))
+    delimiter = max(order, key=lambda d: (len(declared.intersection(splits[d])), len(splits[d])))
     names = splits[delimiter]
-    if domain is not None:
-        _checked_header(data.name, names, domain)
+    alike = {_alike(n) for n in declared}
+    if domain is not None and not any(_alike(n) in alike for n in names):
+        # the line is not shown: it may be somebody's record
+        raise InvalidInput(
+            f"the first line of {data.name} holds none of the names {listed(domain.names)}; "
+            "write the columns' names there, or say --delimiter or --encoding if it has them"
+        )
     return Dialect(encoding, delimiter, tuple(names))
-
-
-def _candidates(name: str) -> tuple[str, ...]:
-    tabs_first = plain_suffix(name) in (".tsv", ".tab")
-    return ("\t", *(d for d in DELIMITERS if d != "\t")) if tabs_first else DELIMITERS
-
-
-def _fitness(names: Sequence[str], domain: Domain | None) -> tuple[int, int]:
-    declared = 0 if domain is None else len(set(names) & set(domain.names))
-    return declared, len(names)
 
 
 def _encoding(data: ByteSource, given: str | None) -> str:
@@ -115,19 +107,14 @@ def _first_line(data: ByteSource, encoding: str) -> str:
     size = _LOOK
     while True:
         head = data.head(size)
-        text = _decoded(data.name, head, encoding)
+        try:
+            text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
+        except UnicodeError:
+            raise InvalidInput(f"{data.name} is not {encoding}; say which encoding it has, such as latin-1") from None
         end = _end_of_line(text)
         if end is not None or len(head) < size or size >= _LONGEST_HEADER:
-            return text if end is None else text[:end]
+            return text[:end]
         size *= 4
-
-
-def _decoded(name: str, head: bytes, encoding: str) -> str:
-    try:
-        text = codecs.getincrementaldecoder(encoding)().decode(head)
-    except UnicodeError:
-        raise InvalidInput(f"{name} is not {encoding}; say which encoding it has, such as latin-1") from None
-    return text.removeprefix("\ufeff")
 
 
 def _end_of_line(text: str) -> int | None:
@@ -149,16 +136,6 @@ def _split(header: str, delimiter: str) -> list[str]:
         return [header]
 
 
-def _checked_header(name: str, names: Sequence[str], domain: Domain) -> None:
-    """Refuse a first line without any declared name, and do not show it: it may be somebody's record."""
-    alike = {_alike(n) for n in domain.names}
-    if not any(_alike(n) in alike for n in names):
-        raise InvalidInput(
-            f"the first line of {name} holds none of the names {listed(domain.names)}; "
-            "write the columns' names there, or say --delimiter or --encoding if it has them"
-        )
-
-
 def _alike(name: str) -> str:
     return unicodedata.normalize("NFKC", name).strip().casefold()
 
@@ -172,31 +149,19 @@ _CELLS = 1 << 25
 _RAGGED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected \d+ columns, got (\d+)")
 
 
-class CsvFile(Source):
+class CsvFile(ByteReader):
     """A CSV file with a line of names; ``domain`` settles what an empty field means (missing, where it is None)."""
 
+    at_once = sys.maxsize  # a block of text is small enough
+
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
-        self._data = ByteSource(str(where.place))
-        self.name = self._data.name
-        self.paths = () if self._data.path is None else (self._data.path,)
+        super().__init__(where)
         self._domain = domain
-        self.dialect = dialect_of(self._data, where, domain)
+        self.dialect = _dialect_of(self.data, where, domain)
         self.schema = pa.schema([(name, pa.string()) for name in self.dialect.names])
 
-    def share_read(self) -> float | None:
-        """Share of the file's bytes."""
-        return self._data.share_read()
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Record batches of text, about a megabyte each."""
-        try:
-            with readable(self.name):
-                yield from self._read(list(columns))
-        except (pa.ArrowException, UnicodeError) as error:
-            # what the library says may hold a record, so it is not passed on
-            raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
-
-    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """About a megabyte each."""
         convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in columns},
             include_columns=columns,
@@ -213,13 +178,19 @@ class CsvFile(Source):
         wanted = max(2, min(len(self.schema), _CELLS // len(self.schema)))
         block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
         size = max(BLOCK, block, 2 * self._longest_line())
-        read = pa_csv.ReadOptions(block_size=size, encoding=self.dialect.encoding)
-        with pa_csv.open_csv(
-            self._data.open(), read_options=read, parse_options=parse, convert_options=convert
-        ) as rows:
-            for batch in rows:
-                for piece in bounded(batch, self.name):
-                    yield piece if self._domain is None else _empty_fields(piece, self._domain)
+        options = pa_csv.ReadOptions(block_size=size, encoding=self.dialect.encoding)
+        try:
+            with (
+                readable(self.name),
+                pa_csv.open_csv(
+                    self.data.open(), read_options=options, parse_options=parse, convert_options=convert
+                ) as batches,
+            ):
+                for batch in batches:
+                    yield batch if self._domain is None else _empty_fields(batch, self._domain)
+        except (pa.ArrowException, UnicodeError) as error:
+            # what the library says may hold a record, so it is not passed on
+            raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
 
     def _longest_line(self) -> int:
         """Bytes that the header and a record of the domain may take: a line must not be longer than a block."""
@@ -227,7 +198,6 @@ class CsvFile(Source):
         return names + sum(max(len((text or "").encode()) for text in a.texts) + 3 for a in self._domain or ())
 
     def _reason(self, said: str) -> str:
-        """Why the file cannot be read, and the remedy, in our words."""
         ragged = _RAGGED.match(said)
         if ragged:
             at = self._first_ragged()
@@ -243,10 +213,10 @@ class CsvFile(Source):
 
     def _first_ragged(self) -> int | None:
         """The record of another number of fields, counted from 1; None where it cannot be looked for again."""
-        if self._data.path is None:
+        if self.data.path is None:
             return None
         # only fields are counted, so that a text in another encoding does no harm
-        text = io.TextIOWrapper(self._data.open(), encoding=self.dialect.encoding, errors="replace", newline="")
+        text = io.TextIOWrapper(self.data.open(), encoding=self.dialect.encoding, errors="replace", newline="")
         with text:
             rows = csv.reader(text, delimiter=self.dialect.delimiter)
             next(rows, None)
@@ -257,7 +227,7 @@ class CsvFile(Source):
 
 
 def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
-    """Settle what an empty field means for each attribute (see the module's text); other columns stay as they are."""
+    """Settle what an empty field means for each attribute; other columns stay as they are."""
     columns, declared = [], frozenset(domain.names)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         missing, empty = (name in declared and text in domain[name].codes for text in (None, ""))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.json as pa_json
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteSource, bounded, readable, sound, sound_schema
-from optrr.records.reading.source import RecordsAt, Source
+from optrr.records.reading.bytes_in import ByteReader, readable, sound, sound_schema
+from optrr.records.reading.source import RecordsAt
 
 # Bytes read at once; a line must not be longer.
 _BLOCK = 1 << 22
@@ -23,32 +24,27 @@ _NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 _OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
 
-class JsonLines(Source):
+class JsonLines(ByteReader):
     """A file of JSON lines; a column has the type that it has at the beginning of the file."""
 
+    at_once = sys.maxsize  # a block of text is small enough
+
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
-        self._data = ByteSource(str(where.place))
-        self.name = self._data.name
-        self.paths = () if self._data.path is None else (self._data.path,)
-        head = self._data.head(_BLOCK)
+        super().__init__(where)
+        head = self.data.head(_BLOCK)
         whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
         first = next(self._tables(whole, len(set(_NAME.findall(whole)))))
         self.schema = sound_schema(self._parsed(first, None).schema, self.name)
 
-    def share_read(self) -> float | None:
-        """Share of the file's bytes."""
-        return self._data.share_read()
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Record batches of about four megabytes of text."""
+    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """About four megabytes of text each."""
         options = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
-        with readable(self.name), self._data.open() as stream:
-            tables = (lines for block in self._blocks(stream) for lines in self._tables(block, len(self.schema)))
-            for lines in tables:
-                for batch in self._parsed(lines, options).select(list(columns)).to_batches():
-                    yield from bounded(sound(batch, self.name), self.name)
+        with readable(self.name), self.data.open() as stream:
+            for lines in (piece for block in self._blocks(stream) for piece in self._tables(block, len(self.schema))):
+                for batch in self._parsed(lines, options).select(columns).to_batches():
+                    yield sound(batch, self.name)
 
     def _blocks(self, stream: pa.NativeFile) -> Iterator[bytes]:
         """The text in pieces of whole lines; what is short enough for one piece is not cut."""
@@ -56,7 +52,7 @@ class JsonLines(Source):
         while piece := stream.read(_BLOCK):
             end = rest.rfind(b"\n") + 1
             if not end and len(rest) > _BLOCK:
-                raise InvalidInput(f"cannot read {self.name}: {self._reason()}")
+                raise self._refusal()
             if rest[:end].strip():
                 yield rest[:end]
             rest = rest[end:] + piece
@@ -74,7 +70,7 @@ class JsonLines(Source):
         for line in io.BytesIO(block):
             here = line.count(b"{")
             if here > most:
-                raise InvalidInput(f"cannot read {self.name}: {self._reason()}")
+                raise self._refusal()
             if records + here > most:
                 yield b"".join(piece)
                 piece, records = [], 0
@@ -90,20 +86,19 @@ class JsonLines(Source):
                 return pa_json.read_json(pa.BufferReader(lines), read_options=read, parse_options=options)
             except pa.ArrowException:
                 pass
-        raise InvalidInput(f"cannot read {self.name}: {self._reason()}")
+        raise self._refusal()
 
-    def _reason(self) -> str:
+    def _refusal(self) -> InvalidInput:
         """Which line is no record; Arrow's own words may hold one."""
-        remedy = "give one whole JSON object per line, each field of one type"
-        if self._data.path is None:
-            return f"it is not JSON lines; {remedy}"
-        with io.TextIOWrapper(self._data.open(), encoding="utf-8", errors="replace") as lines:
+        said = "it is not JSON lines"
+        if self.data.path is not None:
             kinds: dict[str, type] = {}
-            for at, line in enumerate(lines, 1):
-                fault = _fault(line, kinds)
-                if fault:
-                    return f"line {at} {fault}; {remedy}"
-        return f"it is not JSON lines; {remedy}"
+            with io.TextIOWrapper(self.data.open(), encoding="utf-8", errors="replace") as lines:
+                faults = (f"line {at} {fault}" for at, line in enumerate(lines, 1) if (fault := _fault(line, kinds)))
+                said = next(faults, said)
+        return InvalidInput(
+            f"cannot read {self.name}: {said}; give one whole JSON object per line, each field of one type"
+        )
 
 
 def _fault(line: str, kinds: dict[str, type]) -> str | None:

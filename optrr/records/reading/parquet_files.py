@@ -4,10 +4,8 @@ A file keeps text as numbers and a dictionary, and every column of text is read 
 for gigabytes. Declared columns, or all where none is declared, are handed on so, since a category is then looked up once in the
 dictionary instead of once per record; ``schema`` names the type that the file's columns have.
 
-What the pages of a Parquet file take once decoded, from their headers, before any of them is decoded.
-
-A header is a Thrift struct in the compact protocol (parquet.thrift, PageHeader). The reader acts on the sizes that stand in
-the headers, whatever the file's index says of them, so these are what is added up here.
+What pages take once decoded is looked at before any of them is decoded. It stands in their headers, which are Thrift structs in
+the compact protocol (parquet.thrift, PageHeader). The reader acts on the sizes there, whatever the file's index says of them.
 """
 
 from __future__ import annotations
@@ -26,15 +24,20 @@ from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS
 from optrr.records.reading.bytes_in import (
     MOST_BYTES,
-    bounded,
+    BoundedSource,
     fixed_width,
     readable,
     require_small,
     sound,
     sound_schema,
 )
-from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Source
+from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+# Bytes read at once, cells of a batch of wide records, and the fewest records of one.
+_BUFFER = 1 << 20
+_CELLS = 1 << 25
+_FEWEST = 64
 # Bytes of a header that are read first, and at most: statistics of long texts stand in it.
 _HEADER, _LONGEST_HEADER = 1 << 9, 1 << 24
 # Fields of PageHeader, and of what it holds for each kind of page: number of values, encoding.
@@ -62,13 +65,10 @@ class _Page:
         return max(self.size, self.values * _LENGTH if self.encoding in (_LENGTHS, _PREFIXES) else 0)
 
 
-def most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int, name: str) -> int:
-    """How many of at most ``rows`` records may be read at once from these columns; ``name`` is for messages.
+def _most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int) -> int:
+    """How many of at most ``rows`` records may be read at once from these columns; refuses pages that are too large.
 
-    Raises
-    ------
-    InvalidInput
-        where the pages that are read at once are too large, or a header is none.
+    Raises IndexError, ValueError or OverflowError where a header is none.
     """
     wanted, most, metadata = set(columns), rows, file.metadata
     places = [j for j, column in enumerate(_columns(file.schema_arrow)) if column in wanted]
@@ -76,15 +76,13 @@ def most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int, n
         for g in range(metadata.num_row_groups):
             group, decoded, held, widths = metadata.row_group(g), 0, 0, 0
             for j in places:
-                chunk = group.column(j)
-                try:
-                    pages = list(_pages(opened, chunk))
-                except (IndexError, ValueError, OverflowError):
-                    raise InvalidInput(f"cannot read {name}: it is damaged; write it again") from None
-                decoded += _at_once(pages)
+                pages = list(_pages(opened, group.column(j)))
+                # of a chunk its dictionary and one page are in memory together
+                for kind in (True, False):
+                    decoded += max((p.decoded for p in pages if p.is_dictionary is kind), default=0)
                 held += sum(p.held for p in pages)
                 widths += max((p.size for p in pages if p.encoding == _PREFIXES), default=0)
-            require_small(decoded, held, name)
+            require_small(decoded, held, str(path))
             most = min(most, MOST_BYTES // widths) if widths else most
     return max(1, most)
 
@@ -99,11 +97,6 @@ def _leaves(kind: pa.DataType) -> int:
         return _leaves(kind.storage_type)
     inner = range(kind.num_fields) if pa.types.is_nested(kind) else ()
     return sum(_leaves(kind.field(k).type) for k in inner) if inner else 1
-
-
-def _at_once(pages: list[_Page]) -> int:
-    """Bytes of a chunk that are in memory together: its dictionary, and one page."""
-    return sum(max((p.decoded for p in pages if p.is_dictionary is kind), default=0) for kind in (True, False))
 
 
 def _pages(file: BinaryIO, chunk: Any) -> Iterator[_Page]:
@@ -193,14 +186,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value | data[at] << shift, at + 1
 
 
-_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
-# Bytes read at once, cells of a batch of wide records, and the fewest records of one.
-_BUFFER = 1 << 20
-_CELLS = 1 << 25
-_FEWEST = 64
-
-
-class ParquetFile(Source):
+class ParquetFile(BoundedSource):
     """A Parquet file; the nameless index that pandas writes is no column unless the domain declares it."""
 
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
@@ -210,12 +196,13 @@ class ParquetFile(Source):
         self.name, self.paths = str(path), (path,)
         self._texts: list[str] = []
         declared = () if domain is None else domain.names
-        self._domain = domain
         with self._parquet() as file:
             written = sound_schema(file.schema_arrow, self.name)
             self.rows = file.metadata.num_rows
         columns = [f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)]
         self._texts = [f.name for f in columns if _is_text(f.type)]
+        # columns of text that are not declared, such as weights and names, are passed on as plain text
+        self._plain = set() if domain is None else set(self._texts).difference(declared)
         self.schema = pa.schema(columns, metadata=written.metadata)
 
     def _parquet(self) -> pq.ParquetFile:
@@ -228,32 +215,27 @@ class ParquetFile(Source):
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"
                 ) from None
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Record batches of at most 131,072 records."""
-        wanted = list(columns)
-        size = min(RECORDS, max(_FEWEST, _CELLS // max(len(wanted), 1)))
+    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """Fewer records at once where they are wide."""
+        width = sum(fixed_width(f.type) or 1 for f in self.schema if f.name in set(columns))
+        size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)), max(1, MOST_BYTES // max(1, width)))
         with readable(self.name), self._parquet() as file:
             try:
-                size = self._rows_at_once(file, wanted, size)
-                for batch in file.iter_batches(batch_size=size, columns=wanted):
-                    for piece in bounded(sound(batch, self.name), self.name):
-                        yield self._as_declared(piece)
-            except pa.ArrowException:
+                rows = _most_rows(self.paths[0], file, columns, size)
+                for batch in file.iter_batches(batch_size=rows, columns=columns):
+                    yield sound(batch, self.name)
+            except InvalidInput:
+                raise
+            except (pa.ArrowException, IndexError, ValueError, OverflowError):
                 raise InvalidInput(f"cannot read {self.name}: it is damaged; write it again") from None
 
-    def _rows_at_once(self, file: pq.ParquetFile, wanted: list[str], size: int) -> int:
-        """At most ``size`` records, fewer where values are wide. Raises InvalidInput where pages are too large."""
-        width = sum(fixed_width(f.type) or 1 for f in self.schema if f.name in set(wanted))
-        return most_rows(self.paths[0], file, wanted, max(1, min(size, MOST_BYTES // max(1, width))), self.name)
-
-    def _as_declared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Columns of text that are not declared, such as weights and names, as the plain text that they are passed on as."""
-        declared = () if self._domain is None else frozenset(self._domain.names)
-        plain = [n for n in batch.schema.names if self._domain is not None and n not in declared and n in self._texts]
-        for name in plain:
-            at = batch.schema.get_field_index(name)
-            batch = batch.set_column(at, self.schema.field(name), batch.column(name).cast(self.schema.field(name).type))
-        return batch
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """As every reader's; text is written out only where it is bounded."""
+        for batch in super().batches(columns):
+            for name in self._plain.intersection(columns):
+                at, field = batch.schema.get_field_index(name), self.schema.field(name)
+                batch = batch.set_column(at, field, batch.column(at).cast(field.type))  # noqa: PLW2901
+            yield batch
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line, not_installed
 from optrr.records.frames import RECORDS
-from optrr.records.reading.bytes_in import bounded
-from optrr.records.reading.source import RecordsAt, Source
+from optrr.records.reading.bytes_in import BoundedSource
+from optrr.records.reading.source import RecordsAt
 
 _DRIVERS = {
     "sqlite": "adbc_driver_sqlite",
@@ -23,17 +23,17 @@ _DRIVERS = {
 }
 # What a connection string may hold and nobody else should read.
 _PASSWORD = re.compile(r"(?<=:)[^:@/]+(?=@)")
-
-
 # Rows from which SQLite's driver takes the types of the columns, unless it is told otherwise.
 _TYPING_ROWS = 1024
 
 
-class Query(Source):
+class Query(BoundedSource):
     """The result of one SQL query, run again each time its batches are asked for."""
 
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         self._place = str(where.place)
+        self._scheme = self._place.partition(":")[0]
+        self._is_duckdb = self._scheme == "duckdb" or self._place.endswith((".duckdb", ".ddb"))
         self.name = _PASSWORD.sub("…", self._place)
         if not where.query:
             raise InvalidInput(f"{self.name} is a database; say which records with a query, --query 'SELECT …'")
@@ -46,19 +46,10 @@ class Query(Source):
                 connection, f"SELECT * FROM ({self._query.rstrip().rstrip(';')}) AS records LIMIT {rows}"
             ).schema
 
-    @property
-    def _scheme(self) -> str:
-        return self._place.partition(":")[0]
-
-    @property
-    def _is_duckdb(self) -> bool:
-        return self._place.startswith("duckdb:") or self._place.endswith((".duckdb", ".ddb"))
-
     def _connected(self) -> Any:
         if self._is_duckdb:
             duckdb = _library("duckdb")
-            file = self._place.removeprefix("duckdb:")
-            return self._asked(lambda: duckdb.connect(file, read_only=True))
+            return self._asked(lambda: duckdb.connect(self._place.removeprefix("duckdb:"), read_only=True))
         driver = _library(f"{_DRIVERS[self._scheme]}.dbapi")
         file = self._place.partition(":")[2].removeprefix("//")
         return self._asked(lambda: driver.connect(file if self._scheme == "sqlite" else self._place))
@@ -68,9 +59,8 @@ class Query(Source):
             if self._is_duckdb:
                 relation = connection.sql(query)
                 # its name in older versions is now deprecated
-                return getattr(
-                    relation, "to_arrow_reader" if hasattr(relation, "to_arrow_reader") else "fetch_record_batch"
-                )(RECORDS)
+                name = "to_arrow_reader" if hasattr(relation, "to_arrow_reader") else "fetch_record_batch"
+                return getattr(relation, name)(RECORDS)
             # the records end where their cursor is thrown away, so it is kept
             self._cursor = connection.cursor()
             self._cursor.execute(query)
@@ -85,24 +75,19 @@ class Query(Source):
             said = in_one_line(error).replace(self._place, self.name)[:300]
             raise InvalidInput(f"cannot read {self.name}: {said}; check the database and the query") from None
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The result's batches, of at most 131,072 records."""
+    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """As the driver hands them out; what it says of a row may hold what is in it, so it is not passed on."""
         with closing(self._connected()) as connection:
-            for batch in self._told(self._run(connection, self._query)):
-                for start in range(0, max(batch.num_rows, 1), RECORDS):
-                    yield from bounded(batch.slice(start, RECORDS).select(list(columns)), self.name)
-
-    def _told(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-        """The reader's batches; what a driver says of a row may hold what is in it, so it is not passed on."""
-        try:
-            yield from reader
-        except InvalidInput:
-            raise
-        except Exception:
-            raise InvalidInput(
-                f"cannot read {self.name}: the query failed half-way; where a column's type changes from row to row, CAST it "
-                "in the query"
-            ) from None
+            try:
+                for batch in self._run(connection, self._query):
+                    yield batch.select(columns)
+            except InvalidInput:
+                raise
+            except Exception:
+                raise InvalidInput(
+                    f"cannot read {self.name}: the query failed half-way; where a column's type changes from row to row, CAST "
+                    "it in the query"
+                ) from None
 
 
 def _library(name: str) -> Any:

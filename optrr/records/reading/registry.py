@@ -58,10 +58,7 @@ READERS = (
 def open_source(data: Any, domain: Domain | None = None) -> Source:
     """The records of a place, a frame in memory or lazy, or an iterable of record batches.
 
-    Raises
-    ------
-    InvalidInput
-        where nothing can be read there.
+    Raises InvalidInput where nothing can be read there.
     """
     if isinstance(data, Source):
         return data
@@ -82,22 +79,20 @@ def names_places(data: Any) -> bool:
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
     reader = _by_scheme(where)
-    if reader is None:
-        files = files_at(where.place)
-        if files is not None:
-            return Several(
-                where, files, lambda one: plain(_reader_of(one).open(one, _domain_inside(one, where, domain)))
-            )
-        reader = _reader_of(where)
+    files = None if reader is not None else files_at(where.place)
+    if files is not None:
+
+        def opened(one: RecordsAt) -> Source:
+            # where all columns are in the names of directories, the file need not have any of them
+            outside = partition_of(Path(str(one.place)), where.place).keys()
+            inside = None if domain is None or outside >= set(domain.names) else domain
+            return plain(_reader_of(one).open(one, inside))
+
+        return Several(where, files, opened)
+    reader = reader or _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
     return plain(reader.open(where, domain))
-
-
-def _domain_inside(file: RecordsAt, where: RecordsAt, domain: Domain | None) -> Domain | None:
-    """The domain, unless all its columns are in the names of directories: then the file need not have any of them."""
-    outside = partition_of(Path(str(file.place)), where.place)
-    return None if domain is None or outside.keys() >= set(domain.names) else domain
 
 
 def _by_scheme(where: RecordsAt) -> Reader | None:
@@ -109,7 +104,11 @@ def _by_scheme(where: RecordsAt) -> Reader | None:
 
 def _reader_of(where: RecordsAt) -> Reader:
     """The reader that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
-    name = _piped() if where.format is None and where.place == STANDARD_INPUT else where.format
+    name = where.format
+    if name is None and where.place == STANDARD_INPUT:
+        head = ByteSource(STANDARD_INPUT).head(4)
+        text = "jsonl" if head.startswith(b"{") else "csv"
+        name = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}.get(head, text)
     if name is not None:
         names = [r.name for r in READERS]
         if name not in names:
@@ -130,25 +129,11 @@ def _reader_of(where: RecordsAt) -> Reader:
     return reader
 
 
-def _piped() -> str:
-    """The kind of what comes through standard input, by its first bytes."""
-    head = ByteSource(STANDARD_INPUT).head(4)
-    if head == b"PAR1":
-        return "parquet"
-    if head in (b"ARRO", b"\xff\xff\xff\xff"):
-        return "arrow"
-    return "jsonl" if head.startswith(b"{") else "csv"
-
-
 def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
     """Record batches with the columns of ``domain``, from whatever :func:`open_source` takes.
 
-    Other columns are skipped if ``declared`` has them, or if it is None.
-
-    Raises
-    ------
-    InvalidInput
-        for missing, repeated or undeclared columns, and what :func:`open_source` refuses.
+    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
+    undeclared columns, and what :func:`open_source` refuses.
     """
     source = open_source(data, domain)
     checked_columns(source.column_names(), domain, declared)

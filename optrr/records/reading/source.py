@@ -4,11 +4,9 @@ A reader turns one kind of place (a CSV file, a Parquet file, a query, a frame â
 or randomizes takes sources alone, so that a new kind of place is one module and one line in
 :mod:`optrr.records.reading.registry`.
 
-Columns that the names of directories hold: ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them.
-
-They are columns of text, since a name says no type; numbers meet their categories by their digits, as in CSV.
-
-Several files of one kind read one after another: directories, patterns and lists, in the order of their names.
+Several files of one kind (directories, patterns and lists) are read one after another, in the order of their names. Names of
+directories may hold columns, ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them. These are columns of
+text, since a name says no type; numbers meet their categories by their digits, as in CSV.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from __future__ import annotations
 import glob
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -112,24 +110,32 @@ class Source(ABC):
         return None
 
 
-class Watched(Source):
+class Passing(Source):
+    """Another source, of which something is changed on the way."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.name, self.schema, self.paths, self.rows = source.name, source.schema, source.paths, source.rows
+
+    def share_read(self) -> float | None:
+        """The other's."""
+        return self.source.share_read()
+
+
+class Watched(Passing):
     """Another source whose batches are reported as they are read."""
 
     def __init__(self, source: Source, watch: Watch) -> None:
-        self._source, self._watch = source, watch
-        self.name, self.schema, self.paths, self.rows = source.name, source.schema, source.paths, source.rows
+        super().__init__(source)
+        self._watch = watch
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The same batches."""
         done = 0
-        for batch in self._source.batches(columns):
+        for batch in self.source.batches(columns):
             done += batch.num_rows
-            self._watch(done, done / self.rows if self.rows else self._source.share_read())
+            self._watch(done, done / self.rows if self.rows else self.share_read())
             yield batch
-
-    def share_read(self) -> float | None:
-        """The other's."""
-        return self._source.share_read()
 
 
 class Once(Source):
@@ -145,23 +151,20 @@ class Once(Source):
         self._rest = batches
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The batches; a second call is refused."""
+        """The batches; a second call is refused, and so is a batch of other columns, or of other records, than the first."""
         first, self._first = self._first, None
         if first is None:
             raise InvalidInput(f"{self.name} can be read only once; write it to a file and name that")
-        yield first.select(list(columns))
-        for batch in self._rest:
-            self._check(batch.schema)
+        known = self.schema
+        for batch in chain([first], self._rest):
+            if batch.schema.names != known.names:
+                raise InvalidInput(f"{self.name} yields batches of different columns; give all of them the same")
+            if batch.schema.metadata != known.metadata and self._said(batch.schema) != self._said(known):
+                raise InvalidInput(
+                    f"{self.name} yields batches of different releases, or true records among randomized ones; "
+                    "give each on its own"
+                )
             yield batch.select(list(columns))
-
-    def _check(self, schema: pa.Schema) -> None:
-        """Refuse a batch of other columns than the first, or of other records: what is said of the first is said of all."""
-        if schema.names != self.schema.names:
-            raise InvalidInput(f"{self.name} yields batches of different columns; give all of them the same")
-        if schema.metadata != self.schema.metadata and self._said(schema) != self._said(self.schema):
-            raise InvalidInput(
-                f"{self.name} yields batches of different releases, or true records among randomized ones; give each on its own"
-            )
 
     def _said(self, schema: pa.Schema) -> Provenance | None:
         return Provenance.from_metadata(schema.metadata, self.name)
@@ -181,27 +184,11 @@ def partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str | 
     return {unquote(name): None if value == _MISSING else unquote(value) for name, _, value in pairs}
 
 
-def with_partition(
-    batch: pa.RecordBatch, partition: Mapping[str, str | None], columns: Sequence[str]
-) -> pa.RecordBatch:
-    """The batch with these columns, in this order: its own, and those of its directory."""
-    arrays = [
-        pa.repeat(pa.scalar(partition[name], pa.string()), batch.num_rows) if name in partition else batch.column(name)
-        for name in columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
 def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
     """The files of a directory, a pattern or a list; None for a place that is none of these.
 
     In a directory, names that begin with a dot or an underscore are left out (Spark writes such beside its data), and so are
-    sidecars, which say where records come from and hold none.
-
-    Raises
-    ------
-    InvalidInput
-        where there are none.
+    sidecars, which say where records come from and hold none. Raises InvalidInput where there are none.
     """
     if not isinstance(place, str | os.PathLike):
         listed = [path for each in place for path in files_at(each) or [Path(each)]]
@@ -231,12 +218,21 @@ class Several(Source):
         self._files, self._opened = [replace(where, place=path, watch=None) for path in files], opened
         parts = [opened(file) for file in self._files]
         first = parts[0]
-        self.name = str(where)
+        self.name, self.schema = str(where), first.schema
         for part in parts[1:]:
-            self._checked(first, part)
-        self._partitions = [_partition(file, where.place, first.schema) for file in files]
-        self._check_partitions()
-        self.schema = first.schema
+            _require_alike(first, part)
+        # a column that the file holds as well as its directories is the file's
+        self._partitions = [
+            {name: value for name, value in partition_of(file, where.place).items() if name not in first.schema.names}
+            for file in files
+        ]
+        for one, partition in zip(self._files, self._partitions, strict=True):
+            differing = partition.keys() ^ self._partitions[0].keys()
+            if differing:
+                raise InvalidInput(
+                    f"{one} differs from {self._files[0]} in column {shown(min(differing))}, which a directory is named "
+                    "after; give files with the same columns"
+                )
         for name in self._partitions[0]:
             self.schema = self.schema.append(pa.field(name, pa.string()))
         self.paths = tuple(path for part in parts for path in part.paths)
@@ -244,45 +240,33 @@ class Several(Source):
         self.rows = None if None in rows else sum(r for r in rows if r is not None)
         self._current, self._done = first, 0
 
-    @staticmethod
-    def _checked(first: Source, part: Source) -> None:
-        if part.schema.equals(first.schema):
-            return
-        types = {f.name: f.type for f in first.schema}
-        differing = [f.name for f in part.schema if types.get(f.name) != f.type]
-        missing = [name for name in types if name not in part.schema.names]
-        if differing or missing:
-            raise InvalidInput(
-                f"{part.name} differs from {first.name} in column {shown((differing + missing)[0])}; "
-                "give files with the same columns of the same types"
-            )
-
-    def _check_partitions(self) -> None:
-        for file, partition in zip(self._files, self._partitions, strict=True):
-            differing = partition.keys() ^ self._partitions[0].keys()
-            if differing:
-                raise InvalidInput(
-                    f"{file} differs from {self._files[0]} in column {shown(min(differing))}, which a directory is named "
-                    "after; give files with the same columns"
-                )
-
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The batches of every file."""
         for done, (file, partition) in enumerate(zip(self._files, self._partitions, strict=True)):
             self._done, self._current = done, self._opened(file)
-            if not partition:
-                yield from self._current.batches(columns)
-                continue
             # a column of the file tells how many records there are, even where none is asked for
             own = [name for name in columns if name not in partition] or self._current.column_names()[:1]
             for batch in self._current.batches(own):
-                yield with_partition(batch, partition, columns)
+                beside = {
+                    name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in partition.items()
+                }
+                arrays = [beside[name] if name in beside else batch.column(name) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns)) if beside else batch
 
     def share_read(self) -> float | None:
         """Files done, and the share of the one at hand."""
         return (self._done + (self._current.share_read() or 0.0)) / len(self._files)
 
 
-def _partition(file: Path, place: Place | Sequence[Place], schema: pa.Schema) -> dict[str, str | None]:
-    """The columns that the file's directories hold; one that the file holds as well is the file's."""
-    return {name: value for name, value in partition_of(file, place).items() if name not in schema.names}
+def _require_alike(first: Source, part: Source) -> None:
+    """Refuse a file of other columns, or of other types, than the first."""
+    if part.schema.equals(first.schema):
+        return
+    types = {f.name: f.type for f in first.schema}
+    differing = [f.name for f in part.schema if types.get(f.name) != f.type]
+    differing += [name for name in types if name not in part.schema.names]
+    if differing:
+        raise InvalidInput(
+            f"{part.name} differs from {first.name} in column {shown(differing[0])}; "
+            "give files with the same columns of the same types"
+        )

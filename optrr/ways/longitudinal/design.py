@@ -25,21 +25,20 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from optrr.designs.apart import checked_apart, is_long
+from optrr.designs.apart import CheckedFiles
 from optrr.designs.checks import LAST_PLACES, SAME, Check, Verification, checks, ends_text
-from optrr.designs.design import Design
+from optrr.designs.design import Design, solution_warnings
 from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design
-from optrr.designs.design_warnings import solution_warnings
 from optrr.designs.specification import refuse_specification
-from optrr.designs.work import is_heavy, refuse_large
+from optrr.designs.work import is_heavy
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import Given, Sealed, encoded, read_named, sha256_of
+from optrr.releases.sealed import Given, Sealed, encoded, sha256_of
 from optrr.show.result import TableResult
 from optrr.show.text import amount, epsilon_text
-from optrr.version import SOFTWARE
+from optrr.show.version import SOFTWARE
 from optrr.ways.longitudinal.spending import ReportsEpsilon, TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform
 from optrr_solvers.arrays import FloatArray
@@ -50,13 +49,11 @@ _THRESHOLD = re.compile(r"[1-9][0-9]{0,19}")
 
 __all__ = [
     "FORMAT",
+    "LongitudinalDesign",
     "LongitudinalRecord",
     "decoded_longitudinal",
-    "read_longitudinal_file",
+    "load_longitudinal",
     "save_longitudinal",
-    "verification_of",
-    "verified_bytes",
-    "verified_longitudinal",
     "verify_longitudinal",
 ]
 
@@ -89,8 +86,7 @@ _SEALED = Sealed(
 class LongitudinalRecord:
     """What a file holds, unchecked: the optimum's record, one report, what was asked for and is stated, whether it is intact.
 
-    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``; ``raw`` is the file's content, for
-    checks in another process.
+    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``.
     """
 
     optimum: DesignRecord
@@ -98,45 +94,12 @@ class LongitudinalRecord:
     requested: FloatArray
     stated: dict[str, FloatArray]
     intact: bool
-    raw: bytes
 
     @property
     def is_heavy(self) -> bool:
         """Whether the checks of either law may take long; see :func:`optrr.designs.work.is_heavy`."""
         solution = self.optimum.solution
         return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
-
-
-def save_longitudinal(optimum: Design, mechanism: TwoStage, requested: FloatArray, path: str | Path) -> None:
-    """Write the file of a design's parts, whole or not at all; as :class:`LongitudinalRecord` has them."""
-    second = mechanism.instantaneous
-    coin = isinstance(second, WholeOrUniform)
-    record = _LongitudinalContent(
-        format=FORMAT,
-        software=SOFTWARE,
-        optimum=msgspec.Raw(encoded_design(optimum)),
-        requested=requested.tolist(),
-        attributes=mechanism.attribute_epsilons.tolist(),
-        one_report=mechanism.epsilon,
-        epsilon=mechanism.permanent.epsilon,
-        permanent=record_of(mechanism.permanent.law) if coin else None,
-        threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
-        each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
-    )
-    record.digest = _digest(record)
-    with whole_file(Path(path)) as partial:
-        partial.write_bytes(encoded(record))
-
-
-def read_longitudinal_file(path: Given) -> LongitudinalRecord:
-    """The content of a file, unchecked.
-
-    Raises
-    ------
-    InvalidInput
-        where the file is missing, malformed, or of an unknown version.
-    """
-    return decoded_longitudinal(read_named(path, "longitudinal design"), path)
 
 
 def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
@@ -159,7 +122,7 @@ def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
         "attributes": np.asarray(record.attributes),
     }
     intact = optimum.intact and record.digest == _digest(record)
-    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact, raw)
+    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact)
 
 
 def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
@@ -183,52 +146,6 @@ def _digest(record: _LongitudinalContent) -> str:
     content = msgspec.json.decode(msgspec.json.encode(record))
     content.pop("digest", None)
     return sha256_of(content)
-
-
-# What is asked of another process (optrr.designs.apart).
-_CHECKS = "optrr.ways.longitudinal.design:verification_of"
-
-
-def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
-    """Recompute every number of a file, its optimum's certificate included; see :func:`optrr.verify`.
-
-    Raises
-    ------
-    InvalidInput
-        where it cannot be read, or its checks take too long; a number that does not hold is in the result.
-    """
-    if limited:
-        refuse_large(path)
-    return verified_bytes(read_named(path, "longitudinal design"), path, limited=limited)
-
-
-def verification_of(raw: bytes, source: Given) -> Verification:
-    """The checks of a file's content, without a limit; ``source`` is where it stands, for messages."""
-    return verified_bytes(raw, source, limited=False)
-
-
-def verified_bytes(raw: bytes, source: Given, *, limited: bool, loading: bool = False) -> Verification:
-    """All checks of a file's content; errors as :func:`verified_longitudinal`, and where it is no longitudinal design."""
-    if limited and is_long(raw):
-        return checked_apart(_CHECKS, raw, source, loading)
-    return verified_longitudinal(decoded_longitudinal(raw, source), source, limited=limited)
-
-
-def verified_longitudinal(record: LongitudinalRecord, source: Given, *, limited: bool) -> Verification:
-    """All checks of what a file holds; where they may take long and are ``limited``, in a process of their own.
-
-    Raises
-    ------
-    InvalidInput
-        where a law cannot be computed with, or the checks take too long.
-    """
-    try:
-        if not (limited and record.is_heavy):
-            optimum = Design(record.optimum.domain, record.optimum.solution)
-            return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
-    except (ValueError, ArithmeticError) as error:
-        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
-    return checked_apart(_CHECKS, record.raw, source)
 
 
 def stage_checks(record: LongitudinalRecord) -> list[Check]:
@@ -339,31 +256,6 @@ class LongitudinalDesign(TableResult):
         """What identifies it wherever its reports go."""
         return self.mechanism.digest
 
-    def save(self, path: str | Path) -> None:
-        """Write the file that both sides work from, whole or not at all."""
-        save_longitudinal(self.optimum, self.mechanism, self.requested_epsilons, path)
-
-    @staticmethod
-    def load(path: Given) -> LongitudinalDesign:
-        """Read a file and recompute every number in it.
-
-        Raises
-        ------
-        InvalidInput
-            where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
-        """
-        raw = read_named(path, "longitudinal design")
-        result = verified_bytes(raw, path, limited=True, loading=True)
-        if not result.digest:
-            raise InvalidInput(
-                f"longitudinal design {path} was changed after it was written (its digest differs); design again"
-            )
-        if result.failed:
-            raise InvalidInput(f"longitudinal design {path} does not hold: {result.failed[0].line()}; design again")
-        record = decoded_longitudinal(raw, path)
-        optimum = Design(record.optimum.domain, record.optimum.solution, record.optimum.earlier)
-        return LongitudinalDesign(optimum, record.mechanism, record.requested)
-
     def headline(self) -> str:
         """Both totals, how many attributes, and the kind of the second stage."""
         one = self.spent(1)
@@ -408,3 +300,56 @@ class LongitudinalDesign(TableResult):
             "attributes": self.to_arrow().to_pylist(),
             **super().summary(),
         }
+
+
+def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
+    """Write the file that both sides work from, whole or not at all."""
+    mechanism, second = design.mechanism, design.instantaneous
+    coin = isinstance(second, WholeOrUniform)
+    record = _LongitudinalContent(
+        format=FORMAT,
+        software=SOFTWARE,
+        optimum=msgspec.Raw(encoded_design(design.optimum)),
+        requested=design.requested_epsilons.tolist(),
+        attributes=mechanism.attribute_epsilons.tolist(),
+        one_report=mechanism.epsilon,
+        epsilon=mechanism.permanent.epsilon,
+        permanent=record_of(mechanism.permanent.law) if coin else None,
+        threshold=str(second.threshold) if isinstance(second, WholeOrUniform) else None,
+        each=None if isinstance(second, WholeOrUniform) else record_of(second.law)["epsilons"],
+    )
+    record.digest = _digest(record)
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(encoded(record))
+
+
+def _checks_of(record: LongitudinalRecord) -> Verification:
+    optimum = Design(record.optimum.domain, record.optimum.solution)
+    return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
+
+
+LONGITUDINAL_DESIGNS = CheckedFiles(
+    "longitudinal design",
+    "optrr.ways.longitudinal.design:LONGITUDINAL_DESIGNS.checked",
+    decoded_longitudinal,
+    _checks_of,
+    lambda record: record.is_heavy,
+)
+
+
+def load_longitudinal(path: Given, *, limited: bool = True) -> LongitudinalDesign:
+    """Read a file and recompute every number in it; see :func:`optrr.load`.
+
+    Raises
+    ------
+    InvalidInput
+        where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+    """
+    record = LONGITUDINAL_DESIGNS.loaded(path, limited=limited)
+    optimum = Design(record.optimum.domain, record.optimum.solution, record.optimum.earlier)
+    return LongitudinalDesign(optimum, record.mechanism, record.requested)
+
+
+def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
+    """Recompute every number of a file, its optimum's certificate included; see :func:`optrr.verify`."""
+    return LONGITUDINAL_DESIGNS.verified(path, limited=limited)

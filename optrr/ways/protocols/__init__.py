@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from optrr.ways.protocols.protocol import Client, Collector, Message, Protocol
 
 _HOMES = {
-    "releases.account": (
+    "optrr.releases.account": (
         "Account",
         "Spent",
     ),
-    "ways.protocols.protocol": (
+    "optrr.ways.protocols.protocol": (
         "Client",
         "Collector",
         "Message",
         "Protocol",
     ),
-    "ways.protocols.kinds": (
+    "optrr.ways.protocols.kinds": (
         "of_design",
         "optimum",
         "rr_clusters",

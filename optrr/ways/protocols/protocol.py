@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from optrr.designs.asking import FullRecords
 from optrr.designs.baseline import baseline_design
 from optrr.designs.clustering import NamedClusters, checked_clusters
+from optrr.designs.design_file import save_design
 from optrr.domain.domain import Category, Domain, category_text, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
@@ -175,7 +176,7 @@ class Protocol(FullRecords):
         InvalidProblem
             where an attribute's answers say nothing, which no design does.
         """
-        baseline_design(self.domain, self.mechanism.law, self.name).save(path)
+        save_design(baseline_design(self.domain, self.mechanism.law, self.name), path)
 
 
 class Client:

@@ -16,8 +16,6 @@ The file of sampled tables: versioned JSON that both the people asked and those 
 
 One object: ``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
 made for), ``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attributes, share, report: grr, oue or ss).
-
-Reading a way of asking back, whatever kind it is: what ``optrr perturb`` and ``optrr estimate`` take.
 """
 
 from __future__ import annotations
@@ -39,6 +37,7 @@ from numpy.typing import NDArray
 
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
@@ -46,15 +45,15 @@ from optrr.records.counts import encoded_batches
 from optrr.records.origins import randomized_before
 from optrr.records.reading.registry import open_source, record_batches
 from optrr.records.reading.source import Places
-from optrr.records.reports import Reports
+from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.account import checked_epsilon
 from optrr.releases.provenance import digest_of
 from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
 from optrr.show.text import category_word, crossed
+from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.result import Estimate, check_confidence
-from optrr.version import SOFTWARE
 from optrr.ways.protocols.supports import (
     ORACLES,
     Oracle,
@@ -200,26 +199,6 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
-
-
-def save_sampled_tables(
-    domain: Domain, tables: Sequence[TableRecord], epsilons: tuple[float, float], path: str | Path
-) -> None:
-    """Write the file, whole or not at all; ``epsilons`` are what the answers spend as drawn, and what they are made for."""
-    attributes = [DeclaredAttribute(**declaration(a)) for a in domain]
-    record = SampledTablesRecord(FORMAT, SOFTWARE, *epsilons, attributes, list(tables))
-    with whole_file(Path(path)) as partial:
-        text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
-        partial.write_text(text + "\n", encoding="utf-8")
-
-
-def read_sampled_tables(path: Given) -> SampledTablesRecord:
-    """What a file holds. Raises InvalidInput where it cannot be read or is of another version."""
-    try:
-        raw = read_small(path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
-    return _SEALED.decoded(raw, path)
 
 
 # A report by bits holds one for each cell; a table of more cells should be coarsened first.
@@ -400,7 +379,7 @@ class SampledTables(Asking):
         InvalidInput
             for answers of another way of asking.
         """
-        (opened,) = Reports.of(self, answers).places
+        (opened,) = OpenedRecords.of(self, answers).places
         return in_words(opened, [self.domain.subset(names) for names in self.tables])
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
@@ -436,7 +415,7 @@ class SampledTables(Asking):
             for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
         """
         check_confidence(confidence)
-        reports = Reports.of(self, answers)
+        reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
         place, supports, n = self._counted(reports, attributes)
         chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
@@ -469,7 +448,7 @@ class SampledTables(Asking):
                 f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
             )
-        (opened,) = Reports.of(self, answers).places
+        (opened,) = OpenedRecords.of(self, answers).places
         return place, *counted(opened, place, self.sizes[place], self._supported(place))
 
     def _supported(self, place: int) -> int | None:
@@ -478,39 +457,57 @@ class SampledTables(Asking):
             return subset_size(self.sizes[place], self.answer_epsilon)
         return 1 if self.oracles[place] == "grr" else None
 
-    def save(self, path: str | Path) -> None:
-        """Write the way of asking as a JSON file, whole or not at all."""
-        rows = zip(self.tables, self.shares.tolist(), self.oracles, strict=True)
-        tables = [TableRecord(list(names), share, oracle) for names, share, oracle in rows]
-        save_sampled_tables(self.domain, tables, (self.epsilon, self.answer_epsilon), path)
 
-    @staticmethod
-    def load(path: Given) -> SampledTables:
-        """Read what :meth:`save` wrote. Raises InvalidInput where it is malformed or its ε is not the one drawn."""
-        record = read_sampled_tables(path)
-        asking = SampledTables(
-            Domain(tuple(a.attribute() for a in record.attributes)),
-            tuple(tuple(t.attributes) for t in record.tables),
-            np.asarray([t.share for t in record.tables]),
-            record.answer_epsilon,
-            tuple(t.report for t in record.tables),
+def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
+    """Write the way of asking as a JSON file, whole or not at all."""
+    rows = zip(asking.tables, asking.shares.tolist(), asking.oracles, strict=True)
+    record = SampledTablesRecord(
+        FORMAT,
+        SOFTWARE,
+        asking.epsilon,
+        asking.answer_epsilon,
+        [DeclaredAttribute(**declaration(a)) for a in asking.domain],
+        [TableRecord(list(names), share, oracle) for names, share, oracle in rows],
+    )
+    with whole_file(Path(path)) as partial:
+        text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def load_sampled_tables(path: Given) -> SampledTables:
+    """Read a file of sampled tables; see :func:`optrr.load`.
+
+    Raises
+    ------
+    InvalidInput
+        where it cannot be read, is malformed or of another version, or its ε is not the one drawn.
+    """
+    try:
+        raw = read_small(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
+    record = _SEALED.decoded(raw, path)
+    asking = SampledTables(
+        Domain(tuple(a.attribute() for a in record.attributes)),
+        tuple(tuple(t.attributes) for t in record.tables),
+        np.asarray([t.share for t in record.tables]),
+        record.answer_epsilon,
+        tuple(t.report for t in record.tables),
+    )
+    if not record.epsilon >= asking.epsilon * (1 - 1e-12):
+        raise InvalidInput(
+            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
-        if not record.epsilon >= asking.epsilon * (1 - 1e-12):
-            raise InvalidInput(
-                f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
-            )
-        return asking
+    return asking
 
 
-def load_asking(path: Given) -> Asking:
-    """The design or the sampled tables of a file that :meth:`optrr.designs.asking.Asking.save` wrote.
+def load_asking(path: Given) -> Design | SampledTables:
+    """The design, or the sampled tables, of a file: what ``optrr perturb`` and ``optrr estimate`` take.
 
     Raises
     ------
     InvalidInput
         where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """
-    path = content_of(path, "design file")
-    if kind_of(path) != SAMPLED_TABLES:
-        return Design.load(path)
-    return SampledTables.load(path)
+    held = content_of(path, "design file")
+    return load_sampled_tables(held) if kind_of(held) == SAMPLED_TABLES else load_design(held)

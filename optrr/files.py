@@ -1,0 +1,133 @@
+"""Every file of ours that holds a way of asking: written whole, read with its numbers recomputed, verified.
+
+A file says what it is: a design, a longitudinal design, sampled tables, or a deployment. Each kind's own module knows its
+content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudinal.design`, :mod:`optrr.ways.protocols.sampled_tables`,
+:mod:`optrr.devices.deployment.verify`); the artefacts themselves know nothing of files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from optrr.analyses import Reports
+from optrr.designs.asking import Asking, FullRecords
+from optrr.designs.checks import Verification, verification
+from optrr.designs.design import Design
+from optrr.designs.design_file import load_design, save_design, verify_design
+from optrr.devices.deployment.deployment_file import Deployment, save_deployment
+from optrr.devices.deployment.export import Fitted, save_fitted
+from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.errors import InvalidInput
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, Given, content_of, kind_of
+from optrr.ways.longitudinal.design import (
+    LongitudinalDesign,
+    load_longitudinal,
+    save_longitudinal,
+    verify_longitudinal,
+)
+from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables, save_sampled_tables
+
+__all__ = ["load", "reports", "save", "verify"]
+
+# What a file of ours may hold.
+Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | Deployment
+
+
+def save(made: Asking | LongitudinalDesign | Deployment | Fitted, path: str | Path) -> None:
+    """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
+
+    An export's :class:`optrr.devices.deployment.export.Fitted` is written with the design that its reports are estimated with,
+    where that was made anew.
+
+    Raises
+    ------
+    InvalidInput
+        for a way of asking that is for studies and has no file.
+    """
+    if isinstance(made, Design):
+        save_design(made, path)
+    elif isinstance(made, LongitudinalDesign):
+        save_longitudinal(made, path)
+    elif isinstance(made, SampledTables):
+        save_sampled_tables(made, path)
+    elif isinstance(made, Deployment):
+        save_deployment(made, path)
+    elif isinstance(made, Fitted):
+        save_fitted(made, path)
+    else:
+        name = made.name if isinstance(made, Asking) else type(made).__name__
+        raise InvalidInput(f"{name} is for studies and has no file; save a design or sampled tables")
+
+
+def load(path: Given, *, limited: bool = True) -> Saved:
+    """What a file of ours holds, whatever its kind, with every number in it recomputed.
+
+    Parameters
+    ----------
+    limited
+        refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.apart.Limits` allows to a
+        file of its size.
+
+    Raises
+    ------
+    InvalidInput
+        where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+    """
+    held = content_of(path, "design file")
+    kind = kind_of(held)
+    if kind == LONGITUDINAL:
+        return load_longitudinal(held, limited=limited)
+    if kind == DEPLOYMENT:
+        return load_deployment(held, limited=limited)
+    return load_sampled_tables(held) if kind == SAMPLED_TABLES else load_design(held, limited=limited)
+
+
+def verify(made: Design | Given, design: Given | None = None, *, limited: bool = True) -> Verification:
+    """Recompute every number of a design, or of a file of ours, from its law and certificate alone (design §3.4).
+
+    Parameters
+    ----------
+    design
+        of a deployment file: the design file that it should belong to.
+    limited
+        refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
+        :class:`optrr.designs.apart.Limits` allows to a file of its size.
+
+    Raises
+    ------
+    InvalidInput
+        where a file cannot be read as what it should be, or its checks take too long; a number that does not hold is in the
+        result.
+    """
+    if isinstance(made, Design):
+        return verification(made)
+    kind = kind_of(made)
+    if kind == DEPLOYMENT:
+        return verify_deployment(made, design, limited=limited)
+    if design is not None:
+        raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
+    verified = verify_longitudinal if kind == LONGITUDINAL else verify_design
+    return verified(made, limited=limited)
+
+
+def reports(data: Any, design: FullRecords | Given) -> Reports:
+    """Randomized records, opened once, bound to their design or its file; every analysis starts from them.
+
+    Parameters
+    ----------
+    data
+        what :func:`optrr.count` takes: a file, several, a frame, or a table of a database.
+
+    Raises
+    ------
+    InvalidInput
+        as :func:`load`; and, as soon as something is asked of them, where the records were randomized by another design, twice,
+        or not at all.
+    """
+    made = design if isinstance(design, FullRecords) else load(design)
+    if not isinstance(made, FullRecords):
+        raise InvalidInput(
+            f"{design} keeps no whole records, from which any table could be estimated; give a design file"
+        )
+    return made.reports(data)
