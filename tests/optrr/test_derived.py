@@ -20,8 +20,7 @@ from optrr.designs.dependence import cramers_v
 from optrr.models.tests import test as tested
 from optrr.tables.estimation import statistics
 from optrr.tables.estimation.derived import ClearCategories, ScoreMoments, derive, phi_squared_limits
-from optrr.tables.estimation.intervals import EstimateLaw, Sampling
-from optrr.tables.estimation.paths import NegativeEntropy, PhiSquared
+from optrr.tables.estimation.intervals import EstimateLaw, NegativeEntropy, PhiSquared, Sampling
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import STATISTICS, entropy, mutual_information, pearson_correlation, phi_squared
 
