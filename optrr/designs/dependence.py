@@ -9,8 +9,8 @@ Both papers print f^j_ab in the denominator of χ²; it is e_ab. Categories that
 min(r−1, c−1), as in the papers. Small samples inflate φ² by about (r−1)(c−1)/(n−1); Bergsma's correction takes that off.
 
 Every party sends its record with each attribute randomized on its own; one collector tabulates all pairs: O(n m²), and then
-O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m). Covariances shrink by λ_i λ_j (MDR Proposition 1),
-so with one λ for all attributes their order is kept (Corollary 1). Cramér's V need not keep its order: tables with unlike
+O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m). Covariances shrink by λ_i λ_j (MDR Proposition
+1), so with one λ for all attributes their order is kept (Corollary 1). Cramér's V need not keep its order: tables with unlike
 marginals shrink unlike. ``correct`` undoes the shrinking by the unbiased estimate, for every mechanism. With eigenvalues
 λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, that estimate from one record is (design §3.2)
 
@@ -135,24 +135,17 @@ class Dependences:
 def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
     """The matrix as floats. Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1."""
     values = np.asarray(dependence, dtype=np.float64)
-    if values.shape != (m, m) or not _symmetric(values):
+    # tile by tile: reading a large matrix across its rows misses the cache at every entry
+    tiles = [(slice(i, i + _TILE), slice(j, j + _TILE)) for i in range(0, m, _TILE) for j in range(i, m, _TILE)]
+    if values.shape != (m, m) or not all(
+        np.array_equal(values[rows, columns], values[columns, rows].T, equal_nan=True) for rows, columns in tiles
+    ):
         raise InvalidInput(
             f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m"
         )
     if not np.all((values >= 0) & (values <= 1)):
         raise InvalidInput("a dependence is not between 0 and 1; give |r| or Cramér's V")
     return values
-
-
-def _symmetric(values: FloatArray) -> bool:
-    # tile by tile: reading a large matrix across its rows misses the cache at every entry
-    starts = range(0, len(values), _TILE)
-    return all(
-        np.array_equal(values[i : i + _TILE, j : j + _TILE], values[j : j + _TILE, i : i + _TILE].T, equal_nan=True)
-        for i in starts
-        for j in starts
-        if i <= j
-    )
 
 
 def needing_pairs(domain: Domain) -> Domain:
@@ -252,11 +245,8 @@ class RandomizedPair:
 
     @cached_property
     def _marginals(self) -> tuple[FloatArray, FloatArray]:
-        out = []
-        for axis in (1, 0):
-            clipped = np.maximum(self.unbiased.sum(axis=axis), 0.0)
-            out.append(clipped / clipped.sum())
-        return out[0], out[1]
+        rows, columns = (np.maximum(self.unbiased.sum(axis=axis), 0.0) for axis in (1, 0))
+        return rows / rows.sum(), columns / columns.sum()
 
     @cached_property
     def _resolved(self) -> tuple[BoolArray, BoolArray]:
