@@ -147,7 +147,7 @@ class ColumnCodec:
         other = self.attribute.readings.items() if _is_text(self._plain) else ()
         held = [*self._held, *_values([*marks, *other], self._plain)]
         codes = np.array([code for code, _ in held] + [_UNKNOWN], dtype=np.int32)
-        return pa.array([value for _, value in held], type=_searchable(self._plain)), codes
+        return _array_of([value for _, value in held], _searchable(self._plain)), codes
 
     @property
     def _missing(self) -> np.int32:
@@ -213,7 +213,7 @@ class ColumnCodec:
         searched, codes = self._lookup
         comparable = self._as(searched.type, values)
         at = pc.index_in(comparable, value_set=searched)
-        out: Codes = codes[at.fill_null(len(searched)).to_numpy(zero_copy_only=False)]
+        out: Codes = codes[_places(at, len(searched))]
         if values.null_count:
             out[values.is_null().to_numpy(zero_copy_only=False)] = self._missing
         if self.attribute.bins is not None and not pa.types.is_boolean(values.type):
@@ -298,6 +298,30 @@ def _values(coded: Iterator[tuple[str | None, int]] | Any, kind: pa.DataType) ->
         value = _as_value(text, kind)
         if value is not None:
             yield code, value
+
+
+def _places(at: pa.Int32Array, otherwise: int) -> NDArray[np.int32]:
+    """The numbers of an Arrow array, ``otherwise`` where there is none; ``to_numpy`` and ``fill_null`` would import pandas."""
+    valid, held = at.buffers()
+    if not len(at):
+        return np.empty(0, dtype=np.int32)
+    places = np.frombuffer(held, np.int32, len(at), 4 * at.offset).copy()
+    if at.null_count:
+        bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")
+        places[bits[at.offset : at.offset + len(at)] == 0] = otherwise
+    return places
+
+
+def _array_of(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """An Arrow array of these values: as ``pyarrow.array``, which imports pandas for a list of texts or numbers."""
+    if pa.types.is_string(kind):
+        encoded = [value.encode() for value in values]
+        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+        return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(encoded)))
+    if pa.types.is_int64(kind) or pa.types.is_float64(kind):
+        numbers = np.array(values, dtype=kind.to_pandas_dtype())
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(numbers)])
+    return pa.array(values, type=kind)
 
 
 def _searchable(kind: pa.DataType) -> pa.DataType:

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import f as f_distribution
+from scipy.special import fdtrc
 
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
@@ -235,7 +235,7 @@ def tested_sample(
         raise TooFewRecords(_hidden(sample, tested.ratios[0]))
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
     statistic = df * float(tested.statistic[0])
-    p = float(f_distribution.sf(tested.statistic[0], tested.upper[0], tested.lower[0]))
+    p = float(fdtrc(tested.upper[0], tested.lower[0], tested.statistic[0]))
     few = is_rough(float(tested.rarest[0]) * reports.total**2 / reports.squares, reports.degrees)
     return TestResult(
         test="independence",

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, chdtri, erfc, ndtri
+from scipy.special import chdtrc, chdtri, erfc, ndtr, ndtri
 
 from optrr_solvers.arrays import FloatArray
 
 
 class _ChiSquared:
-    """χ² with ``df`` degrees of freedom."""
+    """χ² with ``df`` degrees of freedom; x and df may be arrays."""
 
     @staticmethod
-    def sf(x: float, df: float) -> float:
+    def sf(x: ArrayLike, df: ArrayLike) -> Any:
         """Pr(X > x)."""
-        return float(chdtrc(df, x))
+        return chdtrc(df, x)
 
     @staticmethod
     def isf(tail: float, df: float) -> float:
@@ -25,6 +27,26 @@ class _ChiSquared:
 
 class _Normal:
     """The standard normal distribution."""
+
+    @staticmethod
+    def sf(x: ArrayLike) -> Any:
+        """Pr(X > x)."""
+        return ndtr(np.negative(x))
+
+    @staticmethod
+    def cdf(x: ArrayLike) -> Any:
+        """Pr(X < x)."""
+        return ndtr(x)
+
+    @staticmethod
+    def pdf(x: FloatArray) -> FloatArray:
+        """The density."""
+        return np.asarray(np.exp(-(x**2) / 2.0) / np.sqrt(2 * np.pi))
+
+    @staticmethod
+    def ppf(share: float) -> float:
+        """The x with Pr(X < x) = ``share``."""
+        return float(ndtri(share))
 
     @staticmethod
     def isf(tail: float) -> float:

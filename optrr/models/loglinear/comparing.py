@@ -46,7 +46,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
 
 from optrr.domain.domain import Domain
 from optrr.domain.scores import GivenScores, PairScores, plain_scores, scores_of_pair
@@ -63,6 +62,7 @@ from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks
 from optrr.models.tests.tail import LimitOrDrawn
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
+from optrr.tables.distributions import chi2
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
 

@@ -26,7 +26,6 @@ from math import copysign, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import chi2, norm
 
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, compare_models
@@ -38,6 +37,7 @@ from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.records.counts import Counts
 from optrr.show.result import Result
 from optrr.show.text import records_enough
+from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.result import check_confidence, check_records
 from optrr.tables.estimation.score_interval import GROWTH, LIMIT, invert, outward

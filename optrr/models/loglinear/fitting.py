@@ -25,7 +25,6 @@ from math import inf, nan, prod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
@@ -57,6 +56,8 @@ def limits_of_coefficients(coefficients: FloatArray, columns: FloatArray, empty:
 
 def _farthest(aim: FloatArray, falls: FloatArray) -> bool:
     """Whether a direction z with ``falls`` z ≤ 0 has ``aim``·z > 0."""
+    from scipy.optimize import linprog  # noqa: PLC0415 (slow to import, and few tables need it)
+
     solution = linprog(-aim, A_ub=falls, b_ub=np.zeros(len(falls)), bounds=(-1, 1))
     return bool(-solution.fun > _ZERO)
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2, norm
 
 from optrr.domain.domain import Attribute, Domain
 from optrr.domain.scores import checked_scores
@@ -33,6 +32,7 @@ from optrr.models.regression.solving import (
     tested_with_law,
 )
 from optrr.show.text import amount, records_enough
+from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with, enough
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.result import check_confidence

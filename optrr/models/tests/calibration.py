@@ -41,7 +41,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
 from optrr.domain.scores import PairScores
 from optrr.mechanisms.kernel import Kernel
@@ -60,7 +59,7 @@ from optrr.models.tests.simulation import (
     simulated_p_values,
 )
 from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED, reliable_down_to, tail_probability
-from optrr.tables.distributions import chi_squared_tails
+from optrr.tables.distributions import chi2, chi_squared_tails
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr.tables.estimation.simplex import clip
 from optrr_solvers.arrays import FloatArray, IntArray

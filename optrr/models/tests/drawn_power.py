@@ -22,7 +22,6 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from scipy.stats import binom, chi2, hypergeom
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.calibration import Association, chi_square_limit
@@ -30,6 +29,7 @@ from optrr.models.tests.homogeneity import DifferentMechanisms
 from optrr.models.tests.simulation import Simulation
 from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED, chi_square_holds, goodness_tests, homogeneity_tests
 from optrr.show.result import Result
+from optrr.tables.distributions import chi2
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Where every report expects this many records, an effect seen with power 0.8 at 5 % moves no chance by more than a tenth
@@ -176,6 +176,8 @@ class TwoReports:
 
     def power(self, n: int, level: float) -> PredictedPower:
         """Chance to reject; that of an outcome whose p-value is drawn and near the level is between 0 and 1."""
+        from scipy.stats import binom  # noqa: PLC0415 (half a second to import, and most tests need none of it)
+
         k, p = np.arange(n + 1), self.p_values(n)
         # a p-value of hits/l is at most the level where fewer than these hits are among the first hits/level − 1 draws
         hits = max(1, min(Simulation.hits, int(level * (Simulation.most + 1))))
@@ -185,6 +187,8 @@ class TwoReports:
 
     def p_values(self, n: int) -> FloatArray:
         """p-values of 0 to n of the first report, (n + 1,): :func:`optrr.models.goodness_of_fit`, but for its drawing."""
+        from scipy.stats import binom  # noqa: PLC0415 (as above)
+
         k = np.arange(n + 1)
         statistic = (k - n * self.null[0]) ** 2 / (n * self.null.prod())
         largest = np.argsort(-statistic, kind="stable")
@@ -268,6 +272,8 @@ def dealt_p_values(counts: IntArray) -> tuple[FloatArray, FloatArray, FloatArray
 
 def _counted(x: IntArray, totals: IntArray, first: int, n: int) -> FloatArray:
     """Chances (B,) that a first cell is as far from its mean as these ones ``x``, given the totals of the first report."""
+    from scipy.stats import hypergeom  # noqa: PLC0415 (as above)
+
     mean = first * totals / n
     reach = int(_FARTHEST * np.sqrt(float((mean * (1 - totals / n)).max())) + _MORE)
     cells = np.rint(mean).astype(np.int64)[:, None] + np.arange(-reach, reach + 1)

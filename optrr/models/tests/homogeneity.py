@@ -37,7 +37,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
@@ -46,6 +45,7 @@ from optrr.models.tests.result import Calibration, TestResult, check_testable, s
 from optrr.models.tests.simulation import Draw, Simulation, in_blocks
 from optrr.models.tests.tail import LimitOrDrawn, goodness_tests, homogeneity_tests
 from optrr.records.counts import Counts
+from optrr.tables.distributions import chi2
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -20,7 +20,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2, norm
 
 from optrr.domain.domain import Domain
 from optrr.domain.scores import GivenScores
@@ -42,6 +41,7 @@ from optrr.models.tests.homogeneity import DifferentMechanisms
 from optrr.models.tests.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
 from optrr.models.tests.testing import TestName, association, of_genotypes_there
 from optrr.records.counts import Counts
+from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.estimator import estimate
 from optrr.tables.estimation.result import check_confidence
 from optrr_solvers.arrays import FloatArray

@@ -44,12 +44,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import chi2
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.nullfit import Fitter, NullFit, influence, score_tests
 from optrr.models.tests.simulation import HELD, MOST_RECORDS, Draw, Simulation, dealt, in_blocks, simulated_p_values
+from optrr.tables.distributions import chi2
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Records that a report must be expected of. Reports that expect fewer make χ² too large a p-value (levels of 1.5 to 4 % at
@@ -328,6 +327,8 @@ def _tilt(along: FloatArray, lam: FloatArray, goal: float) -> float:
     limit = _STRONGEST_TILT / float(np.abs(along).max())
     if excess(limit) <= 0:
         return limit
+    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and most tables need none of it)
+
     return float(brentq(excess, 0.0, limit)) if excess(0.0) < 0 else 0.0
 
 

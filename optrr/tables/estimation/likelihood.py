@@ -36,7 +36,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
-from scipy.optimize import Bounds, minimize, nnls
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
@@ -116,6 +115,8 @@ def _round(
         return kernel.cells * value, kernel.cells * slope * scale
 
     options = {"maxiter": steps, "maxfun": steps, "maxcor": _MEMORY, "ftol": 0.0, "gtol": 0.0}
+    from scipy.optimize import Bounds, minimize  # noqa: PLC0415 (slow to import, and few estimates need it)
+
     optimum = minimize(loss, at, jac=True, method="L-BFGS-B", bounds=Bounds(0.0, np.inf), options=options)
     x = _placed(optimum.x * scale, chosen, pi.shape)
     return np.asarray(x / x.sum()), count
@@ -236,6 +237,8 @@ def _one_by_one(hessian: FloatArray, linear: FloatArray, reached: FloatArray) ->
     """The same minimum by Lawson and Hanson: ½ ‖Lᵀx − L⁻¹q‖² with H = LLᵀ; what was reached where that fails too."""
     try:
         factor = np.linalg.cholesky(hessian)
+        from scipy.optimize import nnls  # noqa: PLC0415 (as above)
+
         return np.asarray(nnls(factor.T, solve_triangular(factor, linear, lower=True))[0])
     except (np.linalg.LinAlgError, RuntimeError):
         # a bad step does no harm: the line search refuses it, and the bound shows how good the answer is

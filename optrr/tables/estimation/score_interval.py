@@ -52,7 +52,6 @@ from math import copysign, inf, isnan
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
 from optrr.mechanisms.kernel import Kernel
@@ -101,6 +100,7 @@ def invert(  # noqa: PLR0913 (a function, the way, and how finely it is gone)
     points where it is negative there, too. Infinite in the direction of the ``end`` where it is negative at no point after the
     start, or NaN before the end is found.
     """
+    from scipy.optimize import brentq  # noqa: PLC0415 (slow to import, and ends of many cells are searched without it)
 
     @cache
     def at(point: float) -> float:

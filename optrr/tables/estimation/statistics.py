@@ -36,11 +36,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 from scipy.special import xlogy
 
 from optrr.mechanisms.kernel import Kernel
@@ -59,15 +58,23 @@ _GRID = np.linspace(0.0, _CLEAR, 1001)
 _NOISE = np.linspace(-8.0, 8.0, 161)
 
 _KNOTS = np.concatenate([[FIRST_KNOT] * 3, np.arange(FIRST_KNOT, LAST_KNOT + 1), [LAST_KNOT] * 3])
-_SPLINES = tuple(BSpline(_KNOTS, np.array(COEFFICIENTS), 3).derivative(k) for k in range(3))
+
+
+@cache
+def _splines() -> tuple[Any, Any, Any]:
+    """ψ on the knots, and its first two derivatives."""
+    from scipy.interpolate import BSpline  # noqa: PLC0415 (slow to import, and most tables need none of it)
+
+    spline = BSpline(_KNOTS, np.array(COEFFICIENTS), 3)
+    return spline.derivative(0), spline.derivative(1), spline.derivative(2)
 
 
 def debiased(t: FloatArray, order: int = 0) -> FloatArray:
     """ψ of noisy y, or its first or second derivative."""
     inside, far = np.clip(t, FIRST_KNOT, LAST_KNOT), np.maximum(t, LAST_KNOT)
-    near = np.asarray(_SPLINES[order](inside))
+    near = np.asarray(_splines()[order](inside))
     if order == 0:
-        near = near + _SPLINES[1](FIRST_KNOT) * np.minimum(t - FIRST_KNOT, 0.0)
+        near = near + _splines()[1](FIRST_KNOT) * np.minimum(t - FIRST_KNOT, 0.0)
         away = far * np.log(far) - 1 / (2 * far) + 1 / (4 * far**3)
     elif order == 1:
         away = np.log(far) + 1 + 1 / (2 * far**2) - 3 / (4 * far**4)
