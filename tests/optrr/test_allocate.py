@@ -14,7 +14,7 @@ from optrr.designs.design_file import load_design, save_design
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
 from optrr.records.counts import count_many
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
 from optrr_solvers.certificates.certificate import lower_bound
 
