@@ -93,11 +93,14 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
     if where is None:
         return in_memory(data)
     source = _opened(where, domain)
-    return source if where.watch is None else Watched(source, where.watch)
+    return source if where.watch is None else _Watched(source, where.watch)
 
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
-    reader = _by_scheme(where)
+    text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
+    named = [r for r in READERS if text.startswith(r.schemes)]
+    # a database is asked a query, or holds a survey and needs none
+    reader = next((r for r in named if r.takes_query == bool(where.query)), named[0] if named else None)
     files = None if reader is not None else files_at(where.place)
     if files is not None:
 
@@ -107,18 +110,11 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
             inside = None if domain is None or outside >= set(domain.names) else domain
             return _reader_of(one).open(one, inside)
 
-        return Several(where, files, opened)
+        return _Several(where, files, opened)
     reader = reader or _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
     return reader.open(where, domain)
-
-
-def _by_scheme(where: RecordsAt) -> Reader | None:
-    text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
-    named = [r for r in READERS if any(text.startswith(s) for s in r.schemes)]
-    # a database is asked a query, or holds a survey and needs none
-    return next((r for r in named if r.takes_query == bool(where.query)), named[0] if named else None)
 
 
 def _reader_of(where: RecordsAt) -> Reader:
@@ -159,7 +155,7 @@ def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterat
     yield from source.batches(domain.names)
 
 
-class Watched(Passing):
+class _Watched(Passing):
     """Another source whose batches are reported as they are read."""
 
     def __init__(self, source: Source, watch: Watch) -> None:
@@ -188,7 +184,7 @@ def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str |
     return {unquote(name): None if value == _MISSING else unquote(value) for name, _, value in pairs}
 
 
-class Several(Source):
+class _Several(Source):
     """Files that hold the same columns of the same types, read one after another; directories may hold columns, too."""
 
     def __init__(self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source]) -> None:
