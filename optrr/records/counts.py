@@ -21,11 +21,22 @@ from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame
 from optrr.records.origins import origins_of
-from optrr.records.reading.registry import record_batches
+from optrr.records.reading.registry import open_source
 from optrr.records.spark_frames import summed
 from optrr.releases.provenance import Origin
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
+
+
+def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
+    """Record batches with the columns of ``domain``, from whatever :func:`optrr.records.reading.registry.open_source` takes.
+
+    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
+    undeclared columns, and what :func:`open_source` refuses.
+    """
+    source = open_source(data, domain)
+    checked_columns(source.column_names(), domain, declared)
+    yield from source.batches(domain.names)
 
 
 def encoded_batches(data: Any, domain: Domain, *, allow_extra: bool = False) -> Iterator[NDArray[np.int32]]:

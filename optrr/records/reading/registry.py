@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.records.frames import checked_columns
 from optrr.records.reading.memory import in_memory, plain
 from optrr.records.reading.source import (
     COMPRESSIONS,
@@ -142,17 +141,6 @@ def _reader_of(where: RecordsAt) -> Reader:
             f"(text also compressed, {', '.join(COMPRESSIONS)}): export it as one of these, or say its --format"
         )
     return reader
-
-
-def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
-    """Record batches with the columns of ``domain``, from whatever :func:`open_source` takes.
-
-    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
-    undeclared columns, and what :func:`open_source` refuses.
-    """
-    source = open_source(data, domain)
-    checked_columns(source.column_names(), domain, declared)
-    yield from source.batches(domain.names)
 
 
 class _Watched(Passing):
