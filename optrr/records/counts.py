@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,11 +21,22 @@ from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame
 from optrr.records.origins import origins_of
-from optrr.records.reading.registry import record_batches
+from optrr.records.reading.registry import open_source
 from optrr.records.spark_frames import summed
 from optrr.releases.provenance import Origin
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
+
+
+def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
+    """Record batches with the columns of ``domain``, from whatever :func:`optrr.records.reading.registry.open_source` takes.
+
+    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
+    undeclared columns, and what :func:`open_source` refuses.
+    """
+    source = open_source(data, domain)
+    checked_columns(source.column_names(), domain, declared)
+    yield from source.batches(domain.names)
 
 
 def encoded_batches(data: Any, domain: Domain, *, allow_extra: bool = False) -> Iterator[NDArray[np.int32]]:
@@ -167,15 +179,26 @@ def count_many(
     if not needed:
         raise InvalidInput("no attribute sets were given; name at least one")
     origins = tuple(origins_of(data))
-    tally = _Tally(domain.subset(needed), sets)
+    wanted, declared = domain.subset(needed), None if allow_extra else domain
+    tally = _Tally(wanted, sets)
     if is_spark_frame(data):
-        tally.take(_counted_by_spark(data, domain, needed, sets, allow_extra))
+        checked_columns(list(data.columns), wanted, declared)
+        tally.cells[:] = summed(data, needed, tally.cells.size, partial(_cells_of, wanted, sets))
     else:
         for codes in _code_chunks(data, domain, needed, allow_extra):
             tally.add(codes)
-    if not tally.n:
+    if not tally.cells.any():
         raise InvalidInput("the data holds no records; give at least one")
     return tally.counts(origins)
+
+
+def _cells_of(domain: Domain, sets: Sequence[tuple[str, ...]], batches: Iterator[pa.RecordBatch]) -> IntArray:
+    """The cells of all tables, counted by a worker of Spark in its records."""
+    counted, codec = _Tally(domain, sets), None
+    for batch in batches:
+        codec = codec or FrameCodec(domain, batch.schema)
+        counted.add(codec.encode(batch))
+    return counted.cells
 
 
 def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:
@@ -194,10 +217,10 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
 
 
 class _Tally:
-    """Tables of several attribute sets, flat and in a row in ``cells``, filled chunk by chunk; ``n`` counts the records."""
+    """Tables of several attribute sets, flat and in a row in ``cells``, filled chunk by chunk."""
 
     def __init__(self, domain: Domain, sets: Sequence[tuple[str, ...]]) -> None:
-        self.domain, self.sets, self.n = domain, sets, 0
+        self.domain, self.sets = domain, sets
         self._sizes = [tuple(domain[name].size for name in names) for names in sets]
         numbers = [prod(sizes) for sizes in self._sizes]
         if sum(numbers) > MAX_CELLS:
@@ -211,7 +234,6 @@ class _Tally:
 
     def add(self, codes: NDArray[np.integer]) -> None:
         """Count a chunk of codes, shape (k, number of attributes)."""
-        self.n += codes.shape[0]
         columns = np.ascontiguousarray(codes.T, dtype=np.int64)
         for names, sizes, table in zip(self.sets, self._sizes, self._tables, strict=True):
             members = self.domain.indices(names)
@@ -224,33 +246,11 @@ class _Tally:
             else:
                 np.add(table, np.bincount(cell, minlength=table.size), out=table)
 
-    def take(self, cells: IntArray) -> None:
-        """Fill the tables with those that another tally of these sets counted."""
-        self.cells[:] = cells
-        self.n = int(self._tables[0].sum())
-
     def counts(self, origins: tuple[Origin, ...]) -> dict[tuple[str, ...], Counts]:
         return {
             names: Counts(self.domain.subset(names), table.reshape(sizes), origins)
             for names, sizes, table in zip(self.sets, self._sizes, self._tables, strict=True)
         }
-
-
-def _counted_by_spark(
-    frame: Any, domain: Domain, needed: list[str], sets: Sequence[tuple[str, ...]], allow_extra: bool
-) -> IntArray:
-    """The cells of all tables, counted by the workers that hold the records."""
-    wanted = domain.subset(needed)
-    checked_columns(list(frame.columns), wanted, None if allow_extra else domain)
-
-    def tally(batches: Iterator[pa.RecordBatch]) -> IntArray:
-        counted, codec = _Tally(wanted, sets), None
-        for batch in batches:
-            codec = codec or FrameCodec(wanted, batch.schema)
-            counted.add(codec.encode(batch))
-        return counted.cells
-
-    return summed(frame, needed, _Tally(wanted, sets).cells.size, tally)
 
 
 def _code_chunks(data: Any, domain: Domain, needed: list[str], allow_extra: bool) -> Iterator[NDArray[np.integer]]:

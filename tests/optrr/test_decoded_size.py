@@ -19,7 +19,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.records.observed import observed_domain
-from optrr.records.reading import bytes_in, parquet_files
+from optrr.records.reading import parquet_files, source
 from optrr.records.reading.json_files import JsonLines
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
@@ -134,8 +134,8 @@ def test_the_sizes_are_those_of_the_pages_and_not_of_the_index(tmp_path: Path, m
             assert [p.is_dictionary for p in pages].count(True) == (1 if j == 0 else 0)
     need = sum(max(p.size for p in pages) for _ in range(1))
     assert count(path, Domain.of({"a": sorted(set(column.to_pylist()))}), ["a"], allow_extra=True).n == 20_000
-    monkeypatch.setattr(bytes_in, "RATIO", 0)
-    monkeypatch.setattr(bytes_in, "MOST_BYTES", need - 1)
+    monkeypatch.setattr(source, "RATIO", 0)
+    monkeypatch.setattr(source, "MOST_BYTES", need - 1)
     with pytest.raises(InvalidInput, match="once decoded"):
         count(path, Domain.of({"b": sorted(set(column.to_pylist()))}), ["b"], allow_extra=True)
 
@@ -156,8 +156,8 @@ def test_what_is_cut_into_pieces_counts_the_same(suffix: str, tmp_path: Path, mo
         maker = pa.ipc.new_stream if suffix == ".arrows" else pa.ipc.new_file
         with pa.OSFile(str(path), "wb") as sink, maker(sink, table.schema) as writer:
             writer.write_table(table)
-    monkeypatch.setattr(bytes_in, "MOST_BYTES", 1000)
-    monkeypatch.setattr(bytes_in, "RATIO", 10**6)
+    monkeypatch.setattr(source, "MOST_BYTES", 1000)
+    monkeypatch.setattr(source, "RATIO", 10**6)
     domain = Domain.of({"a": ["red", "green", "blue"]})
     assert count(path, domain, "a", allow_extra=True).table.tolist() == np.bincount(values, minlength=3).tolist()
     batches = list(open_source(path, domain).batches(["a", "w"]))

@@ -14,8 +14,8 @@ from optrr.domain.domain import Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records import frames
+from optrr.records.counts import record_batches
 from optrr.records.frames import FrameCodec, recode_frame
-from optrr.records.reading.registry import record_batches
 from optrr_solvers.laws import ProductLaw
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)

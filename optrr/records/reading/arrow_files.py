@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteReader, readable, require_small, sound, sound_schema
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reading.source import ByteReader, RecordsAt, readable, require_small, sound, sound_schema
 
 MAGIC = b"ARROW1"
 _MARK = b"\xff\xff\xff\xff"

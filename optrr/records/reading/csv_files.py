@@ -24,8 +24,7 @@ import pyarrow.csv as pa_csv
 
 from optrr.domain.domain import Domain, listed, shown
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteReader, plain_suffix, readable
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reading.source import ByteReader, RecordsAt, plain_suffix, readable
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}

@@ -13,8 +13,7 @@ import pyarrow.json as pa_json
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteReader, readable, sound, sound_schema
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reading.source import ByteReader, RecordsAt, readable, sound, sound_schema
 
 # Bytes read at once; a line must not be longer.
 _BLOCK = 1 << 22

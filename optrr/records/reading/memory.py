@@ -21,8 +21,7 @@ from optrr.domain.columns import is_pandas_dataframe, is_polars_dataframe, is_po
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame, refuse_spark_frame
-from optrr.records.reading.bytes_in import BoundedSource
-from optrr.records.reading.source import Once, Passing, Source
+from optrr.records.reading.source import BoundedSource, Once, Passing, Source
 
 _NAME, _DETAILS = b"ARROW:extension:name", b"ARROW:extension:metadata"
 

@@ -22,16 +22,17 @@ import pyarrow.parquet as pq
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS
-from optrr.records.reading.bytes_in import (
+from optrr.records.reading.source import (
     MOST_BYTES,
+    STANDARD_INPUT,
     BoundedSource,
+    RecordsAt,
     fixed_width,
     readable,
     require_small,
     sound,
     sound_schema,
 )
-from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 # Bytes read at once, cells of a batch of wide records, and the fewest records of one.

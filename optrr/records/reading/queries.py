@@ -13,8 +13,7 @@ import pyarrow as pa
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line, not_installed
 from optrr.records.frames import RECORDS
-from optrr.records.reading.bytes_in import BoundedSource
-from optrr.records.reading.source import RecordsAt
+from optrr.records.reading.source import BoundedSource, RecordsAt
 
 _DRIVERS = {
     "sqlite": "adbc_driver_sqlite",

@@ -1,30 +1,39 @@
-"""The table of readers, and the one function that finds the right one: a new kind of place is one line here."""
+"""The table of readers, and the one function that finds the right one: a new kind of place is one line here.
+
+Several files of one kind (directories, patterns and lists) are read one after another, in the order of their names. Names of
+directories may hold columns, ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them. These are columns of
+text, since a name says no type; numbers meet their categories by their digits, as in CSV.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from optrr.domain.domain import Domain
+from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.records.frames import checked_columns
-from optrr.records.reading.bytes_in import COMPRESSIONS, StandardInput, plain_suffix
 from optrr.records.reading.memory import in_memory, plain
 from optrr.records.reading.source import (
+    COMPRESSIONS,
     STANDARD_INPUT,
+    WILD,
+    Passing,
+    Place,
     RecordsAt,
-    Several,
     Source,
-    Watched,
+    StandardInput,
+    Watch,
     files_at,
-    partition_of,
     place_of,
+    plain_suffix,
 )
 
 
@@ -83,32 +92,28 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
     if where is None:
         return in_memory(data)
     source = _opened(where, domain)
-    return source if where.watch is None else Watched(source, where.watch)
+    return source if where.watch is None else _Watched(source, where.watch)
 
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
-    reader = _by_scheme(where)
+    text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
+    named = [r for r in READERS if text.startswith(r.schemes)]
+    # a database is asked a query, or holds a survey and needs none
+    reader = next((r for r in named if r.takes_query == bool(where.query)), named[0] if named else None)
     files = None if reader is not None else files_at(where.place)
     if files is not None:
 
         def opened(one: RecordsAt) -> Source:
             # where all columns are in the names of directories, the file need not have any of them
-            outside = partition_of(Path(str(one.place)), where.place).keys()
+            outside = _partition_of(Path(str(one.place)), where.place).keys()
             inside = None if domain is None or outside >= set(domain.names) else domain
             return _reader_of(one).open(one, inside)
 
-        return Several(where, files, opened)
+        return _Several(where, files, opened)
     reader = reader or _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
     return reader.open(where, domain)
-
-
-def _by_scheme(where: RecordsAt) -> Reader | None:
-    text = str(where.place) if isinstance(where.place, str | os.PathLike) else ""
-    named = [r for r in READERS if any(text.startswith(s) for s in r.schemes)]
-    # a database is asked a query, or holds a survey and needs none
-    return next((r for r in named if r.takes_query == bool(where.query)), named[0] if named else None)
 
 
 def _reader_of(where: RecordsAt) -> Reader:
@@ -138,12 +143,91 @@ def _reader_of(where: RecordsAt) -> Reader:
     return reader
 
 
-def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[pa.RecordBatch]:
-    """Record batches with the columns of ``domain``, from whatever :func:`open_source` takes.
+class _Watched(Passing):
+    """Another source whose batches are reported as they are read."""
 
-    Other columns are skipped if ``declared`` has them, or if it is None. Raises InvalidInput for missing, repeated or
-    undeclared columns, and what :func:`open_source` refuses.
-    """
-    source = open_source(data, domain)
-    checked_columns(source.column_names(), domain, declared)
-    yield from source.batches(domain.names)
+    def __init__(self, source: Source, watch: Watch) -> None:
+        super().__init__(source)
+        self._watch = watch
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The same batches."""
+        done = 0
+        for batch in self.source.batches(columns):
+            done += batch.num_rows
+            self._watch(done, done / self.rows if self.rows else self.share_read())
+            yield batch
+
+
+# What Hive and Spark call the directory of the missing value.
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+
+
+def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str | None]:
+    """The columns of this file that its directories name, below the directory or the pattern that was asked for."""
+    places = [place] if isinstance(place, str | os.PathLike) else place
+    bases = [Path(*takewhile(lambda part: not any(c in part for c in WILD), Path(p).parts)) for p in places]
+    below = next((file.relative_to(b).parts[:-1] for b in bases if b != file and file.is_relative_to(b)), ())
+    pairs = [part.partition("=") for part in below if "=" in part]
+    return {unquote(name): None if value == _MISSING else unquote(value) for name, _, value in pairs}
+
+
+class _Several(Source):
+    """Files that hold the same columns of the same types, read one after another; directories may hold columns, too."""
+
+    def __init__(self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source]) -> None:
+        self._files, self._opened = [replace(where, place=path, watch=None) for path in files], opened
+        parts = [opened(file) for file in self._files]
+        first = parts[0]
+        self.name, self.schema = str(where), first.schema
+        for part in parts[1:]:
+            _require_alike(first, part)
+        # a column that the file holds as well as its directories is the file's
+        self._partitions = [
+            {name: value for name, value in _partition_of(file, where.place).items() if name not in first.schema.names}
+            for file in files
+        ]
+        for one, partition in zip(self._files, self._partitions, strict=True):
+            differing = partition.keys() ^ self._partitions[0].keys()
+            if differing:
+                raise InvalidInput(
+                    f"{one} differs from {self._files[0]} in column {shown(min(differing))}, which a directory is named "
+                    "after; give files with the same columns"
+                )
+        for name in self._partitions[0]:
+            self.schema = self.schema.append(pa.field(name, pa.string()))
+        self.paths = tuple(path for part in parts for path in part.paths)
+        rows = [part.rows for part in parts]
+        self.rows = None if None in rows else sum(r for r in rows if r is not None)
+        self._current, self._done = first, 0
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of every file."""
+        for done, (file, partition) in enumerate(zip(self._files, self._partitions, strict=True)):
+            self._done, self._current = done, self._opened(file)
+            # a column of the file tells how many records there are, even where none is asked for
+            own = [name for name in columns if name not in partition] or self._current.column_names()[:1]
+            for batch in self._current.batches(own):
+                beside = {
+                    name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in partition.items()
+                }
+                arrays = [beside[name] if name in beside else batch.column(name) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns)) if beside else batch
+
+    def share_read(self) -> float | None:
+        """Files done, and the share of the one at hand."""
+        return (self._done + (self._current.share_read() or 0.0)) / len(self._files)
+
+
+def _require_alike(first: Source, part: Source) -> None:
+    """Refuse a file of other columns, or of other types, than the first."""
+    if part.schema.equals(first.schema):
+        return
+    types = {f.name: f.type for f in first.schema}
+    differing = [f.name for f in part.schema if types.get(f.name) != f.type]
+    differing += [name for name in types if name not in part.schema.names]
+    if differing:
+        raise InvalidInput(
+            f"{part.name} differs from {first.name} in column {shown(differing[0])}; "
+            "give files with the same columns of the same types"
+        )

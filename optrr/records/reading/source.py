@@ -1,30 +1,40 @@
-"""Where records lie, and what every reader of them offers: columns, their types, and record batches.
+"""Where records lie, and what every reader of them shares: columns, their types, record batches, and limits.
 
 A reader turns one kind of place (a CSV file, a Parquet file, a query, a frame …) into a :class:`Source`. Whatever counts
 or randomizes takes sources alone, so that a new kind of place is one module and one line in
 :mod:`optrr.records.reading.registry`.
 
-Several files of one kind (directories, patterns and lists) are read one after another, in the order of their names. Names of
-directories may hold columns, ``records/year=2024/part-0.parquet``, as Hive, Spark and pandas write them. These are columns of
-text, since a name says no type; numbers meet their categories by their digits, as in CSV.
+What is read is bounded. Compression, dictionaries and views let a few bytes stand for gigabytes. So what is read at once may
+take ``MOST_BYTES`` and ``RATIO`` times the bytes that it takes in the file; that is asked before anything is decoded, of the
+sizes that a decoder will act on (``parquet_files``, ``arrow_files``). Record batches are looked at again once they are there: a
+value may have ``LONGEST_VALUE`` bytes, and a batch is cut so that its columns, written out value by value, take at most
+``MOST_BYTES``.
+
+Arrow takes from its own formats what they say of themselves: offsets into texts, numbers of dictionary entries, text that is
+said to be UTF-8. Where that is wrong, whoever uses the arrays reads other memory, and the process may crash. So it is
+validated.
 """
 
 from __future__ import annotations
 
 import glob
+import io
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain, takewhile
+from itertools import chain
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 
 from optrr.domain.domain import shown
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, in_one_line
+from optrr.records.frames import RECORDS
 from optrr.releases.provenance import SUFFIX, Origin, Provenance
 
 # Records read so far, and their share of all where that is known.
@@ -143,22 +153,6 @@ class Passing(Source):
         return self.source.share_read()
 
 
-class Watched(Passing):
-    """Another source whose batches are reported as they are read."""
-
-    def __init__(self, source: Source, watch: Watch) -> None:
-        super().__init__(source)
-        self._watch = watch
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The same batches."""
-        done = 0
-        for batch in self.source.batches(columns):
-            done += batch.num_rows
-            self._watch(done, done / self.rows if self.rows else self.share_read())
-            yield batch
-
-
 class Once(Source):
     """Record batches that come one after another and cannot be asked for again: a pipe, an iterator, a query's result."""
 
@@ -192,17 +186,6 @@ class Once(Source):
 
 
 WILD = "*?["
-# What Hive and Spark call the directory of the missing value.
-_MISSING = "__HIVE_DEFAULT_PARTITION__"
-
-
-def partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str | None]:
-    """The columns of this file that its directories name, below the directory or the pattern that was asked for."""
-    places = [place] if isinstance(place, str | os.PathLike) else place
-    bases = [Path(*takewhile(lambda part: not any(c in part for c in WILD), Path(p).parts)) for p in places]
-    below = next((file.relative_to(b).parts[:-1] for b in bases if b != file and file.is_relative_to(b)), ())
-    pairs = [part.partition("=") for part in below if "=" in part]
-    return {unquote(name): None if value == _MISSING else unquote(value) for name, _, value in pairs}
 
 
 def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
@@ -232,62 +215,230 @@ def _hidden(path: Path) -> bool:
     return path.name.endswith(SUFFIX) or any(part.startswith((".", "_")) for part in path.parts)
 
 
-class Several(Source):
-    """Files that hold the same columns of the same types, read one after another; directories may hold columns, too."""
+MOST_BYTES = 1 << 28
+# Sorted categories shrink to less than a hundredth, so that large files may grow, too; a small one may grow to MOST_BYTES.
+RATIO = 16
+# No category, name or weight is longer; what a CSV file holds in one line is about as much.
+LONGEST_VALUE = 1 << 18
+_VIEW = np.dtype([("bytes", "<i4"), ("rest", "V12")])
 
-    def __init__(self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source]) -> None:
-        self._files, self._opened = [replace(where, place=path, watch=None) for path in files], opened
-        parts = [opened(file) for file in self._files]
-        first = parts[0]
-        self.name, self.schema = str(where), first.schema
-        for part in parts[1:]:
-            _require_alike(first, part)
-        # a column that the file holds as well as its directories is the file's
-        self._partitions = [
-            {name: value for name, value in partition_of(file, where.place).items() if name not in first.schema.names}
-            for file in files
-        ]
-        for one, partition in zip(self._files, self._partitions, strict=True):
-            differing = partition.keys() ^ self._partitions[0].keys()
-            if differing:
-                raise InvalidInput(
-                    f"{one} differs from {self._files[0]} in column {shown(min(differing))}, which a directory is named "
-                    "after; give files with the same columns"
-                )
-        for name in self._partitions[0]:
-            self.schema = self.schema.append(pa.field(name, pa.string()))
-        self.paths = tuple(path for part in parts for path in part.paths)
-        rows = [part.rows for part in parts]
-        self.rows = None if None in rows else sum(r for r in rows if r is not None)
-        self._current, self._done = first, 0
+
+class BoundedSource(Source):
+    """A reader whose batches are cut to ``at_once`` records and ``MOST_BYTES``, and whose values are not too long."""
+
+    at_once = RECORDS
+
+    @abstractmethod
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The batches of these columns, of any size."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The batches of every file."""
-        for done, (file, partition) in enumerate(zip(self._files, self._partitions, strict=True)):
-            self._done, self._current = done, self._opened(file)
-            # a column of the file tells how many records there are, even where none is asked for
-            own = [name for name in columns if name not in partition] or self._current.column_names()[:1]
-            for batch in self._current.batches(own):
-                beside = {
-                    name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in partition.items()
-                }
-                arrays = [beside[name] if name in beside else batch.column(name) for name in columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns)) if beside else batch
+        """Record batches of bounded size. Raises InvalidInput for a value that is too long, and for lists, too."""
+        for batch in self._read(list(columns)):
+            for start in range(0, max(batch.num_rows, 1), self.at_once):
+                yield from _bounded(batch.slice(start, self.at_once), self.name)
+
+
+def require_small(decoded: int, held: int, name: str) -> None:
+    """Refuse, with InvalidInput, what ``held`` bytes of a file take in memory, decoded at once, where that is too much."""
+    if decoded > MOST_BYTES + RATIO * held:
+        raise InvalidInput(
+            f"cannot read {name}: {held} bytes of it take {decoded} once decoded, and at most {MOST_BYTES} and {RATIO} times "
+            "their number are read at once; write it again in smaller batches, or get it from somebody you trust"
+        )
+
+
+def _bounded(batch: pa.RecordBatch, name: str) -> Iterator[pa.RecordBatch]:
+    """The batch, cut where its columns, written out value by value, would take too much."""
+    widths = [_widest(column, name, field) for field, column in zip(batch.schema.names, batch.columns, strict=True)]
+    rows = max(1, MOST_BYTES // max(1, sum(widths)))
+    for start in range(0, max(batch.num_rows, 1), rows):
+        yield batch.slice(start, rows)
+
+
+def fixed_width(kind: pa.DataType) -> int | None:
+    """Bytes of a value of this type, in whole ones; None where values differ in length."""
+    try:
+        return (int(kind.bit_width) + 7) // 8
+    except ValueError:
+        return None
+
+
+def _widest(column: pa.Array, name: str, field: str) -> int:
+    """Bytes of the column's longest value."""
+    kind = column.type
+    if isinstance(column, pa.ExtensionArray) or pa.types.is_dictionary(kind):
+        inner = column.dictionary if pa.types.is_dictionary(kind) else column.storage
+        return _widest(inner, name, field)
+    if pa.types.is_struct(kind):
+        return sum(_widest(child, name, field) for child in column.flatten())
+    width = 1 if pa.types.is_null(kind) else fixed_width(kind)
+    if width is None:
+        lengths = _lengths(column)
+        if lengths is None:
+            raise InvalidInput(
+                f"{name}: column {shown(field)} holds {kind}, which is no category; give texts, numbers, dates or yes and no"
+            )
+        width = int(lengths.max(initial=1))
+    if width > LONGEST_VALUE:
+        raise InvalidInput(
+            f"{name}: column {shown(field)} holds a value of {width} bytes, and {LONGEST_VALUE} are the most that are read; "
+            "leave the column out, or shorten its values"
+        )
+    return width
+
+
+def _lengths(column: pa.Array) -> np.ndarray[Any, Any] | None:
+    """Bytes of each text, shape (n,); None where the column holds something else. Nothing is copied."""
+    kind, at, n = column.type, column.offset, len(column)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return np.frombuffer(column.buffers()[1] or b"", dtype=_VIEW)["bytes"][at : at + n]
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    if not (wide or pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return None
+    offsets = np.frombuffer(column.buffers()[1] or b"", dtype="<i8" if wide else "<i4")
+    return np.diff(offsets[at : at + n + 1])
+
+
+def sound_schema(schema: pa.Schema, name: str) -> pa.Schema:
+    """The schema itself, read at ``name``. Raises InvalidInput where a column's name is no text."""
+    try:
+        schema.names  # noqa: B018 (names are decoded only when they are asked for)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{name} names a column in something else than UTF-8; write it again") from None
+    return schema
+
+
+def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """The batch itself, read at ``name``. Raises InvalidInput where its arrays are not what they say."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowException:
+        # Arrow's own words may hold a value
+        raise InvalidInput(
+            f"cannot read {name}: a column is not what it says, or holds text that is not UTF-8; write it again"
+        ) from None
+    return batch
+
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+# Bytes of standard input that are looked at to tell what it is.
+_LOOK = 1 << 20
+
+
+def plain_suffix(name: str) -> str:
+    """The suffix without that of a compression: ``.csv`` of ``a.csv.gz``; lower case."""
+    path = Path(name)
+    return Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSIONS else path.suffix.lower()
+
+
+@contextmanager
+def readable(name: str) -> Iterator[None]:
+    """What the system says of a file that it cannot read, in one line that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(
+            f"cannot read {name}: {in_one_line(error.strerror or 'it is damaged or cut off')}; "
+            "check the path, and that the file is whole"
+        ) from error
+
+
+class StandardInput(io.RawIOBase):
+    """Standard input with its first bytes looked at: they can be taken from it only once, so there is one of these for it."""
+
+    _known: StandardInput | None = None
+
+    @classmethod
+    def here(cls) -> StandardInput:
+        """Of this process's standard input."""
+        if cls._known is None or cls._known.stream is not sys.stdin.buffer:
+            cls._known = cls(sys.stdin.buffer)
+        return cls._known
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self._seen: bytes = stream.read1(_LOOK)
+        while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
+            self._seen += more
+        self.compression = next((name for magic, name in _MAGIC.items() if self._seen.startswith(magic)), None)
+        self._opened = False
+
+    def head(self, size: int) -> bytes:
+        """Its first bytes, decompressed, as far as they have been looked at."""
+        self._require_unread()
+        if self.compression is None:
+            return self._seen[:size]
+        with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream:
+            try:
+                return bytes(stream.read(size))
+            except OSError:  # what was looked at ends in the middle of a compressed block
+                return b""
+
+    def open(self) -> pa.NativeFile:
+        """All of it, as it came, once."""
+        self._require_unread()
+        self._opened = True
+        return pa.PythonFile(self, mode="r")
+
+    def _require_unread(self) -> None:
+        if self._opened:
+            raise InvalidInput("standard input can be read only once; write it to a file and name that")
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """What has been looked at, then the rest."""
+        if self._seen:
+            size = len(self._seen) if size < 0 else size
+            out, self._seen = self._seen[:size], self._seen[size:]
+            return out
+        return bytes(self.stream.read(size))
+
+
+class ByteReader(BoundedSource):
+    """A reader of the bytes of a file, or of standard input, decompressed; a file may be opened as often as asked."""
+
+    def __init__(self, where: RecordsAt) -> None:
+        place = str(where.place)
+        piped = place == STANDARD_INPUT
+        self.name = "standard input" if piped else place
+        self._piped = StandardInput.here() if piped else None
+        self.path = None if piped else Path(place)
+        self._raw: pa.NativeFile | None = None
+        self._size = 0
+        if self.path is not None:
+            self.paths = (self.path,)
+            with readable(self.name):
+                self._size = self.path.stat().st_size
+                self.path.open("rb").close()
+
+    def open(self) -> pa.NativeFile:
+        """The bytes from the beginning; the last stream opened is the one whose share is told."""
+        if self._piped is not None:
+            raw, compression = self._piped.open(), self._piped.compression
+        else:
+            assert self.path is not None
+            with readable(self.name):
+                raw = pa.OSFile(str(self.path), "rb")
+            self._raw, compression = raw, COMPRESSIONS.get(self.path.suffix.lower())
+        return raw if compression is None else pa.CompressedInputStream(raw, compression)
+
+    def head(self, size: int) -> bytes:
+        """The first bytes, decompressed, without using up a pipe."""
+        with readable(self.name):
+            if self._piped is not None:
+                return self._piped.head(size)
+            # `read` of pyarrow does not give back what it allocated where the bytes cannot be decompressed
+            start = bytearray(size)
+            with self.open() as stream:
+                return bytes(start[: stream.readinto(start)])
 
     def share_read(self) -> float | None:
-        """Files done, and the share of the one at hand."""
-        return (self._done + (self._current.share_read() or 0.0)) / len(self._files)
-
-
-def _require_alike(first: Source, part: Source) -> None:
-    """Refuse a file of other columns, or of other types, than the first."""
-    if part.schema.equals(first.schema):
-        return
-    types = {f.name: f.type for f in first.schema}
-    differing = [f.name for f in part.schema if types.get(f.name) != f.type]
-    differing += [name for name in types if name not in part.schema.names]
-    if differing:
-        raise InvalidInput(
-            f"{part.name} differs from {first.name} in column {shown(differing[0])}; "
-            "give files with the same columns of the same types"
-        )
+        """Share of the file's bytes that the last stream has read; None for a pipe."""
+        if self._raw is None or not self._size:
+            return None
+        return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self._size)

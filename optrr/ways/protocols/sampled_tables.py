@@ -41,9 +41,9 @@ from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
-from optrr.records.counts import encoded_batches
+from optrr.records.counts import encoded_batches, record_batches
 from optrr.records.origins import randomized_before
-from optrr.records.reading.registry import open_source, record_batches
+from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
