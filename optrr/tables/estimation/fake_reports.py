@@ -23,12 +23,7 @@ is safe from such people: fakes who run the mechanism on a record of their choic
 move its shares by up to k/(n + k).
 
 Methods other than the unbiased one are equal to it where no cell of it is negative ("adjusted" aside), so they are no safer.
-What is proved of them stands in :attr:`optrr.tables.estimation.fake_reports.Poisoning.note`, with a number for the Euclidean
-projection only.
-
-How far fake reports can move an estimate, as a result: ends of each cell, the reports that attain them, how few are enough.
-
-:mod:`optrr.tables.estimation.fake_reports` has the formulas.
+What is proved of them stands in :attr:`Poisoning.note`, with a number for the Euclidean projection only.
 """
 
 from __future__ import annotations
