@@ -12,9 +12,8 @@ little: under randomization the records that it has drawn say nearly all about t
 
 Cost of a sweep: O(C R V) for C chains, R cells and V different reports, some ten times over.
 
-Whether draws have settled, and how far their means and limits are from those of endless draws.
-
-The chains are cut in halves, and what the halves disagree by, more than draws within them do, is the error of their mean: for H
+Whether draws have settled, and how far their means and limits are from those of endless draws, is counted: the chains are cut
+in halves, and what the halves disagree by, more than draws within them do, is the error of their mean: for H
 halves and a number with variance σ² over all draws whose means over halves have variance b, H σ²/b draws that were independent
 would be as good. Chains start from tables drawn from the prior, which lie farther apart than the posterior's, so that chains
 that have not met disagree and count for little. The same is counted for the share of draws beyond each limit of an interval.

@@ -87,8 +87,10 @@ def kernel_of(counts: Counts, mechanism: Randomizer) -> Kernel:
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
     """One warning where counts cannot come from this mechanism, none where they can; margins are looked at, too."""
-    tables = [part for each in counts for part in _with_margins(each)]
-    named = {each.domain.names: each for each in tables}
+    named = {}
+    for table in counts:
+        margins = [table.marginal(name) for name in table.domain.names if table.domain.m > 1]
+        named.update({each.domain.names: each for each in (table, *margins)})
     return impossible_tables(
         [Observed(" × ".join(names), c.table, mechanism.kernel(names)) for names, c in named.items()]
     )
@@ -116,10 +118,6 @@ class _Cell:
     estimate: float = 0.0
     errors: float = 0.0
     log_chance: float = 0.0
-
-
-def _with_margins(counts: Counts) -> list[Counts]:
-    return [counts, *(counts.marginal(name) for name in counts.domain.names if counts.domain.m > 1)]
 
 
 def _worst(observed: Observed) -> _Cell:

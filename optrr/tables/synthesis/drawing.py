@@ -1,7 +1,4 @@
-"""From randomized records to synthetic ones: pair tables, a model that has them, records drawn from it, how near they are.
-
-Synthetic records with what they say of themselves, and how near their pair tables are to the estimates.
-"""
+"""From randomized records to synthetic ones: pair tables, a model that has them, records drawn from it, how near they are."""
 
 from __future__ import annotations
 
@@ -205,8 +202,9 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     known = checked_mechanism(mechanism).domain
     domain = known if attributes is None else known.subset(attributes)
     pairs = all_pairs(domain)
-    counted = count_many(data, known, [_named(domain.names, pair) for pair in pairs], allow_extra=True)
-    counts: dict[Pair, Counts] = {pair: counted[_named(domain.names, pair)] for pair in pairs}
+    named = {pair: (domain.names[pair[0]], domain.names[pair[1]]) for pair in pairs}
+    counted = count_many(data, known, list(named.values()), allow_extra=True)
+    counts: dict[Pair, Counts] = {pair: counted[names] for pair, names in named.items()}
     n = counts[pairs[0]].n
     check_records(n)
     warn_of_records(list(counts.values()), mechanism)
@@ -215,8 +213,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         raise InvalidInput(f"size = {wanted}; give a whole number of records from 1 to {MOST_RECORDS}")
     codes = _drawn(proper_pairs(counts, mechanism), tuple(map(int, domain.sizes)), int(wanted), random_state)
     each = [
-        closeness(codes, pair, _named(domain.names, pair), estimate(c, mechanism, confidence=confidence))
-        for pair, c in counts.items()
+        closeness(codes, pair, named[pair], estimate(c, mechanism, confidence=confidence)) for pair, c in counts.items()
     ]
     note = SyntheticNote(mechanism.digest, n)
     return Synthetic(domain, codes, n, confidence, tuple(each), note)
@@ -230,7 +227,3 @@ def _drawn(tables: Any, sizes: tuple[int, ...], size: int, random_state: int | n
     steps = np.cumsum(raked(pool, tables))
     places = np.searchsorted(steps, (np.arange(size) + rng.random()) / size * steps[-1])
     return rng.permutation(pool[np.minimum(places, len(pool) - 1)])
-
-
-def _named(names: tuple[str, ...], pair: Pair) -> tuple[str, str]:
-    return names[pair[0]], names[pair[1]]

@@ -1,7 +1,4 @@
-"""The front door: randomized records with public columns become weighted tables, for all people or by group.
-
-What a weighted estimate carries: one table for each group, with its errors, and how the records were sampled.
-"""
+"""Randomized records with public columns become weighted tables, for all people or by group, each with its errors."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ class GroupTable:
     lower, upper
         ends of each share's interval, within [0, 1].
     effective
-        n over the design effect.
+        n over the design effect, by which the sample's design and the weights multiply each variance.
     covariance
         of the shares, (R, R) for R cells in row-major order.
     """
@@ -157,14 +154,13 @@ class WeightedEstimate(TableResult):
 
     def to_arrow(self) -> pa.Table:
         """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""
-        return pa.concat_tables([self._rows(table) for table in self.tables])
-
-    def _rows(self, table: GroupTable) -> pa.Table:
-        n = np.full(table.proportions.shape, table.n)
-        rows = cells_table(self.domain, {**table.columns(), "n": n})
-        for place, (name, text) in enumerate(zip(self.columns.group, table.label, strict=True)):
-            rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
-        return rows
+        parts = []
+        for table in self.tables:
+            rows = cells_table(self.domain, {**table.columns(), "n": np.full(table.proportions.shape, table.n)})
+            for place, (name, text) in enumerate(zip(self.columns.group, table.label, strict=True)):
+                rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
+            parts.append(rows)
+        return pa.concat_tables(parts)
 
     def _axis(self) -> tuple[str, None]:
         return f"proportion, {intervals_said(self.confidence)}", None
@@ -213,8 +209,8 @@ def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one qu
 ) -> WeightedEstimate:
     """Shares and totals of a population from a sample of randomized records with weights, strata, clusters or groups.
 
-    Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised (:mod:`optrr.tables.weighting.linearised`), and
-    intervals are those of the effective number of records (:mod:`optrr.tables.weighting.linearised`).
+    Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
+    records (:mod:`optrr.tables.weighting.linearised`).
 
     Parameters
     ----------
@@ -275,8 +271,13 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     tables = tuple(
         _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
     )
+    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
+    warnings = (
+        *without_error(missing, "the reports that tell about them are"),
+        *sample_warnings(columns, single_cluster, sampled),
+    )
     named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)
-    return WeightedEstimate(sample.domain, *named, _warnings(tables, columns, single_cluster, sampled))
+    return WeightedEstimate(sample.domain, *named, warnings)
 
 
 def checked_single(single_cluster: Single) -> Single:
@@ -308,16 +309,6 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         shaped(totals),
         shaped(errors.effective),
         covariance,
-    )
-
-
-def _warnings(
-    tables: tuple[GroupTable, ...], columns: PublicColumns, single: Single, clusters: Clusters
-) -> tuple[str, ...]:
-    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
-    return (
-        *without_error(missing, "the reports that tell about them are"),
-        *sample_warnings(columns, single, clusters),
     )
 
 

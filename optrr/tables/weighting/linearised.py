@@ -18,9 +18,8 @@ Sources: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), 
 Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A. One cluster alone in its stratum shows
 no variance; "centred" takes its difference from the mean of all clusters, as R's survey package does under the name "adjust".
 
-Intervals of weighted shares: those of unweighted ones, for as many records as would be as accurate if sampled alone.
-
-Korn and Graubard (Survey Methodology 24, 1998, 193) divide the number of records by the design effect, the variance under the
+Intervals of weighted shares are those of unweighted ones, for as many records as would be as accurate if sampled alone. Korn
+and Graubard (Survey Methodology 24, 1998, 193) divide the number of records by the design effect, the variance under the
 sample's design over that of as many records sampled one by one with equal weights, and take the interval of a share from that
 *effective* number. With few clusters the variance is itself uncertain, so they make the number smaller by the square of the
 normal over Student's quantile; here with Satterthwaite's degrees of freedom, because strata may differ much in weights. Their
@@ -255,15 +254,12 @@ def alike_cells(
     kernel: Kernel, reports: WeightedReports, effective: FloatArray, level: float
 ) -> Iterator[tuple[IntArray, WeightedMeans]]:
     """Cells with the same number of records that count, and their means of that many; cells of too few are left out."""
-    counted = np.floor(np.minimum(effective, reports.n) * _student(reports.degrees, level)).astype(np.int64)
+    from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
+
+    # (z/t)²: by how much the uncertainty of the variance makes records fewer
+    student = float((norm.isf(level / 2) / stdtrit(reports.degrees, 1 - level / 2)) ** 2)
+    counted = np.floor(np.minimum(effective, reports.n) * student).astype(np.int64)
     means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
     for number in np.unique(counted[counted >= _FEWEST]):
         cells = np.flatnonzero(counted == number)
         yield cells, replace(means[cells], n=int(number))
-
-
-def _student(degrees: float, level: float) -> float:
-    """(z/t)²: by how much the uncertainty of the variance makes records fewer."""
-    from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
-
-    return float((norm.isf(level / 2) / stdtrit(degrees, 1 - level / 2)) ** 2)
