@@ -18,7 +18,7 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.bayes.sampling import FEWEST, DrawSummary, PosteriorLaw, moments, prior_draws, sweeps
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.result import check_confidence
 from optrr_solvers.arrays import FloatArray
 
@@ -218,7 +218,7 @@ def posterior(
     of it is the prior's, and a warning says so.
     """
     check_confidence(confidence)
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     if counts.n < 1:
         raise InvalidInput("there are no records, so the posterior is the prior; count at least one")
     if kernel.cells > MOST_CELLS:

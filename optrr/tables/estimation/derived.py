@@ -45,7 +45,7 @@ from optrr.show.result import Result, intervals_said
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.intervals import (
     Correlation,
     MutualInformation,
@@ -435,7 +435,7 @@ def _setting(counts: Counts, mechanism: Randomizer, statistic: str, scores: Give
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     check_records(counts.n)
     chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     kernel.check_invertible()
     return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
 

@@ -20,7 +20,7 @@ together. Its associations stay as weakened as the randomized records show them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any, Literal, get_args
 
@@ -34,8 +34,8 @@ from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
 from optrr.tables.estimation import simplex
-from optrr.tables.estimation.adjustment import Group, adjust_to_estimates, margin_groups
-from optrr.tables.estimation.impossible import kernel_of, warn_of_records
+from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_groups
+from optrr.tables.estimation.impossible import CountedTable, counted_table, warn_of_records
 from optrr.tables.estimation.result import (
     Estimate,
     Fitted,
@@ -135,25 +135,18 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """What a method sees: observed proportions, number of records, the joint kernel, and of "adjusted" the groups of axes."""
-
-    observed: FloatArray
-    n: int
-    kernel: Kernel
-    groups: tuple[Group, ...]
+Fitter = Callable[[CountedTable], Fitted]
 
 
-def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], Fitted]:
-    def method(data: _Data) -> Fitted:
+def _simplex(function: Callable[[FloatArray], FloatArray]) -> Fitter:
+    def method(data: CountedTable) -> Fitted:
         raw = data.kernel.solve(data.observed)
         return Fitted(function(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _ibu(data: _Data) -> Fitted:
+def _ibu(data: CountedTable) -> Fitted:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     large = data.kernel.cells > likelihood.MAX_NEWTON
@@ -166,7 +159,7 @@ def _ibu(data: _Data) -> Fitted:
     )
 
 
-def _mle(data: _Data) -> Fitted:
+def _mle(data: CountedTable) -> Fitted:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
@@ -175,22 +168,27 @@ def _mle(data: _Data) -> Fitted:
     return _ibu(data)
 
 
-def _adjusted(data: _Data) -> Fitted:
-    seen = np.argwhere(data.observed > 0)
-    fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], data.groups)
-    out = np.zeros_like(data.observed)
-    out[tuple(seen.T)] = fitted.weights
-    return Fitted(out, fitted.convergence)
+def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
+    groups = margin_groups(mechanism, domain)
+
+    def method(data: CountedTable) -> Fitted:
+        seen = np.argwhere(data.observed > 0)
+        fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
+        out = np.zeros_like(data.observed)
+        out[tuple(seen.T)] = fitted.weights
+        return Fitted(out, fitted.convergence)
+
+    return method
 
 
-_FITTERS: dict[str, Callable[[_Data], Fitted]] = {
+# All but "adjusted", which must know what was randomized together.
+_FITTERS: dict[str, Fitter] = {
     "unbiased": lambda data: Fitted(data.kernel.solve(data.observed)),
     "norm-sub": _simplex(simplex.norm_sub),
     "clip": _simplex(simplex.clip),
     "projection": _simplex(simplex.projection),
     "mle": _mle,
     "ibu": _ibu,
-    "adjusted": _adjusted,
 }
 
 
@@ -244,15 +242,14 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     if bootstrap and target == "data":
         raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
     check_bootstrap(bootstrap)
-    kernel = kernel_of(counts, mechanism)
-    check_records(counts.n)
+    data = counted_table(counts, mechanism)
+    check_records(data.n)
     adjusted = method == "adjusted"
-    groups = margin_groups(mechanism, counts.domain) if adjusted else ()
-    data = _Data(counts.proportions, counts.n, kernel, groups)
+    fit = _adjusted(mechanism, data.domain) if adjusted else _FITTERS[method]
     plain = without_errors(
-        counts.domain,
+        data.domain,
         data.n,
-        _FITTERS[method](data),
+        fit(data),
         method=method,
         confidence=confidence,
         bias=BIAS[method],
@@ -260,11 +257,11 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         simultaneous=simultaneous,
         warnings=_margins_warning(counts, mechanism) if adjusted else (),
     )
-    out = with_standard_errors(plain, kernel, data.observed)
+    out = with_standard_errors(plain, data.kernel, data.observed)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
-        out = _with_bootstrap(out, data, bootstrap, np.random.default_rng(random_state))
-    return with_intervals(out, kernel, data.observed, interval_cells)
+        out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
+    return with_intervals(out, data.kernel, data.observed, interval_cells)
 
 
 def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
@@ -277,7 +274,7 @@ def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
     )
 
 
-def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Generator) -> Estimate:
+def _with_bootstrap(out: Estimate, data: CountedTable, fit: Fitter, samples: int, rng: np.random.Generator) -> Estimate:
     """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
 
     "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
@@ -288,9 +285,7 @@ def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Gen
     truth = simplex.projection(consistent.ravel()).reshape(fitted.shape)
     expected = data.kernel.expected(truth).ravel()
     draws = rng.multinomial(data.n, expected / expected.sum(), size=samples) / data.n
-    again = np.stack(
-        [_FITTERS[out.method](replace(data, observed=lam.reshape(fitted.shape))).proportions for lam in draws]
-    )
+    again = np.stack([fit(replace(data, observed=lam.reshape(fitted.shape))).proportions for lam in draws])
     alike = np.ptp(again, axis=0) == 0
     errors = np.where(alike, np.nan, again.std(axis=0, ddof=1))
     warnings = without_error(alike, "their bootstrap samples are")

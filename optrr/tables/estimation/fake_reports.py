@@ -43,7 +43,7 @@ from optrr.show.parts import Table
 from optrr.show.result import in_json, named_in_json
 from optrr.show.text import amount, category_word
 from optrr.tables.estimation.estimator import METHODS
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.impossible import counted_table
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The distance of which results say how many fakes move a share so far.
@@ -229,7 +229,7 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
     check_fakes(fakes, counts.n)
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     weights = kernel.inverse()
     shape = counts.table.shape
     rows = np.broadcast_to(counts.table.reshape(-1, 1), weights.shape)

@@ -17,7 +17,7 @@ from optrr.domain.domain import Attribute, Category, Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.result import check_confidence, check_records
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 
@@ -85,7 +85,7 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
         )
     check_confidence(confidence)
     check_records(counts.n)
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))

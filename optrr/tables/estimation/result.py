@@ -109,6 +109,12 @@ class Estimate(CellsResult):
     convergence: Convergence | None = None
     warnings: tuple[str, ...] = ()
 
+    in_cells: ClassVar[dict[str, str]] = {
+        "estimate": "proportions",
+        "standard_error": "standard_errors",
+        "lower": "lower",
+        "upper": "upper",
+    }
     in_summary: ClassVar[tuple[str, ...]] = (
         *("n", "confidence", "method", "target", "interval", "interval_note", "simultaneous", "errors", "bias"),
         *("convergence", "warnings"),
@@ -150,15 +156,6 @@ class Estimate(CellsResult):
     def headline(self) -> str:
         """Which table, of how many records, by which method."""
         return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
-
-    def numbers(self) -> dict[str, FloatArray]:
-        """Proportions with their errors and intervals."""
-        return {
-            "estimate": self.proportions,
-            "standard_error": self.standard_errors,
-            "lower": self.lower,
-            "upper": self.upper,
-        }
 
     def plot(self) -> Figure:
         """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""

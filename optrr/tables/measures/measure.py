@@ -28,7 +28,7 @@ from optrr.show.parts import Table
 from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import category_word, records_enough
 from optrr.tables.estimation.derived import enough
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.estimation.queries import code_of
 from optrr.tables.estimation.result import Estimate, check_confidence, check_records
@@ -154,7 +154,7 @@ def estimate_among(
     kept = Kept.of(counts.domain, among)
     if kept.all > MAX_CELLS:
         raise InvalidInput(f"the table has {kept.all} cells; among some categories it has at most {MAX_CELLS}")
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     kernel.check_invertible()
     tail = (1 - confidence) / (kept.cells.size if simultaneous else 1) / 2
     sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
@@ -369,7 +369,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     counts = kept.counts(whole)
     check_records(whole.n)
     _check(counts, name, comparing)
-    kernel = kernel_of(whole, mechanism)
+    kernel = counted_table(whole, mechanism).kernel
     kernel.check_invertible()
     sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
     compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
