@@ -1,10 +1,18 @@
-"""One entry to all clusterings, each within the same limits T_v and T_d (MDR §4).
+"""Clusters of attributes by their dependence, each within the same limits T_v and T_d (MDR §4).
 
-Power iteration and spectral clustering have no limit on combinations, and put every attribute into some group, however weak its
-dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and inside each of their clusters
-Algorithm 1 decides what may stay together.
+MDR's Algorithm 1 starts with every attribute alone. It takes pairs of clusters in descending order of dependence (the largest
+between an attribute of one and an attribute of the other), merges the first pair whose product of sizes is at most T_v, starts
+over, and stops below T_d.
 
-Power iteration clustering of attributes (SIC §4; Lin & Cohen, ICML 2010).
+The paper recomputes and sorts the list after every merge. But clusters only grow, so a pair that was too large stays too large;
+and the dependence of two clusters is that of their strongest pair of attributes. One pass over the pairs of *attributes* in
+descending order therefore makes the same merges. It sorts them in portions, strongest first, and after each portion drops
+the pairs that are within one cluster or too large by then, most of those that are left: O(m²) memory, and time between O(m²)
+and O(m² log m), where the literal loop takes O(m² log m) per merge.
+
+Power iteration (SIC §4; Lin & Cohen, ICML 2010) and spectral clustering have no limit on combinations, and put every attribute
+into some group, however weak its dependences are: MDR §7 names both as SIC's faults. So dependences below T_d count as 0, and
+inside each of their clusters Algorithm 1 decides what may stay together.
 
 The graph's edges carry the dependences A (SIC labels them with distances 1/A); W = (I + D⁻¹A)/2 is its lazy random walk, which
 stays where it is in half of its steps. Start at v_i = (row sum i)/(sum), iterate v ← W v/‖W v‖₁, and stop when the *change of
@@ -18,21 +26,6 @@ dependences to the next; those of the lazy walk, whose eigenvalues are from 0 to
 In one dimension k-means has an exact answer: an optimal group is an interval, so dynamic programming over the sorted values
 finds it in O(k m²), and nothing here is random. Attributes without any dependence are clusters of their own. Groups whose
 attributes have equal row sums look alike to the walk from its first step on, and are put into one group.
-
-Spectral clustering of attributes by scikit-learn: the well-kept alternative to power iteration clustering.
-
-scikit-learn is an optional extra (``pip install 'optrr[cluster]'``) and is imported only here.
-
-Clusters of attributes by their dependence, from the strongest down (MDR §4, Algorithm 1).
-
-Start with every attribute alone. Take pairs of clusters in descending order of dependence (the largest between an attribute
-of one and an attribute of the other); merge the first pair whose product of sizes is at most T_v; start over; stop below T_d.
-
-The paper recomputes and sorts the list after every merge. But clusters only grow, so a pair that was too large stays too large;
-and the dependence of two clusters is that of their strongest pair of attributes. One pass over the pairs of *attributes* in
-descending order therefore makes the same merges. It sorts them in portions, strongest first, and after each portion drops
-the pairs that are within one cluster or too large by then, most of those that are left: O(m²) memory, and time between O(m²)
-and O(m² log m), where the literal loop takes O(m² log m) per merge.
 """
 
 from __future__ import annotations
@@ -70,7 +63,7 @@ def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Cluste
     linked = np.flatnonzero(affinity.sum(axis=1) > 0)
     alone = [(int(i),) for i in np.flatnonzero(affinity.sum(axis=1) == 0)]
     if linked.size:
-        values = power_iteration(affinity[np.ix_(linked, linked)])
+        values = next(v for v, steady in iterates(affinity[np.ix_(linked, linked)]) if steady)
         labels = interval_means(values, min(clusters, linked.size))
         alone += [tuple(linked[labels == g].tolist()) for g in np.unique(labels)]
     return tuple(sorted(alone))
@@ -86,13 +79,8 @@ def checked_affinity(dependence: ArrayLike) -> FloatArray:
     return affinity
 
 
-def power_iteration(affinity: FloatArray) -> FloatArray:
-    """The truncated power iteration's vector, shape (m,); every row of ``affinity`` has a positive sum. O(m²) a step."""
-    return next(v for v, steady in iterates(affinity) if steady)
-
-
 def iterates(affinity: FloatArray) -> Iterator[tuple[FloatArray, bool]]:
-    """The vector after each step, and whether to stop there."""
+    """The walk's vector after each step, shape (m,), and whether to stop there; every row has a positive sum. O(m²) a step."""
     degrees = affinity.sum(axis=1)
     v = degrees / degrees.sum()
     change = np.zeros(v.size)
@@ -111,22 +99,21 @@ def interval_means(values: FloatArray, k: int) -> IntArray:
     x = values[order] - values[order].mean()
     k, m = min(k, np.unique(x).size), x.size
     sums, squares = np.append(0.0, np.cumsum(x)), np.append(0.0, np.cumsum(x**2))
-    # least cost of the first e values in g + 1 groups, and where the last of these groups starts
-    best, starts = np.full((k, m + 1), np.inf), np.zeros((k, m + 1), dtype=np.int64)
-    for end in range(1, m + 1):
-        # squared distances from their mean of the values start, …, end − 1
-        cost = squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / np.arange(end, 0, -1)
-        cost = np.maximum(cost, 0.0)
-        best[0, end] = cost[0]
-        for g in range(1, min(k, end)):
-            # a group has at least one value, and so has each of those before it
-            total = best[g - 1, g:end] + cost[g:]
-            starts[g, end] = g + np.argmin(total)
-            best[g, end] = total[starts[g, end] - g]
-    labels, end = np.empty(m, dtype=np.int64), m
-    for g in range(k - 1, -1, -1):
-        labels[order[starts[g, end] : end]] = g
-        end = starts[g, end]
+    # squared distances from their mean of the values start, …, end − 1, of which there is at least one
+    start, end = np.triu_indices(m + 1, 1)
+    cost = np.full((m + 1, m + 1), np.inf)
+    cost[start, end] = np.maximum(squares[end] - squares[start] - (sums[end] - sums[start]) ** 2 / (end - start), 0.0)
+    # least cost of the first values in so many groups, and where the last of these groups starts
+    best, starts = cost[0], []
+    for _ in range(k - 1):
+        total = best[:, None] + cost
+        starts.append(total.argmin(axis=0))
+        best = total.min(axis=0)
+    labels, stop = np.zeros(m, dtype=np.int64), m
+    for g in range(k - 1, 0, -1):
+        first = starts[g - 1][stop]
+        labels[order[first:stop]] = g
+        stop = first
     return labels
 
 
@@ -202,7 +189,9 @@ def greedy_clusters(
     left = np.flatnonzero(np.triu(strength >= min_dependence, 1))
     values, portion = strength.ravel()[left], _FIRST_PORTION * m
     while left.size:
-        strongest = _strongest(values, portion)
+        # the strongest so many, and all that equal the least of them
+        least = max(values.size - portion, 0)
+        strongest = values >= np.partition(values, least)[least]
         pairs = left[strongest]
         for pair in pairs[np.argsort(-values[strongest], kind="stable")].tolist():
             merging.merge(*divmod(pair, m))
@@ -210,13 +199,6 @@ def greedy_clusters(
         rest = rest[merging.possible(*np.divmod(left[rest], m))]
         left, values, portion = left[rest], values[rest], 2 * portion
     return merging.clusters()
-
-
-def _strongest(values: FloatArray, count: int) -> NDArray[np.bool_]:
-    """Mask of the ``count`` largest values, and of all that equal the least of them."""
-    if values.size <= count:
-        return np.ones(values.size, dtype=np.bool_)
-    return np.asarray(values >= np.partition(values, values.size - count)[values.size - count])
 
 
 class _Merging:

@@ -1,16 +1,14 @@
-"""Near-duplicate attributes: randomize one of them, recompute the other afterwards (SIC §4).
-
-Where two attributes depend on each other almost fully, one of them represents both: it alone enters the mechanism, and
-tables of the other follow from it and their conditional distribution, which comes from the estimated or public pair table.
-That saves the other's ε and the cluster's combinations; the price is that nothing is learned about where the two differ
-beyond that conditional distribution.
-
-Coarsening: merging categories until a domain or a cluster has few enough combinations (SIC §4, its fallback).
+"""Fewer combinations: categories merged, and near-duplicate attributes recomputed from one of them (SIC §4).
 
 Where every pair of attributes is dependent, no clustering keeps n ≫ Π r_i, and SIC merges categories instead. Each step
 merges, in the attribute with the most categories, the two that together are rarest (neighbours only, where the categories are
 in order): O(r log r) for an attribute of r categories. How common they are may come from public data or from an estimate;
 without it they count as equally common. The merging must not be decided by looking at protected records.
+
+Where two attributes depend on each other almost fully, one of them represents both: it alone enters the mechanism, and
+tables of the other follow from it and their conditional distribution, which comes from the estimated or public pair table.
+That saves the other's ε and the cluster's combinations; the price is that nothing is learned about where the two differ
+beyond that conditional distribution.
 """
 
 from __future__ import annotations
@@ -94,16 +92,21 @@ def coarsen(
     in_order = {domain.index(name) for name in ordinal}
     for name in marginals or {}:
         domain.index(name)
-    wanted = _sizes_within(domain.sizes.tolist(), max_combinations)
-    parts = [
-        (_merged_neighbours if i in in_order else _merged_rarest)(w.tolist(), k)
-        for i, (w, k) in enumerate(zip(weights, wanted, strict=True))
-    ]
-    groups = tuple(_group_codes(p, a.size) for p, a in zip(parts, domain, strict=True))
-    attributes = tuple(
-        Attribute(a.name, tuple(_joined(a, part) for part in p)) for p, a in zip(parts, domain, strict=True)
-    )
-    return Coarsening(domain, Domain(attributes), groups)
+    # one is taken off the largest size, the first of equals, until the product is within the limit
+    wanted, product = domain.sizes.tolist(), prod(domain.sizes.tolist())
+    while product > max_combinations:
+        i = wanted.index(max(wanted))
+        product = product // wanted[i] * (wanted[i] - 1)
+        wanted[i] -= 1
+    groups, attributes = [], []
+    for i, a in enumerate(domain):
+        parts = (_merged_neighbours if i in in_order else _merged_rarest)(weights[i].tolist(), wanted[i])
+        group = np.empty(a.size, dtype=np.int64)
+        for code, part in enumerate(parts):
+            group[part] = code
+        groups.append(group)
+        attributes.append(Attribute(a.name, tuple(_joined(a, part) for part in parts)))
+    return Coarsening(domain, Domain(tuple(attributes)), tuple(groups))
 
 
 def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
@@ -117,16 +120,6 @@ def _weights(attribute: Attribute, marginal: ArrayLike | None) -> FloatArray:
     return values
 
 
-def _sizes_within(sizes: list[int], limit: int) -> list[int]:
-    """Sizes after taking one off the largest (the first of equals) until their product is within the limit."""
-    out, product = list(sizes), prod(sizes)
-    while product > limit:
-        i = out.index(max(out))
-        product = product // out[i] * (out[i] - 1)
-        out[i] -= 1
-    return out
-
-
 def _merged_rarest(masses: list[float], wanted: int) -> Parts:
     """The two rarest parts merged until ``wanted`` are left; a merged part stands where its first member stood."""
     parts = {i: [i] for i in range(len(masses))}
@@ -134,7 +127,9 @@ def _merged_rarest(masses: list[float], wanted: int) -> Parts:
     heapify(heap)
     for _ in range(len(masses) - wanted):
         (mass, i), (other_mass, j) = heappop(heap), heappop(heap)
-        parts[min(i, j)] = _joint(parts.pop(i), parts.pop(j))
+        small, large = sorted((parts.pop(i), parts.pop(j)), key=len)
+        large += small
+        parts[min(i, j)] = large
         heappush(heap, (mass + other_mass, min(i, j)))
     return [sorted(parts[i]) for i in sorted(parts)]
 
@@ -162,19 +157,6 @@ def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
         if before >= 0:
             heappush(heap, (mass[before] + together, before, i, stop))
     return [list(range(i, end[i])) for i in range(size) if mass[i] >= 0]
-
-
-def _joint(one: list[int], other: list[int]) -> list[int]:
-    small, large = sorted((one, other), key=len)
-    large += small
-    return large
-
-
-def _group_codes(parts: Sequence[Sequence[int]], size: int) -> IntArray:
-    out = np.empty(size, dtype=np.int64)
-    for code, part in enumerate(parts):
-        out[list(part)] = code
-    return out
 
 
 def _joined(attribute: Attribute, part: Sequence[int]) -> Category:
@@ -244,14 +226,16 @@ def drop_near_duplicates(
             stands_for[domain.names[i]] = domain.names[best]
         else:
             kept.append(i)
-    conditional = {d: _rows_of(pair_table(k, d), (domain[k].size, domain[d].size)) for d, k in stands_for.items()}
+    conditional = {}
+    for dropped, stands in stands_for.items():
+        values, shape = (
+            np.asarray(pair_table(stands, dropped), dtype=np.float64),
+            (domain[stands].size, domain[dropped].size),
+        )
+        if values.shape != shape or values.min() < 0 or not values.sum() > 0:
+            raise InvalidInput(f"a pair table has shape {values.shape}; give {shape}, without negative entries")
+        sums = values.sum(axis=1, keepdims=True)
+        # a category that nobody has gets the marginal
+        rows = values / np.where(sums > 0, sums, 1.0)
+        conditional[dropped] = np.where(sums > 0, rows, values.sum(axis=0) / values.sum())
     return Representatives(tuple(domain.names[i] for i in sorted(kept)), stands_for, conditional)
-
-
-def _rows_of(table: ArrayLike, shape: Sequence[int]) -> FloatArray:
-    """Rows as conditional distributions; a category nobody has gets the marginal."""
-    values = np.asarray(table, dtype=np.float64)
-    if values.shape != tuple(shape) or values.min() < 0 or not values.sum() > 0:
-        raise InvalidInput(f"a pair table has shape {values.shape}; give {tuple(shape)}, without negative entries")
-    sums = values.sum(axis=1, keepdims=True)
-    return np.where(sums > 0, values / np.where(sums > 0, sums, 1.0), values.sum(axis=0) / values.sum())

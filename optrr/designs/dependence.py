@@ -1,13 +1,6 @@
-"""Dependences from randomized records that were collected anyway (MDR §4.1), or from true ones.
+"""Dependence of every two attributes, from true records or from randomized ones that were collected anyway (MDR §4.1).
 
-Every party sends its record with each attribute randomized on its own; one collector tabulates all pairs. Covariances shrink
-by λ_i λ_j (MDR Proposition 1; proved in ``proofs/prove_dependence.py``), so with one λ for all attributes their order is
-kept (Corollary 1). Cramér's V need not keep its order: tables with unlike marginals shrink unlike. ``correct`` undoes the
-shrinking by the unbiased estimate, and works for every mechanism, not only the independent one.
-
-Cost: O(n m²) to tabulate, O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m).
-
-Measures of dependence between two attributes, from a table (MDR §4 equations 8, 9; SIC §4 equations 5–7).
+Measures from a table (MDR §4 equations 8, 9; SIC §4 equations 5–7):
 
     ordinal with ordinal    |r|, Pearson's correlation of the categories' scores (:mod:`optrr.domain.scores`)
     otherwise               V = sqrt( (χ²/n) / min(r−1, c−1) ),   χ²/n = φ² = Σ (π_ab − π_a π_b)² / (π_a π_b)
@@ -15,19 +8,18 @@ Measures of dependence between two attributes, from a table (MDR §4 equations 8
 Both papers print f^j_ab in the denominator of χ²; it is e_ab. Categories that nobody has add nothing to φ² but stay in
 min(r−1, c−1), as in the papers. Small samples inflate φ² by about (r−1)(c−1)/(n−1); Bergsma's correction takes that off.
 
-What a method of learning dependences hands on: the matrix, how it was measured, and what it cost each person.
-
-A two-way table seen through randomization: its unbiased estimate, and dependence measures freed from the noise.
-
-With eigenvalues λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, the unbiased estimate from one
-record is (design §3.2)
+Every party sends its record with each attribute randomized on its own; one collector tabulates all pairs: O(n m²), and then
+O(Σ r_i r_j) to measure; each party sends O(m), the collector receives O(n m). Covariances shrink by λ_i λ_j (MDR Proposition
+1), so with one λ for all attributes their order is kept (Corollary 1). Cramér's V need not keep its order: tables with unlike
+marginals shrink unlike. ``correct`` undoes the shrinking by the unbiased estimate, for every mechanism. With eigenvalues
+λ_a, λ_b, λ_ab of the pair and δ the indicator of a randomized record's cell, that estimate from one record is (design §3.2)
 
     û_ab = 1/(r c) + (δ_a − 1/r)/(c λ_a) + (δ_b − 1/c)/(r λ_b) + (δ_a − 1/r)(δ_b − 1/c)/λ_ab,
 
-so under independent randomization, where λ_ab = λ_a λ_b, covariances shrink by λ_a λ_b: MDR's Proposition 1 (proved, with
-the extra term of other laws, in ``proofs/prove_dependence.py``). Each û_ab takes four values, so the sampling variance of
-ĉ_ab = π̂_ab − π̂_a π̂_b (delta method) costs no more than the table. Its sum Σ Var(ĉ_ab)/(π_a π_b) is what noise adds to φ² on
-average; subtracting it is Bergsma's correction carried over to randomized data (λ = 1 gives (r−1)(c−1)/n under independence).
+so under independent randomization, where λ_ab = λ_a λ_b, covariances shrink by λ_a λ_b (proved, with the extra term of other
+laws, in ``proofs/prove_dependence.py``). Each û_ab takes four values, so the sampling variance of ĉ_ab = π̂_ab − π̂_a π̂_b
+(delta method) costs no more than the table. Its sum Σ Var(ĉ_ab)/(π_a π_b) is what noise adds to φ² on average; subtracting it
+is Bergsma's correction carried over to randomized data (λ = 1 gives (r−1)(c−1)/n under independence).
 """
 
 from __future__ import annotations
@@ -143,24 +135,17 @@ class Dependences:
 def checked_matrix(dependence: ArrayLike, m: int) -> FloatArray:
     """The matrix as floats. Raises InvalidInput unless it is m by m, symmetric, with entries in 0..1."""
     values = np.asarray(dependence, dtype=np.float64)
-    if values.shape != (m, m) or not _symmetric(values):
+    # tile by tile: reading a large matrix across its rows misses the cache at every entry
+    tiles = [(slice(i, i + _TILE), slice(j, j + _TILE)) for i in range(0, m, _TILE) for j in range(i, m, _TILE)]
+    if values.shape != (m, m) or not all(
+        np.array_equal(values[rows, columns], values[columns, rows].T, equal_nan=True) for rows, columns in tiles
+    ):
         raise InvalidInput(
             f"dependences of {m} attributes got an array of shape {values.shape}; give it symmetric, m by m"
         )
     if not np.all((values >= 0) & (values <= 1)):
         raise InvalidInput("a dependence is not between 0 and 1; give |r| or Cramér's V")
     return values
-
-
-def _symmetric(values: FloatArray) -> bool:
-    # tile by tile: reading a large matrix across its rows misses the cache at every entry
-    starts = range(0, len(values), _TILE)
-    return all(
-        np.array_equal(values[i : i + _TILE, j : j + _TILE], values[j : j + _TILE, i : i + _TILE].T, equal_nan=True)
-        for i in starts
-        for j in starts
-        if i <= j
-    )
 
 
 def needing_pairs(domain: Domain) -> Domain:
@@ -260,11 +245,8 @@ class RandomizedPair:
 
     @cached_property
     def _marginals(self) -> tuple[FloatArray, FloatArray]:
-        out = []
-        for axis in (1, 0):
-            clipped = np.maximum(self.unbiased.sum(axis=axis), 0.0)
-            out.append(clipped / clipped.sum())
-        return out[0], out[1]
+        rows, columns = (np.maximum(self.unbiased.sum(axis=axis), 0.0) for axis in (1, 0))
+        return rows / rows.sum(), columns / columns.sum()
 
     @cached_property
     def _resolved(self) -> tuple[BoolArray, BoolArray]:

@@ -76,8 +76,41 @@ def scale_order(values: Iterable[Category]) -> list[Category] | None:
 
 def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
     """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
-    said = (_about_name(name), _spellings(known), _format(known), _no_answers(known, missing), _partial_scale(known))
-    return [f"column {shown(name)}: {line}" for line in said if line]
+    said: list[str] = []
+    if name != name.strip():
+        said.append("its name begins or ends with a space; mend it in the file, or every command must write it so")
+    elif not unicodedata.is_normalized("NFC", name):
+        said.append(
+            "its name stores accents apart from their letters (not Unicode's NFC), so it is not found as it is typed"
+        )
+    words = [v for v in known if isinstance(v, str)]
+    alike: dict[str, list[str]] = defaultdict(list)
+    for word in words:
+        alike[_plain(word)].append(word)
+    several = [values for values in alike.values() if len(values) > 1]
+    spaced = [values[0] for values in alike.values() if values[0] != values[0].strip()]
+    if several:
+        said.append(
+            f"{_quoted(several[0])} differ only in spaces, capitals or how accents are stored, and would be different "
+            "categories; write them alike"
+        )
+    elif spaced:
+        said.append(f"{_quoted(spaced[:1])} has spaces around it; take them away, or answers without them are refused")
+    if written_as_dates(known):
+        said.append(
+            "its texts look like dates such as 01.03.2024; write them as 2024-03-01, so that they can have bins"
+        )
+    elif _all_match(_NUMBER, known) and any(map(_DECIMAL_COMMA.fullmatch, words)):
+        said.append("its texts look like numbers with a decimal comma; write a point, so that they can have bins")
+    if marks := no_answers(known):
+        plain = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
+        more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in plain)
+        said.append(f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}")
+    scaled = [[v for v in words if _plain(v) in ranks] for ranks in _RANKS]
+    enough = next((values for values in scaled if len(values) >= _FEWEST_WORDS), None)
+    if enough and scale_order(v for v in known if not (isinstance(v, str) and _is_mark(v))) is None:
+        said.append(f"{listed(enough)} look like a scale, and stand in the order of the alphabet; declare their order")
+    return [f"column {shown(name)}: {line}" for line in said]
 
 
 def written_as_dates(values: Iterable[Category]) -> bool:
@@ -90,45 +123,10 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
 
 
-def _about_name(name: str) -> str:
-    if name != name.strip():
-        return "its name begins or ends with a space; mend it in the file, or every command must write it so"
-    if not unicodedata.is_normalized("NFC", name):
-        return "its name stores accents apart from their letters (not Unicode's NFC), so it is not found as it is typed"
-    return ""
-
-
-def _spellings(known: Mapping[Any, int]) -> str:
-    alike: dict[str, list[str]] = defaultdict(list)
-    for value in known:
-        if isinstance(value, str):
-            alike[_plain(value)].append(value)
-    several = [values for values in alike.values() if len(values) > 1]
-    if several:
-        return (
-            f"{_quoted(several[0])} differ only in spaces, capitals or how accents are stored, and would be different "
-            "categories; write them alike"
-        )
-    spaced = [values[0] for values in alike.values() if values[0] != values[0].strip()]
-    return (
-        f"{_quoted(spaced[:1])} has spaces around it; take them away, or answers without them are refused"
-        if spaced
-        else ""
-    )
-
-
 def _quoted(values: Sequence[str]) -> str:
     """Texts that may look alike: what does not stand in ASCII is escaped where they would."""
     plain = len({unicodedata.normalize("NFC", v) for v in values}) == len(values)
     return " and ".join(shown(v) if plain else ascii(v) for v in values[:4])
-
-
-def _format(known: Mapping[Any, int]) -> str:
-    if written_as_dates(known):
-        return "its texts look like dates such as 01.03.2024; write them as 2024-03-01, so that they can have bins"
-    if _all_match(_NUMBER, known) and any(isinstance(v, str) and _DECIMAL_COMMA.fullmatch(v) for v in known):
-        return "its texts look like numbers with a decimal comma; write a point, so that they can have bins"
-    return ""
 
 
 def _all_match(form: re.Pattern[str], values: Iterable[Category]) -> bool:
@@ -160,31 +158,6 @@ def _number(value: Category) -> float | None:
     if isinstance(value, str):
         return float(value) if re.fullmatch(r"\s*-?\d+\s*", value) else None
     return None if value is None else float(value)
-
-
-def _no_answers(known: Mapping[Any, int], missing: Sequence[str]) -> str:
-    marks = no_answers(known)
-    if not marks:
-        return ""
-    more = "also " if missing else ""
-    each = " ".join(f"--missing {_option(mark)}" for mark in marks[:4])
-    return f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}"
-
-
-def _option(mark: Any) -> str:
-    text = str(mark)
-    return text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'"
-
-
-def _partial_scale(known: Mapping[Any, int]) -> str:
-    words = [v for v in known if isinstance(v, str)]
-    if scale_order([v for v in known if not (isinstance(v, str) and _is_mark(v))]) is not None:
-        return ""
-    for ranks in _RANKS:
-        of_scale = [v for v in words if _plain(v) in ranks]
-        if len(of_scale) >= _FEWEST_WORDS:
-            return f"{listed(of_scale)} look like a scale, and stand in the order of the alphabet; declare their order"
-    return ""
 
 
 class CountsSought:

@@ -106,22 +106,17 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
             column.add(batch.column(name))
     if not records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
-    proposal = _proposal(seen, wanted, records)
-    return replace(proposal, doubts=[*counts.said(), *proposal.doubts])
-
-
-def _proposal(seen: Mapping[str, ObservedColumn], wanted: Proposing, records: int) -> Proposal:
-    attributes, notes, left_out = [], Notes(), {}
+    attributes, notes, left_out, doubts = [], Notes(), {}, [*counts.said()]
     for name, column in seen.items():
         attribute = _attribute(column, wanted, notes)
         if isinstance(attribute, str):
             left_out[name] = attribute
         else:
             attributes.append(attribute)
+        doubts += _doubts(column, wanted)
     if not attributes:
         first = next(iter(left_out))
         raise InvalidInput(f"no column can be an attribute; column {shown(first)} has {left_out[first]}")
-    doubts = [line for column in seen.values() for line in _doubts(column, wanted)]
     return Proposal(Domain(tuple(attributes)), records, notes, left_out, _disclosed(attributes, wanted), doubts)
 
 
@@ -142,10 +137,10 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
     """The attribute of a column, or why it can be none."""
     name, values = column.name, column.typed()
     marks = tuple(m for m in wanted.missing if column.holds(m))
-    has_missing = None in values
+    none = (None,) if None in values else ()
     known: dict[Category, int] = {v: n for v, n in values.items() if v is not None}
     bins = _bins(column, known, wanted)
-    if has_missing:
+    if none:
         notes[name, "missing"] = "confirm: it is a category of its own, and costs accuracy"
     if bins is not None:
         notes[name, "bins"] = (
@@ -153,7 +148,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
             if not isinstance(_asked(name, wanted), int)
             else "confirm: edges read off the data"
         )
-        return _with_missing(binned(name, bins, marks), has_missing)
+        return replace(binned(name, bins, marks), categories=(*bins.labels, *none))
     if len(known) < 2:
         return f"{amount(len(known), 'different value')}, which carries no information"
     if len(known) > MOST_CATEGORIES:
@@ -167,39 +162,24 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
             if written_as_dates(known):
                 kind = "texts that look like dates; write them as 2024-03-01 and give it bins"
             return f"{len(known)} different {kind}"
-    kept, rest = _merged(known, wanted.rare)
+    kept = [v for v, n in known.items() if n >= wanted.rare]
+    rest = None if len(kept) == len(known) else REST
     if len(kept) + (rest is not None) > MOST_CATEGORIES or len(kept) + (rest is not None) < 2:
         return f"{len(known)} different texts, {len(kept)} of them not rare; leave it out, or choose another --rare"
     order = scale_order(known) if column.order is None and rest is None else None
-    notes[name, "categories"] = _what_to_confirm(known, column, order)
+    absent = no_answers(known)
+    theirs = "the alphabet's or by number" if column.order is None else "the column's"
+    notes[name, "categories"] = (
+        f"confirm: {listed(absent)} may mean a missing value; if so, propose again with --missing"
+        if absent
+        else "confirm: add what may occur and does not here; their order is " + ("a scale's" if order else theirs)
+    )
     if rest is not None:
         notes[name, "rest"] = (
             f"confirm: {len(known) - len(kept)} rare categories, and every undeclared value, are read so"
         )
     categories = (*(order or kept), *(() if rest is None or rest in kept else (rest,)))
-    return _with_missing(Attribute(name, categories, bool(column.order or order), None, marks, rest), has_missing)
-
-
-def _with_missing(attribute: Attribute, has_missing: bool) -> Attribute:
-    if not has_missing or attribute.missing_code is not None:
-        return attribute
-    categories = (*attribute.categories, None)
-    return Attribute(attribute.name, categories, attribute.ordered, attribute.bins, attribute.missing, attribute.rest)
-
-
-def _what_to_confirm(known: Mapping[Category, int], column: ObservedColumn, scale: list[Category] | None) -> str:
-    marks = no_answers(known)
-    if marks:
-        return f"confirm: {listed(marks)} may mean a missing value; if so, propose again with --missing"
-    if scale is not None:
-        return "confirm: add what may occur and does not here; their order is a scale's"
-    order = "their order is the column's" if column.order is not None else "their order is the alphabet's or by number"
-    return f"confirm: add what may occur and does not here; {order}"
-
-
-def _merged(known: Mapping[Category, int], rare: int) -> tuple[list[Category], str | None]:
-    kept = [v for v, n in known.items() if n >= rare]
-    return (list(known), None) if len(kept) == len(known) else (kept, REST)
+    return Attribute(name, (*categories, *none), bool(column.order or order), None, marks, rest)
 
 
 def _asked(name: str, wanted: Proposing) -> int | Sequence[Any] | None:
@@ -225,7 +205,7 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
         raise InvalidInput(f"column {shown(name)} has too few different values for {brief(asked)} bins; ask for fewer")
     values = np.array([_number(v) for v in known])
     edges = _quantiles(values, np.array(list(known.values())), asked)
-    inner: list[Edge] = [_date(e) for e in edges] if dated else list(edges)
+    inner: list[Edge] = [date(1970, 1, 1) + timedelta(days=int(e)) for e in edges] if dated else list(edges)
     if len(set(inner)) < asked - 1:
         raise InvalidInput(f"column {shown(name)} has too few different values for {asked} bins; ask for fewer")
     return Bins((-math.inf, *inner, math.inf))
@@ -260,10 +240,6 @@ def _number(value: Any) -> float:
         moment = datetime.fromisoformat(value)
         return math.floor((moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() / _DAY)
     return float(value)
-
-
-def _date(days: float) -> date:
-    return date(1970, 1, 1) + timedelta(days=int(days))
 
 
 def _disclosed(attributes: Sequence[Attribute], wanted: Proposing) -> list[str]:

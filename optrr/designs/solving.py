@@ -15,7 +15,7 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.show.text import brief
-from optrr_solvers import Solution, SolveOptions, solve
+from optrr_solvers import SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.por import MOST_BY_PROGRAM
@@ -74,62 +74,49 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
     wishes = Wishes(preserve, kappa, conditional_cap)
     asked = epsilon_vector(declared, epsilons)
-    if total is not None:
-        solution = _at_total(declared, asked, total, wishes, method, options)
-    else:
-        solution = solve(wishes.problem(declared, asked), method, options)
-    return Design(declared, solution, public=beside)
-
-
-def _at_total(  # noqa: PLR0913 (what is asked for, and how)
-    domain: Domain, ratios: FloatArray, total: float, wishes: Wishes, method: str, options: SolveOptions
-) -> Solution:
-    bad = np.flatnonzero(~(np.isfinite(ratios) & (ratios > 0)))
+    if total is None:
+        return Design(declared, solve(wishes.problem(declared, asked), method, options), public=beside)
+    bad = np.flatnonzero(~(np.isfinite(asked) & (asked > 0)))
     if bad.size:
         i = int(bad[0])
-        raise InvalidInput(f"attribute {domain.names[i]!r} has proportion {ratios[i]}; give a positive number")
+        raise InvalidInput(f"attribute {declared.names[i]!r} has proportion {asked[i]}; give a positive number")
     if not (math.isfinite(real(total)) and total > 0):
-        raise InvalidInput(f"total_epsilon = {brief(total)}; give a positive number of nats")
-    scales = scale_range(ratios)
+        raise InvalidInput(f"total = {brief(total)}; give a positive number of nats")
+    scales = scale_range(asked)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE
         raise InvalidInput(
-            f"the proportions reach from {ratios.min():g} to {ratios.max():g}; their ratio can be at most {high / low:g}"
+            f"the proportions reach from {asked.min():g} to {asked.max():g}; their ratio can be at most {high / low:g}"
         )
-    # where every attribute stands alone the ε_i add up to the total
-    guess = total / float(ratios.sum())
-    # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
-    scan = method == "inductive" or (method == "por" and domain.m > MOST_BY_PROGRAM)
-    return calibrate(
-        lambda s: solve(wishes.problem(domain, s * ratios), method, options),
+    calibrated = calibrate(
+        lambda s: solve(wishes.problem(declared, s * asked), method, options),
         float(total),
         scales,
-        guess=guess,
-        scan=scan,
-    ).solution
+        # where every attribute stands alone the ε_i add up to the total
+        guess=total / float(asked.sum()),
+        # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
+        scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
+    )
+    return Design(declared, calibrated.solution, public=beside)
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
     """ε_i in the domain's order, shape (m,). Raises InvalidInput where a name is missing or unknown, or ε is no number."""
     try:
-        return _epsilon_vector(domain, epsilons)
+        if isinstance(epsilons, Mapping):
+            for name in epsilons:
+                domain.index(name)
+            missing = [n for n in domain.names if n not in epsilons]
+            if missing:
+                raise InvalidInput(f"attribute {missing[0]!r} has no epsilon; give it one in nats")
+            return np.asarray([epsilons[n] for n in domain.names], dtype=np.float64)
+        values = np.asarray(epsilons, dtype=np.float64)
+        if values.ndim and values.shape != (domain.m,):
+            raise InvalidInput(f"{values.size} epsilons for {domain.m} attributes; give one number or one for each")
+        return np.broadcast_to(values, (domain.m,)).astype(np.float64)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InvalidInput):
-            raise
         raise InvalidInput(
             f"epsilons are numbers of nats, one for all or one for each attribute; got {brief(epsilons)}"
         ) from error
-
-
-def _epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:
-    if isinstance(epsilons, Mapping):
-        for name in epsilons:
-            domain.index(name)
-        missing = [n for n in domain.names if n not in epsilons]
-        if missing:
-            raise InvalidInput(f"attribute {missing[0]!r} has no epsilon; give it one in nats")
-        return np.asarray([epsilons[n] for n in domain.names], dtype=np.float64)
-    values = np.asarray(epsilons, dtype=np.float64)
-    if values.ndim and values.shape != (domain.m,):
-        raise InvalidInput(f"{values.size} epsilons for {domain.m} attributes; give one number or one for each")
-    return np.broadcast_to(values, (domain.m,)).astype(np.float64)

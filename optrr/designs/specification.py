@@ -9,11 +9,7 @@ undeclared. A top-level ``epsilon`` serves attributes that give none. ``public``
 and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. What people are asked may stand beside:
 ``question`` of an attribute; ``title``, ``asker``, ``introduction`` and ``language`` of the whole.
 
-What a specification's file may say, key by key, and what is said where it says something else.
-
-The messages name the attribute and the key in the words of the file; a schema library's would name types and paths.
-
-A specification written as TOML that people read and confirm.
+Messages name the attribute and the key in the words of the file; a schema library's would name types and paths.
 """
 
 from __future__ import annotations
@@ -122,19 +118,17 @@ def spec_record(raw: Any) -> Spec:
     _checked(raw, _WHOLE, "the specification")
     if "attributes" not in raw:
         raise InvalidInput("it lists no attributes; give each one under [[attributes]] with a name and its categories")
-    attributes = [_attribute_spec(k, given) for k, given in enumerate(raw["attributes"], 1)]
+    attributes = []
+    for number, given in enumerate(raw["attributes"], 1):
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
+        named = given.get("name")
+        place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
+        _checked(given, _ATTRIBUTE, place)
+        if named is None:
+            raise InvalidInput(f"{place} has no name; give it one")
+        attributes.append(AttributeSpec(**given))
     return Spec(**{**raw, "attributes": attributes})
-
-
-def _attribute_spec(number: int, given: Any) -> AttributeSpec:
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
-    named = given.get("name")
-    place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
-    _checked(given, _ATTRIBUTE, place)
-    if named is None:
-        raise InvalidInput(f"{place} has no name; give it one")
-    return AttributeSpec(**given)
 
 
 def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) -> None:
@@ -161,7 +155,14 @@ def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o
 
     ``command`` makes the design that is wanted of a file, in another.
     """
-    if _is_specification(raw):
+    # A stranger's file is not parsed to find this out: a TOML key of a hundred thousand parts would take gigabytes.
+    text = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        outline = msgspec.json.decode(text, type=_Outline)
+        mistaken = outline.format is msgspec.UNSET and outline.law is msgspec.UNSET
+    except (ValueError, RecursionError):
+        mistaken = not text.lstrip().startswith(b"{") and _TOML_ATTRIBUTES.search(text) is not None
+    if mistaken:
         made = "design.json" if path_of(source).name != "design.json" else "made.json"
         remedy = command.format(shlex.quote(str(source)), made)
         raise InvalidInput(f"{source} is a specification, not yet a design: optrr {remedy} makes one")
@@ -175,49 +176,10 @@ class _Outline(msgspec.Struct):
     law: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def _is_specification(raw: bytes) -> bool:
-    # A stranger's file is not parsed to find this out: a TOML key of a hundred thousand parts would take gigabytes.
-    text = raw.removeprefix(codecs.BOM_UTF8)
-    try:
-        outline = msgspec.json.decode(text, type=_Outline)
-    except (ValueError, RecursionError):
-        return not text.lstrip().startswith(b"{") and _TOML_ATTRIBUTES.search(text) is not None
-    return outline.format is msgspec.UNSET and outline.law is msgspec.UNSET
-
-
 # Elements of a list that fit a line; longer ones get a line each.
 _SHORT = 8
 # Categories 0..r−1 beyond so many are written as their size; what is to be confirmed of them stands there.
 _NOTED = {"size": "categories"}
-
-
-def toml_of(
-    domain: Domain,
-    epsilons: FloatArray,
-    wording: Mapping[str, Any],
-    notes: Mapping[tuple[str, str], str],
-    opening: Sequence[str],
-) -> str:
-    """TOML of a domain with its ε_i, wording and public columns; ``notes`` are comments by (attribute, key), "" for the whole.
-
-    Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
-    """
-    common = float(epsilons[0]) if epsilons.size and (epsilons == epsilons[0]).all() else None
-    questions = wording.get("questions", {})
-    lines = [f"# {one_line(line)}" for line in opening]
-    whole = {"epsilon": common} | {k: v for k, v in wording.items() if k != "questions"}
-    lines += [_entry(key, value, notes.get(("", key))) for key, value in whole.items() if value is not None]
-    for attribute, epsilon in zip(domain, epsilons.tolist(), strict=True):
-        fields = _fields(attribute)
-        if common is None and not math.isnan(epsilon):
-            fields["epsilon"] = epsilon
-        if attribute.name in questions:
-            fields["question"] = questions[attribute.name]
-        lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
-        lines += [
-            _entry(key, value, notes.get((attribute.name, _NOTED.get(key, key)))) for key, value in fields.items()
-        ]
-    return "\n".join([*lines, ""])
 
 
 def _fields(attribute: Attribute) -> dict[str, Any]:
@@ -318,10 +280,30 @@ class Specification:
         return cls(domain, epsilons, public=wanted.public)
 
     def to_toml(self, notes: Mapping[tuple[str, str], str] | None = None, opening: Sequence[str] = ()) -> str:
-        """The specification as TOML; ``notes`` are comments by attribute and key, ``opening`` the lines of a first comment."""
-        public = {f"public.{role}": names for role, names in self.public.summary().items()}
-        whole = msgspec.to_builtins(self.wording) | public
-        return toml_of(self.domain, self.epsilons, whole, notes or {}, opening)
+        """The specification as TOML; ``notes`` are comments by (attribute, key), "" for the whole; ``opening`` stands first.
+
+        Linear in the number of categories; libraries that keep a document's layout take minutes for 200,000 of them.
+        """
+        epsilons, questions = self.epsilons, self.wording.questions
+        common = float(epsilons[0]) if epsilons.size and (epsilons == epsilons[0]).all() else None
+        lines = [f"# {one_line(line)}" for line in opening]
+        whole = {"epsilon": common} | msgspec.to_builtins(self.wording)
+        whole |= {f"public.{role}": names for role, names in self.public.summary().items()}
+        known = notes or {}
+        lines += [
+            _entry(key, value, known.get(("", key)))
+            for key, value in whole.items()
+            if value is not None and key != "questions"
+        ]
+        for attribute, epsilon in zip(self.domain, epsilons.tolist(), strict=True):
+            fields = _fields(attribute)
+            if common is None and not math.isnan(epsilon):
+                fields["epsilon"] = epsilon
+            if attribute.name in questions:
+                fields["question"] = questions[attribute.name]
+            lines += ["", "[[attributes]]"] if lines else ["[[attributes]]"]
+            lines += [_entry(k, v, known.get((attribute.name, _NOTED.get(k, k)))) for k, v in fields.items()]
+        return "\n".join([*lines, ""])
 
     def proportions(self) -> FloatArray:
         """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
@@ -388,17 +370,14 @@ def _specification(spec: Spec) -> Specification:
     domain, public = Domain(tuple(attributes)), PublicColumns.of(spec.public or {})
     for name in public.names:
         _checked_text(name, name)
-    return Specification(domain, np.asarray(epsilons, dtype=np.float64), _wording(spec), public.apart_from(domain))
-
-
-def _wording(spec: Spec) -> Wording:
     questions = {a.name: a.question for a in spec.attributes if a.question is not None}
     general = {name: getattr(spec, name) for name in ("title", "asker", "introduction", "language")}
     asked = {f"the question of {shown(name)}": text for name, text in questions.items()}
     for place, text in {**general, **asked}.items():
         if text is not None and (not text.strip() or not _is_unicode(text)):
             raise InvalidInput(f"{place} is {shown(text)}; write a text in UTF-8, or leave it out")
-    return Wording(**general, questions=questions)
+    wording = Wording(**general, questions=questions)
+    return Specification(domain, np.asarray(epsilons, dtype=np.float64), wording, public.apart_from(domain))
 
 
 def _checked_text(name: str, text: Category) -> None:

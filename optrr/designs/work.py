@@ -97,7 +97,11 @@ def _of_law(law: Law) -> Work:
         cells = law.log_density.size
         states = min(cells * (law.m if isinstance(law, CountLaw) else 2), MOST_STATES)
         sums = Work(_STEP * cells * law.log_density.ndim**2, 64.0 * cells)
-        return _of_states(states, nats) + sums + _of_rationals(law, cells, nats)
+        # accuracies in rationals, where the cells are few enough for them
+        words = (nats + float(np.log(law.sizes).sum())) / _WORD_NATS
+        steps = cells * (law.log_density.ndim + 4) if cells <= EXACT_CELLS else 0
+        rationals = Work(steps * (_INTEGER_STEP + _STATE_WORD * words), cells * 16 * words if steps else 0.0)
+        return _of_states(states, nats) + sums + rationals
     # a law of more attributes than layers has no automaton
     return _of_states(min(4 * law.m, MOST_STATES) if law.m <= MOST_LAYERS else 0, nats)
 
@@ -105,14 +109,6 @@ def _of_law(law: Law) -> Work:
 def _of_states(states: float, nats: float) -> Work:
     words = 2 + min(nats / _WORD_NATS, MOST_WORDS)
     return Work(states * (_STATE + _STATE_WORD * words**2), states * (60 + 24 * words))
-
-
-def _of_rationals(law: CountLaw | TableLaw, cells: int, nats: float) -> Work:
-    """Accuracies in rationals, where the cells are few enough for them."""
-    if cells > EXACT_CELLS:
-        return Work(0.0, 0.0)
-    words = (nats + float(np.log(law.sizes).sum())) / _WORD_NATS
-    return Work(cells * (law.log_density.ndim + 4) * (_INTEGER_STEP + _STATE_WORD * words), cells * 16 * words)
 
 
 def _of_sums(law: BallLaw, ball: WeightedBall) -> Work:
@@ -134,12 +130,16 @@ def _of_ball_states(law: BallLaw, nats: float) -> Work:
         return Work(0.0, 0.0)
     reached, kept, budget = 0.0, 0.0, _COUNTING
     for x in law.balls:
-        if budget > 0:
-            exact, spent = _counted_states(law, x.ball, budget)
-            budget -= spent
+        exact, spent = _counted_states(law, x.ball, budget) if budget > 0 else (None, 0.0)
+        budget -= spent
+        if exact is None:
+            # at most two or three times those before every attribute, and no more than fit up to the end
+            reach = np.sort((x.ball.floors + (x.ball.fractions > 0))[law.class_of].astype(np.float64))[::-1]
+            widths = np.minimum(np.cumsum(reach), max(x.ball.end, 0)) + 1
+            branches = (3.0 if x.ball.fractions.any() else 2.0) ** np.minimum(np.arange(1, law.m + 1), 64.0)
+            states = float(min(np.minimum(widths, branches).sum(), MOST_STATES))
         else:
-            exact = None
-        states = _ball_states(law, x.ball) if exact is None else float(exact)
+            states = float(exact)
         reached += states
         kept += states
         if exact is not None and exact > MOST_STATES:
@@ -179,15 +179,6 @@ def _nodes(law: BallLaw, ball: WeightedBall) -> float:
     """At least as many frequencies as the ball's transform has."""
     reach = float(law.counts @ (ball.floors + 1.0))
     return 1.1 * (min(reach, 4.0 * MAX_NODES) + 2 * float(ball.knots[-1] - min(int(ball.knots[0]), 0)) + 64)
-
-
-def _ball_states(law: BallLaw, ball: WeightedBall) -> float:
-    """Totals before every attribute: at most two or three times those before, and no more than fit up to the end."""
-    ways = 3.0 if ball.fractions.any() else 2.0
-    reach = np.sort((ball.floors + (ball.fractions > 0))[law.class_of].astype(np.float64))[::-1]
-    widths = np.minimum(np.cumsum(reach), max(ball.end, 0)) + 1
-    branches = ways ** np.minimum(np.arange(1, law.m + 1), 64.0)
-    return float(min(np.minimum(widths, branches).sum(), MOST_STATES))
 
 
 def _of_certificate(certificate: Certificate | None) -> Work:

@@ -9,11 +9,11 @@ answers some of them; what only those who deploy it can know is put to them as a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from optrr.designs.checks import Verification, verification
+from optrr.designs.checks import verification
 from optrr.designs.design import Design
 from optrr.domain.domain import shown
 from optrr.show.text import amount, bound_text, epsilon_text, one_line
@@ -62,7 +62,18 @@ class Worksheet:
 
     def markdown(self) -> str:
         """The sheet as Markdown, to be filled in."""
-        return "\n".join(_lines(self))
+        lines = [
+            "# Evaluation worksheet",
+            "",
+            f"Design {self.design}. Topics of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees.",
+            "The questions are in our words, not quoted from it.",
+        ]
+        for entry in self.entries:
+            lines += ["", f"## {entry.topic.capitalize()}: {entry.question}", ""]
+            lines += [f"- {_literal(line)}" for line in entry.holds]
+            lines += ["", "For you to answer:", ""]
+            lines += [f"- [ ] {_literal(line)}" for line in entry.for_you]
+        return "\n".join(lines)
 
 
 def worksheet(design: Design, records: int) -> Worksheet:
@@ -73,85 +84,24 @@ def worksheet(design: Design, records: int) -> Worksheet:
     records
         how many people will answer, for what is said of errors.
     """
-    entries = (
-        _epsilon(design),
-        _attributes(design),
-        _unit(design),
-        _composition(design),
-        _trust(),
-        _implementation(design, verification(design)),
-        _randomness(),
-        _side_channels(),
-        _utility(design, records),
-        _bias(),
-        _security(design),
-        _exposure(design),
-        _false_reports(),
+    # e^ε for people, rounded up
+    factor = (
+        epsilon_text(math.nextafter(math.exp(design.epsilon), math.inf), 3)
+        if design.epsilon < 30
+        else f"e^{epsilon_text(design.epsilon)}"
     )
-    return Worksheet(design.digest, records, entries)
-
-
-def _epsilon(design: Design) -> Entry:
     bound = f"no mechanism with the requested accuracies has a total below {bound_text(design.lower_bound)} nats"
     if design.solution.status is Status.BASELINE:
         bound = f"method {design.method!r} is a baseline and claims no optimality; {bound}"
-    return Entry(
-        "epsilon",
-        "How strong is the guarantee?",
-        (
-            f"pure local differential privacy, delta = 0: total epsilon {epsilon_text(design.epsilon)} nats for a whole record",
-            f"any report is at most {_factor(design.epsilon)} times as likely under one true record as under any other",
-            bound,
-        ),
-        (
-            "Who chose this epsilon, and for what harm to people is it small enough?",
-            "Would asking for fewer attributes, or coarser categories, do with a smaller one?",
-        ),
-    )
-
-
-def _attributes(design: Design) -> Entry:
-    rows = list(
-        zip(design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True)
-    )
-    lines = [
+    each = zip(design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True)
+    attributes = [
         f"{shown(a.name)}: as accurate as randomized response at {bound_text(e)} nats; to whoever knows all other attributes "
         f"of the person it gives away at most {epsilon_text(c)} nats"
-        for a, e, c in rows[:_MOST_LISTED]
+        for a, e, c in islice(each, _MOST_LISTED)
     ]
-    if len(rows) > _MOST_LISTED:
-        lines.append(
-            f"and {amount(len(rows) - _MOST_LISTED, 'more attribute')}: optrr verify and the design file list them"
-        )
-    return Entry(
-        "epsilon",
-        "What does it mean for a single attribute?",
-        (
-            *lines,
-            "an attribute epsilon is an accuracy and no promise of privacy: where attributes are associated, an observer may "
-            "learn about one of them as much as from the total epsilon",
-        ),
-        ("Which attributes are sensitive, and what do likely observers already know about a person?",),
-    )
-
-
-def _unit(design: Design) -> Entry:
-    return Entry(
-        "unit of privacy",
-        "Whose data are protected against being told apart?",
-        (
-            f"one record: the {amount(design.domain.m, 'attribute')} that one person reports once; any two records are "
-            "neighbours, in every attribute at once",
-            "that somebody took part is not hidden",
-        ),
-        (
-            "Can one person answer more than once, with several devices or for several people of a household?",
-            "Does a record tell about others than the person who reports it (family, employer)?",
-        ),
-    )
-
-
-def _composition(design: Design) -> Entry:
+    if design.domain.m > _MOST_LISTED:
+        more = amount(design.domain.m - _MOST_LISTED, "more attribute")
+        attributes.append(f"and {more}: optrr verify and the design file list them")
     earlier = len(design.earlier)
     known = (
         f"this design follows {earlier} earlier release{'s' if earlier > 1 else ''} of the same people: "
@@ -159,39 +109,6 @@ def _composition(design: Design) -> Entry:
         if earlier
         else "this design names no earlier release of the same people"
     )
-    return Entry(
-        "composition",
-        "What else is released about the same people?",
-        (
-            known,
-            "epsilons of several releases add up; a record randomized again by the same design spends its epsilon again",
-            "whatever is computed from randomized records spends nothing more",
-        ),
-        (
-            "Which other surveys, releases or copies of the true data tell about the same people?",
-            "Who keeps the account (optrr account adds up randomized files), and at which limit does asking stop?",
-        ),
-    )
-
-
-def _trust() -> Entry:
-    return Entry(
-        "trust model",
-        "Who has to be trusted?",
-        (
-            "the local model: whoever holds only randomized records is not trusted, and neither is whoever breaks in there",
-            "the place where a record is randomized is trusted, with its software, its operating system and its source of "
-            "random bits",
-        ),
-        (
-            "Where does the randomization run: on each person's own device, or where true records have been gathered already? "
-            "In the second case that place is trusted with everything.",
-            "Who delivers the program that randomizes, and how would people notice another one?",
-        ),
-    )
-
-
-def _implementation(design: Design, verification: Verification) -> Entry:
     automaton = design.law.automaton
     drawn = (
         f"drawn from whole numbers of {automaton.bits} bits; the epsilons above cover these numbers, so that no floating-point "
@@ -200,152 +117,176 @@ def _implementation(design: Design, verification: Verification) -> Entry:
         else "too large to be drawn from one table of whole numbers: drawn by a slower sampler, whose rounding the total "
         "covers by a proven bound"
     )
-    failed = [c.name for c in verification.checks if not c.holds]
-    return Entry(
-        "correct implementation",
-        "Why believe that the mechanism has this epsilon?",
-        (
-            f"{len(verification.checks) - len(failed)} of {len(verification.checks)} checks held when this sheet was written, "
-            "by recomputation from the law and the certificate: "
-            + "; ".join(f"{c.name} ({c.how})" for c in verification.checks),
-            drawn,
-        ),
-        (
-            "Which program randomizes, in which version, and does it pass the clients' test vectors "
-            "(docs/deployment-format.md)?",
-            "Has the running system been tested from outside (optrr audit)?",
-        ),
-    )
-
-
-def _randomness() -> Entry:
-    return Entry(
-        "correct implementation",
-        "Where do the random bits come from?",
-        (
-            "from the operating system's generator, unless a seed is given; what a seed drew is marked as not private",
-            "whoever knows or guesses the random bits of a report knows the true record",
-        ),
-        (
-            "Do the devices have a good source of random bits from their first start (virtual machines, embedded devices)?",
-        ),
-    )
-
-
-def _side_channels() -> Entry:
-    return Entry(
-        "side channels",
-        "What can be observed beside the report?",
-        (
-            "not covered: how long randomizing takes, memory and power, when and from where a report is sent; the software "
-            "makes no claim to run in constant time",
-        ),
-        (
-            "Who can measure the device while it randomizes, or sees when, from which address and how often a report is sent?",
-            "Does a missing answer, an error or a retry tell something about the true record?",
-        ),
-    )
-
-
-def _utility(design: Design, records: int) -> Entry:
-    lines = []
-    for a in list(design.domain)[:_MOST_LISTED]:
+    checks = verification(design).checks
+    shares = []
+    for a in design.domain.attributes[:_MOST_LISTED]:
         error = design.standard_error(a.name, records)
         name = shown(a.name)
-        lines.append(
+        shares.append(
             f"{name}: shares are known to {error:.2g} (standard errors' root mean square, at most, with {records} records)"
             if math.isfinite(error)
             else f"{name}: shares cannot be estimated"
         )
-    return Entry(
-        "utility",
-        "Are the results accurate enough?",
-        (*lines, *(f"warning of the design: {w}" for w in design.warnings)),
-        (
-            f"How many people will answer (this sheet assumes {records}), and which error is still useful?",
-            "Which tables of several attributes are wanted? optrr advise compares ways of asking for them.",
-        ),
-    )
-
-
-def _bias() -> Entry:
-    return Entry(
-        "bias",
-        "Whom do errors hit?",
-        (
-            "everybody's record is randomized alike, so that the error of a share does not depend on whose share it is; "
-            "relative to a small group's share it is large",
-            "the unbiased estimate has no statistical bias; estimates that are cut off at 0 or made consistent have",
-        ),
-        (
-            "Which small groups matter, and are their shares larger than the errors above?",
-            "Who does not answer at all, and whom do the categories leave out? Randomizing mends no bias of the question.",
-        ),
-    )
-
-
-def _security(design: Design) -> Entry:
-    return Entry(
-        "security and access",
-        "What is kept, and who can read it?",
-        (
-            f"of each person one randomized record is needed, bound to the design {design.digest[:19]}…; nothing else",
-            "the guarantee holds against everybody who reads these records, and does not rest on keeping them secret",
-        ),
-        (
-            "Where are true values written on the way: forms, logs, caches, crash reports, backups, spreadsheets? When are "
-            "they deleted?",
-            "Who may change the design, the page or the client, and is the design signed (optrr sign)?",
-            "Who may read the randomized records? In many laws they are still personal data.",
-        ),
-    )
-
-
-def _exposure(design: Design) -> Entry:
     digits = math.fsum(math.log10(r) for r in design.domain.sizes.tolist())
     different = f"{math.prod(design.domain.sizes.tolist())}" if digits < _MOST_DIGITS else f"about 10^{digits:.0f}"
-    return Entry(
-        "data collection exposure",
-        "What is asked, and is all of it needed?",
-        (f"{amount(design.domain.m, 'attribute')} with {different} different records in all",),
-        (
-            "For which purpose is each attribute asked, and may people leave one out?",
-            "What are people told, before they answer, of what is randomized, what epsilon means and what is not hidden?",
-            "What else does the collection gather (addresses, times, names, devices)?",
+    entries = (
+        Entry(
+            "epsilon",
+            "How strong is the guarantee?",
+            (
+                f"pure local differential privacy, delta = 0: total epsilon {epsilon_text(design.epsilon)} nats for a whole "
+                "record",
+                f"any report is at most {factor} times as likely under one true record as under any other",
+                bound,
+            ),
+            (
+                "Who chose this epsilon, and for what harm to people is it small enough?",
+                "Would asking for fewer attributes, or coarser categories, do with a smaller one?",
+            ),
+        ),
+        Entry(
+            "epsilon",
+            "What does it mean for a single attribute?",
+            (
+                *attributes,
+                "an attribute epsilon is an accuracy and no promise of privacy: where attributes are associated, an observer "
+                "may learn about one of them as much as from the total epsilon",
+            ),
+            ("Which attributes are sensitive, and what do likely observers already know about a person?",),
+        ),
+        Entry(
+            "unit of privacy",
+            "Whose data are protected against being told apart?",
+            (
+                f"one record: the {amount(design.domain.m, 'attribute')} that one person reports once; any two records are "
+                "neighbours, in every attribute at once",
+                "that somebody took part is not hidden",
+            ),
+            (
+                "Can one person answer more than once, with several devices or for several people of a household?",
+                "Does a record tell about others than the person who reports it (family, employer)?",
+            ),
+        ),
+        Entry(
+            "composition",
+            "What else is released about the same people?",
+            (
+                known,
+                "epsilons of several releases add up; a record randomized again by the same design spends its epsilon again",
+                "whatever is computed from randomized records spends nothing more",
+            ),
+            (
+                "Which other surveys, releases or copies of the true data tell about the same people?",
+                "Who keeps the account (optrr account adds up randomized files), and at which limit does asking stop?",
+            ),
+        ),
+        Entry(
+            "trust model",
+            "Who has to be trusted?",
+            (
+                "the local model: whoever holds only randomized records is not trusted, and neither is whoever breaks in there",
+                "the place where a record is randomized is trusted, with its software, its operating system and its source of "
+                "random bits",
+            ),
+            (
+                "Where does the randomization run: on each person's own device, or where true records have been gathered "
+                "already? In the second case that place is trusted with everything.",
+                "Who delivers the program that randomizes, and how would people notice another one?",
+            ),
+        ),
+        Entry(
+            "correct implementation",
+            "Why believe that the mechanism has this epsilon?",
+            (
+                f"{sum(c.holds for c in checks)} of {len(checks)} checks held when this sheet was written, "
+                "by recomputation from the law and the certificate: "
+                + "; ".join(f"{c.name} ({c.how})" for c in checks),
+                drawn,
+            ),
+            (
+                "Which program randomizes, in which version, and does it pass the clients' test vectors "
+                "(docs/deployment-format.md)?",
+                "Has the running system been tested from outside (optrr audit)?",
+            ),
+        ),
+        Entry(
+            "correct implementation",
+            "Where do the random bits come from?",
+            (
+                "from the operating system's generator, unless a seed is given; what a seed drew is marked as not private",
+                "whoever knows or guesses the random bits of a report knows the true record",
+            ),
+            (
+                "Do the devices have a good source of random bits from their first start (virtual machines, embedded devices)?",
+            ),
+        ),
+        Entry(
+            "side channels",
+            "What can be observed beside the report?",
+            (
+                "not covered: how long randomizing takes, memory and power, when and from where a report is sent; the software "
+                "makes no claim to run in constant time",
+            ),
+            (
+                "Who can measure the device while it randomizes, or sees when, from which address and how often a report is "
+                "sent?",
+                "Does a missing answer, an error or a retry tell something about the true record?",
+            ),
+        ),
+        Entry(
+            "utility",
+            "Are the results accurate enough?",
+            (*shares, *(f"warning of the design: {w}" for w in design.warnings)),
+            (
+                f"How many people will answer (this sheet assumes {records}), and which error is still useful?",
+                "Which tables of several attributes are wanted? optrr advise compares ways of asking for them.",
+            ),
+        ),
+        Entry(
+            "bias",
+            "Whom do errors hit?",
+            (
+                "everybody's record is randomized alike, so that the error of a share does not depend on whose share it is; "
+                "relative to a small group's share it is large",
+                "the unbiased estimate has no statistical bias; estimates that are cut off at 0 or made consistent have",
+            ),
+            (
+                "Which small groups matter, and are their shares larger than the errors above?",
+                "Who does not answer at all, and whom do the categories leave out? Randomizing mends no bias of the question.",
+            ),
+        ),
+        Entry(
+            "security and access",
+            "What is kept, and who can read it?",
+            (
+                f"of each person one randomized record is needed, bound to the design {design.digest[:19]}…; nothing else",
+                "the guarantee holds against everybody who reads these records, and does not rest on keeping them secret",
+            ),
+            (
+                "Where are true values written on the way: forms, logs, caches, crash reports, backups, spreadsheets? When are "
+                "they deleted?",
+                "Who may change the design, the page or the client, and is the design signed (optrr sign)?",
+                "Who may read the randomized records? In many laws they are still personal data.",
+            ),
+        ),
+        Entry(
+            "data collection exposure",
+            "What is asked, and is all of it needed?",
+            (f"{amount(design.domain.m, 'attribute')} with {different} different records in all",),
+            (
+                "For which purpose is each attribute asked, and may people leave one out?",
+                "What are people told, before they answer, of what is randomized, what epsilon means and what is not hidden?",
+                "What else does the collection gather (addresses, times, names, devices)?",
+            ),
+        ),
+        Entry(
+            "security and access",
+            "Can results be falsified?",
+            ("anybody who can send reports can send made-up ones; the design does not tell them from true ones",),
+            ("Who may answer, how often, and how is that enforced without linking reports to people?",),
         ),
     )
-
-
-def _false_reports() -> Entry:
-    return Entry(
-        "security and access",
-        "Can results be falsified?",
-        ("anybody who can send reports can send made-up ones; the design does not tell them from true ones",),
-        ("Who may answer, how often, and how is that enforced without linking reports to people?",),
-    )
-
-
-def _factor(epsilon: float) -> str:
-    """e^ε for people, rounded up."""
-    return (
-        epsilon_text(math.nextafter(math.exp(epsilon), math.inf), 3) if epsilon < 30 else f"e^{epsilon_text(epsilon)}"
-    )
-
-
-def _lines(sheet: Worksheet) -> Iterator[str]:
-    yield "# Evaluation worksheet"
-    yield ""
-    yield f"Design {sheet.design}. Topics of NIST SP 800-226, Guidelines for Evaluating Differential Privacy Guarantees."
-    yield "The questions are in our words, not quoted from it."
-    for entry in sheet.entries:
-        yield ""
-        yield f"## {entry.topic.capitalize()}: {entry.question}"
-        yield ""
-        yield from (f"- {_literal(line)}" for line in entry.holds)
-        yield ""
-        yield "For you to answer:"
-        yield ""
-        yield from (f"- [ ] {_literal(line)}" for line in entry.for_you)
+    return Worksheet(design.digest, records, entries)
 
 
 def _literal(text: str) -> str:

@@ -295,9 +295,8 @@ class Randomizer(ABC):
             frame.
         """
         # data frames bring Arrow, which takes longer to import than most designs take to solve
-        from optrr.records.frames import marked, recode_frame  # noqa: PLC0415
+        from optrr.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
         from optrr.records.origins import randomized_before  # noqa: PLC0415
-        from optrr.records.spark_frames import refuse_spark_frame  # noqa: PLC0415
 
         refuse_spark_frame(data)
         known, source = randomized_before(data, again), as_source(random_state)

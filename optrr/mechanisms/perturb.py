@@ -32,12 +32,11 @@ from optrr.domain.domain import Domain, listed
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, released_by
-from optrr.records.frames import FrameCodec, marked, recode_frame
+from optrr.records.frames import FrameCodec, marked, recode_frame, refuse_spark_frame
 from optrr.records.origins import randomized_before
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Once, Places, RecordsAt, Source
-from optrr.records.spark_frames import refuse_spark_frame
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
 from optrr.releases.provenance import COLUMN, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source

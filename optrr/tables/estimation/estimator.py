@@ -38,7 +38,7 @@ from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_group
 from optrr.tables.estimation.impossible import CountedTable, counted_table, warn_of_records
 from optrr.tables.estimation.result import (
     Estimate,
-    Fitted,
+    FittedTable,
     Target,
     check_bootstrap,
     check_confidence,
@@ -53,7 +53,7 @@ INTERVAL_CELLS = 1 << 15
 _ALIKE = 1e-12
 
 
-def without_errors(domain: Domain, n: int, fitted: Fitted, **fields: Any) -> Estimate:
+def without_errors(domain: Domain, n: int, fitted: FittedTable, **fields: Any) -> Estimate:
     """An estimate without errors and intervals so far, with further fields of :class:`Estimate`."""
     unknown = np.full(fitted.proportions.shape, np.nan)
     return Estimate(
@@ -135,18 +135,18 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-Fitter = Callable[[CountedTable], Fitted]
+Fitter = Callable[[CountedTable], FittedTable]
 
 
 def _simplex(function: Callable[[FloatArray], FloatArray]) -> Fitter:
-    def method(data: CountedTable) -> Fitted:
+    def method(data: CountedTable) -> FittedTable:
         raw = data.kernel.solve(data.observed)
-        return Fitted(function(raw.ravel()).reshape(raw.shape))
+        return FittedTable(function(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _ibu(data: CountedTable) -> Fitted:
+def _ibu(data: CountedTable) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     large = data.kernel.cells > likelihood.MAX_NEWTON
@@ -159,31 +159,31 @@ def _ibu(data: CountedTable) -> Fitted:
     )
 
 
-def _mle(data: CountedTable) -> Fitted:
+def _mle(data: CountedTable) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
     if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
-        return Fitted(likelihood.closed_form(data.observed, kernel))
+        return FittedTable(likelihood.closed_form(data.observed, kernel))
     return _ibu(data)
 
 
 def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
     groups = margin_groups(mechanism, domain)
 
-    def method(data: CountedTable) -> Fitted:
+    def method(data: CountedTable) -> FittedTable:
         seen = np.argwhere(data.observed > 0)
         fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
         out = np.zeros_like(data.observed)
         out[tuple(seen.T)] = fitted.weights
-        return Fitted(out, fitted.convergence)
+        return FittedTable(out, fitted.convergence)
 
     return method
 
 
 # All but "adjusted", which must know what was randomized together.
 _FITTERS: dict[str, Fitter] = {
-    "unbiased": lambda data: Fitted(data.kernel.solve(data.observed)),
+    "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
     "norm-sub": _simplex(simplex.norm_sub),
     "clip": _simplex(simplex.clip),
     "projection": _simplex(simplex.projection),
@@ -244,8 +244,13 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     check_bootstrap(bootstrap)
     data = counted_table(counts, mechanism)
     check_records(data.n)
-    adjusted = method == "adjusted"
-    fit = _adjusted(mechanism, data.domain) if adjusted else _FITTERS[method]
+    fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
+    warnings: tuple[str, ...] = ()
+    if method == "adjusted" and data.domain.m < mechanism.domain.m:
+        warnings = (
+            f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
+            f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
+        )
     plain = without_errors(
         data.domain,
         data.n,
@@ -255,23 +260,13 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         bias=BIAS[method],
         target=target,
         simultaneous=simultaneous,
-        warnings=_margins_warning(counts, mechanism) if adjusted else (),
+        warnings=warnings,
     )
     out = with_standard_errors(plain, data.kernel, data.observed)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
     return with_intervals(out, data.kernel, data.observed, interval_cells)
-
-
-def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
-    if counts.domain.m == mechanism.domain.m:
-        return ()
-    known = ", ".join(counts.domain.names)
-    return (
-        f"adjusted to the margins of {known} alone; estimate_adjusted(data, …) uses those of all {mechanism.domain.m} "
-        "attributes, as MDR's Algorithm 2 does",
-    )
 
 
 def _with_bootstrap(out: Estimate, data: CountedTable, fit: Fitter, samples: int, rng: np.random.Generator) -> Estimate:
@@ -338,7 +333,7 @@ def estimate_adjusted(
     def table(of: Any) -> Any:
         return np.bincount(cells, weights=of, minlength=prod(kernel.sizes)).reshape(kernel.sizes)
 
-    reweighted, observed = Fitted(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
+    reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     warn_of_records([Counts(asked, table(weights), origins)], mechanism)
     wished = {"confidence": confidence, "simultaneous": simultaneous}
     plain = without_errors(asked, n, reweighted, method="adjusted", bias=BIAS["adjusted"], **wished)

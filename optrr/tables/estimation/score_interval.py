@@ -347,20 +347,19 @@ def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray
     def of(outputs: FloatArray) -> Moments:
         return Moments(*(mean(f, outputs) for f in functions))
 
+    def within(where: FloatArray) -> FloatArray:
+        """The fitted tables within a subset, scaled to sum 1; even where the fit has nobody there."""
+        part = share * where
+        total = part.sum(axis=kernel.axes, keepdims=True)
+        even = np.broadcast_to(where / where.sum(), part.shape).copy()
+        return np.asarray(np.divide(part, total, out=even, where=total > 0))
+
     chances, squares = kernel.adjoint(functions[0]), kernel.adjoint(functions[2])
     estimate = mean(weights, observed)
     ends = (chances.min(), chances.max(), squares.min(), squares.max())
     bounds = Bounds(*(np.full(estimate.shape, x) for x in ends))
-    inside, outside = (of(kernel.expected(_scaled(share, where, kernel.axes))) for where in (subset, 1 - subset))
+    inside, outside = (of(kernel.expected(within(where))) for where in (subset, 1 - subset))
     return WeightedMeans(n, fixed, estimate, of(observed), inside, outside, bounds)
-
-
-def _scaled(share: FloatArray, where: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    """The fitted tables within a subset, scaled to sum 1; even where the fit has nobody there."""
-    part = share * where
-    total = part.sum(axis=axes, keepdims=True)
-    even = np.broadcast_to(where / where.sum(), part.shape).copy()
-    return np.asarray(np.divide(part, total, out=even, where=total > 0))
 
 
 # Variance of the number of heavy reports from which steps are not felt: one step then holds at most 4 % of the law, and at two

@@ -211,19 +211,15 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     wanted = n if size is None else size
     if wanted != int(wanted) or not 1 <= wanted <= MOST_RECORDS:
         raise InvalidInput(f"size = {wanted}; give a whole number of records from 1 to {MOST_RECORDS}")
-    codes = _drawn(proper_pairs(counts, mechanism), tuple(map(int, domain.sizes)), int(wanted), random_state)
+    tables, rng = proper_pairs(counts, mechanism), np.random.default_rng(random_state)
+    pool = candidates(tables, tuple(map(int, domain.sizes)), int(wanted), rng)
+    # a systematic sample of the candidates in order: records that are alike come as often as they should, to a record
+    pool = pool[np.lexsort(pool.T[::-1])]
+    steps = np.cumsum(raked(pool, tables))
+    places = np.searchsorted(steps, (np.arange(int(wanted)) + rng.random()) / int(wanted) * steps[-1])
+    codes = rng.permutation(pool[np.minimum(places, len(pool) - 1)])
     each = [
         closeness(codes, pair, named[pair], estimate(c, mechanism, confidence=confidence)) for pair, c in counts.items()
     ]
     note = SyntheticNote(mechanism.digest, n)
     return Synthetic(domain, codes, n, confidence, tuple(each), note)
-
-
-def _drawn(tables: Any, sizes: tuple[int, ...], size: int, random_state: int | np.random.Generator | None) -> Any:
-    rng = np.random.default_rng(random_state)
-    pool = candidates(tables, sizes, size, rng)
-    # a systematic sample of the candidates in order: records that are alike come as often as they should, to a record
-    pool = pool[np.lexsort(pool.T[::-1])]
-    steps = np.cumsum(raked(pool, tables))
-    places = np.searchsorted(steps, (np.arange(size) + rng.random()) / size * steps[-1])
-    return rng.permutation(pool[np.minimum(places, len(pool) - 1)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,8 @@ from optrr.show.text import category_word
 from optrr.tables.estimation.estimator import without_error
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.result import check_confidence
-from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, spread, through
+from optrr.tables.estimation.score_interval import score_intervals
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, alike_cells, effective_records, through
 from optrr.tables.weighting.sampled import Label, SampledRecords, read_sample
 from optrr_solvers.arrays import FloatArray
 
@@ -189,7 +190,6 @@ class WeightedEstimate(TableResult):
         return [", ".join(f"{name} = {category_word(text)}" for name, text in pair) for pair in pairs]
 
 
-SINGLE: tuple[str, ...] = get_args(Single)
 # More groups than this are rather numbers of people than groups, and their tables nobody reads.
 MOST_GROUPS = 10_000
 
@@ -266,7 +266,7 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
         raise InvalidInput(
             f"there are {len(known)} groups; estimate by columns with at most {MOST_GROUPS} combinations"
         )
-    sampled = Clusters.of(sample.strata, checked_single(single_cluster))
+    sampled = Clusters.of(sample.strata, single_cluster)
     level = (1 - confidence) / (kernel.cells * len(known) if simultaneous else 1)
     tables = tuple(
         _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
@@ -280,13 +280,6 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
     return WeightedEstimate(sample.domain, *named, warnings)
 
 
-def checked_single(single_cluster: Single) -> Single:
-    """The answer to strata of one cluster. Raises InvalidInput for what is none."""
-    if single_cluster not in SINGLE:
-        raise InvalidInput(f"single_cluster = {single_cluster!r}; give one of {', '.join(SINGLE)}")
-    return single_cluster
-
-
 def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float) -> GroupTable:
     def shaped(values: FloatArray) -> FloatArray:
         return np.asarray(values.reshape(kernel.sizes))
@@ -294,7 +287,11 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
     covariance = through(kernel, reports.covariance, reports)
     totals = np.sqrt(np.diag(through(kernel, reports.totals_covariance, reports, reports.total)))
     proportions = kernel.solve(shaped(reports.shares))
-    errors = spread(kernel, reports, np.diag(covariance), level)
+    variances = np.diag(covariance)
+    effective = effective_records(kernel, reports, variances)
+    lower, upper = np.zeros(variances.shape), np.ones(variances.shape)
+    for cells, means in alike_cells(kernel, reports, effective, level):
+        lower[cells], upper[cells] = score_intervals(means, level)
     inside = np.clip(proportions, 0.0, 1.0)
     return GroupTable(
         label,
@@ -302,12 +299,12 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         reports.total,
         reports.total**2 / reports.squares,
         proportions,
-        shaped(errors.standard_errors),
-        np.minimum(shaped(errors.lower), inside),
-        np.maximum(shaped(errors.upper), inside),
+        shaped(np.where(variances > 0, np.sqrt(variances), np.nan)),
+        np.minimum(shaped(lower), inside),
+        np.maximum(shaped(upper), inside),
         reports.total * proportions,
         shaped(totals),
-        shaped(errors.effective),
+        shaped(effective),
         covariance,
     )
 

@@ -39,14 +39,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.kernel import Kernel
 from optrr.tables.distributions import norm
-from optrr.tables.estimation.score_interval import Moments, WeightedMeans, cell_means, score_intervals
+from optrr.tables.estimation.score_interval import Moments, WeightedMeans, cell_means
 from optrr.tables.weighting.sampled import SampledRecords
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 
 Single = Literal["refuse", "centred"]
+SINGLE: tuple[str, ...] = get_args(Single)
 # Strata whose sums are held at once times cells: 128 MB of doubles.
 _AT_A_TIME = 1 << 24
 # A variance this small against the squares that it is the difference of is rounding.
@@ -78,6 +79,8 @@ class Clusters:
     @staticmethod
     def of(strata: IntArray, single: Single) -> Clusters:
         """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
+        if single not in SINGLE:
+            raise InvalidInput(f"single_cluster = {single!r}; give one of {', '.join(SINGLE)}")
         sizes = np.bincount(strata)
         alone = int(np.sum(sizes == 1))
         if strata.size == 1:
@@ -202,26 +205,6 @@ _FEWEST = 2
 # A cell's own variance counts alone where it is as sure as one of so many degrees of freedom, and that of all cells where it is
 # as sure as one of the second number: benchmarks/weighted_coverage.py.
 _SURE, _SURE_TOGETHER = 100.0, 20.0
-
-
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Of the cells of one table, flat: standard errors, effective numbers of records, and both ends of the intervals."""
-
-    standard_errors: FloatArray
-    effective: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-
-
-def spread(kernel: Kernel, reports: WeightedReports, variances: FloatArray, level: float) -> Spread:
-    """For variances (R,) of the unbiased estimate and an error probability of ``level`` for each cell."""
-    effective = effective_records(kernel, reports, variances)
-    lower, upper = np.zeros(variances.shape), np.ones(variances.shape)
-    for cells, means in alike_cells(kernel, reports, effective, level):
-        lower[cells], upper[cells] = score_intervals(means, level)
-    errors = np.where(variances > 0, np.sqrt(variances), np.nan)
-    return Spread(errors, effective, lower, upper)
 
 
 def effective_records(kernel: Kernel, reports: WeightedReports, variances: FloatArray) -> FloatArray:
