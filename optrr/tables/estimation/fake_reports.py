@@ -232,22 +232,15 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
     kernel = counted_table(counts, mechanism).kernel
     weights = kernel.inverse()
     shape = counts.table.shape
-    rows = np.broadcast_to(counts.table.reshape(-1, 1), weights.shape)
     most, least = weights.max(axis=0), weights.min(axis=0)
     tied = TIED * (most - least)
-    added, replaced, left_out = reaches(weights, rows, fakes, shape)
     return Poisoning(
         domain=counts.domain,
         n=counts.n,
-        fakes=fakes,
         estimate=kernel.solve(counts.proportions),
-        least=least.reshape(shape),
-        most=most.reshape(shape),
+        **_bounds(weights, np.broadcast_to(counts.table.reshape(-1, 1), weights.shape), fakes, shape),
         lowered_by=(weights <= least + tied).argmax(axis=0).reshape(shape),
         raised_by=(weights >= most - tied).argmax(axis=0).reshape(shape),
-        added=added,
-        replaced=replaced,
-        left_out=left_out,
         method=method,
         projected_shift=_projected_shift(kernel, weights, counts, fakes) if method in PROJECTED else inf,
     )
@@ -274,20 +267,21 @@ def supported_poisoning(
     own, other = (1 - q) / (p - q), -q / (p - q)
     check_fakes(fakes, n)
     weights = np.broadcast_to(np.array([[own], [other]]), (2, cells.size))
-    added, replaced, left_out = reaches(weights, np.stack([supports, n - supports]), fakes, shape)
     return Poisoning(
         domain=domain,
         n=n,
-        fakes=fakes,
         estimate=((supports / n - q) / (p - q)).reshape(shape),
-        least=np.full(shape, other),
-        most=np.full(shape, own),
+        **_bounds(weights, np.stack([supports, n - supports]), fakes, shape),
         lowered_by=((cells + 1) % cells.size).reshape(shape),
         raised_by=cells.reshape(shape),
-        added=added,
-        replaced=replaced,
-        left_out=left_out,
     )
+
+
+def _bounds(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int, ...]) -> dict[str, Any]:
+    """What reports can count, and where they can move the estimates, by field of :class:`Poisoning`."""
+    ends = {"least": weights.min(axis=0).reshape(shape), "most": weights.max(axis=0).reshape(shape)}
+    moved = zip(("added", "replaced", "left_out"), reaches(weights, counts, fakes, shape), strict=True)
+    return {"fakes": fakes, **ends, **dict(moved)}
 
 
 def check_fakes(fakes: int, n: int) -> None:

@@ -473,7 +473,11 @@ def rejected(means: WeightedMeans, p: FloatArray, level: float) -> FloatArray:
     """Logarithm of both tails over their levels if the shares are p, (2, B), upper tail first; below 0 is rejected."""
     law = means.under(p)
     upper, lower = tails(law, means.estimate)
-    share = _lower_share(law.share, law.error, level)
+    distances, shares = _split(level)
+    low, high = (np.interp(p / law.error, distances, shares) for p in (law.share, 1 - law.share))
+    # of the error probability, what estimates below p have; where standard errors are far larger than 1 both distances are 0,
+    # and then p itself is the split, which is 0 at 0 and 1 at 1
+    share = np.divide(low, low + high, out=law.share.copy(), where=low + high > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.log(upper) - np.log(level * (1 - share))
         below = np.log(lower) - np.log(level * share)
@@ -498,15 +502,6 @@ def _end(means: WeightedMeans, level: float, side: int) -> FloatArray:
         end = np.where(near == end, end, np.rint(means.n * (near + end) / 2 + 0.5 - side) / means.n)
     # of the last two points, the outer one was taken, so that the interval is not too short
     return np.asarray(np.maximum(end, estimate) if side else np.minimum(end, estimate))
-
-
-def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
-    """Share of the error probability that estimates below p have."""
-    distances, shares = _split(level)
-    low = np.interp(p / error, distances, shares)
-    high = np.interp((1 - p) / error, distances, shares)
-    # where standard errors are far larger than 1 both distances are 0; then p itself is the split, which is 0 at 0 and 1 at 1
-    return np.divide(low, low + high, out=np.array(p, dtype=np.float64), where=low + high > 0)
 
 
 @lru_cache(maxsize=64)
