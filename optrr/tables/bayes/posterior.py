@@ -18,8 +18,8 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.bayes.sampling import FEWEST, DrawSummary, PosteriorLaw, moments, prior_draws, sweeps
+from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import counted_table
-from optrr.tables.estimation.result import check_confidence
 from optrr_solvers.arrays import FloatArray
 
 PROMISE = (

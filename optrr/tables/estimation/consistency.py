@@ -20,8 +20,7 @@ import numpy as np
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.estimation.result import Convergence
-from optrr.tables.estimation.simplex import projection
+from optrr.tables.estimation.simplex import Convergence, projection
 from optrr_solvers.arrays import FloatArray
 
 Names = tuple[str, ...]

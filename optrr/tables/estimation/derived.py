@@ -45,6 +45,7 @@ from optrr.show.result import Result, intervals_said
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
+from optrr.tables.estimation.estimator import check_bootstrap, check_confidence, check_records
 from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.intervals import (
     Correlation,
@@ -56,7 +57,6 @@ from optrr.tables.estimation.intervals import (
     interval,
     limit,
 )
-from optrr.tables.estimation.result import check_bootstrap, check_confidence, check_records
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import STATISTICS, StatisticName, shrunk

@@ -37,7 +37,7 @@ from scipy.optimize import Bounds, minimize, nnls
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
-from optrr.tables.estimation.result import Convergence, FittedTable
+from optrr.tables.estimation.simplex import Convergence, FittedTable
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A cell below this share of an even one is left out, unless its gradient calls for it.

@@ -17,8 +17,8 @@ from optrr.domain.domain import Attribute, Category, Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
+from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import counted_table
-from optrr.tables.estimation.result import check_confidence, check_records
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 
 Subset = NDArray[np.bool_]

@@ -28,10 +28,10 @@ from optrr.show.parts import Table
 from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import category_word, records_enough
 from optrr.tables.estimation.derived import enough
+from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
 from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.estimation.queries import code_of
-from optrr.tables.estimation.result import Estimate, check_confidence, check_records
 from optrr.tables.measures import quantities
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray, IntArray

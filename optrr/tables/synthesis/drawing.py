@@ -18,9 +18,8 @@ from optrr.releases.provenance import SyntheticNote
 from optrr.show.charts import interval_figure
 from optrr.show.result import TableResult
 from optrr.show.text import amount
-from optrr.tables.estimation.estimator import estimate
+from optrr.tables.estimation.estimator import check_confidence, check_records, estimate
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.result import check_confidence, check_records
 from optrr.tables.synthesis.pairs import Pair, all_pairs, candidates, proper_pairs, raked
 from optrr_solvers.arrays import FloatArray, IntArray
 

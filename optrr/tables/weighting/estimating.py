@@ -16,9 +16,8 @@ from optrr.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.show.result import TableResult, in_json, intervals_said
 from optrr.show.text import category_word
-from optrr.tables.estimation.estimator import without_error
+from optrr.tables.estimation.estimator import check_confidence, without_error
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.result import check_confidence
 from optrr.tables.estimation.score_interval import score_intervals
 from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, alike_cells, effective_records, through
 from optrr.tables.weighting.sampled import Label, SampledRecords, read_sample
