@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from optrr.records.counts import Counts
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
+    from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
-    from optrr.tables.estimation.result import Estimate
     from optrr.tables.measures import Among, Measures
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate

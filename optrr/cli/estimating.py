@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Randomizer
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
+    from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
-    from optrr.tables.estimation.result import Estimate
 
 
 fake_reports_option = click.option(

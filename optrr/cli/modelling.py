@@ -42,8 +42,8 @@ from optrr.models.regression.formulas import Formula, check_scores
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount
+from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import impossible
-from optrr.tables.estimation.result import check_confidence
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
 from optrr.tables.measures.measure import said_among

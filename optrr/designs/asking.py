@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from optrr.models.tests import PredictedPower
     from optrr.records.reading.source import Places
     from optrr.releases.account import Release
-    from optrr.tables.estimation.result import Estimate
+    from optrr.tables.estimation.estimator import Estimate
     from optrr_solvers.randomness import RandomState
 
 

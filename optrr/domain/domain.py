@@ -19,12 +19,11 @@ Tables of numbers over an attribute set as columns: one row per cell, the catego
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -448,10 +447,12 @@ class CellsResult(TableResult):
     """A result with numbers for every cell of ``domain``."""
 
     domain: Domain
+    # The attributes that hold numbers of cells, by the names of their columns.
+    in_cells: ClassVar[dict[str, str]] = {}
 
-    @abstractmethod
     def numbers(self) -> dict[str, Any]:
         """The numbers of the cells by name, arrays in the shape of the domain's sizes."""
+        return {name: getattr(self, attribute) for name, attribute in self.in_cells.items()}
 
     def _keys(self) -> int:
         return self.domain.m

@@ -46,7 +46,7 @@ from optrr.models.tests.result import TestResult
 from optrr.show.text import category_word, crossed
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.weighting.estimating import checked_single, sample_warnings
+from optrr.tables.weighting.estimating import sample_warnings
 from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
 from optrr.tables.weighting.sampled import SampledRecords, read_sample
 from optrr_solvers.arrays import FloatArray
@@ -220,7 +220,7 @@ def tested_sample(
         )
     kernel = mechanism.kernel(sample.domain.names)
     kernel.check_invertible()
-    clusters = Clusters.of(sample.strata, checked_single(single_cluster))
+    clusters = Clusters.of(sample.strata, single_cluster)
     rows = np.flatnonzero(sample.weights > 0)
     reports = WeightedReports.of(sample, clusters, rows, kernel.cells)
     squares = np.bincount(sample.cells[rows], weights=sample.weights[rows] ** 2, minlength=kernel.cells)

@@ -24,8 +24,8 @@ from optrr.show.result import TableResult
 from optrr.show.text import amount, cell, crossed, sentence
 from optrr.tables.bayes.posterior import PROMISE, Posterior
 from optrr.tables.estimation.derived import Derived
+from optrr.tables.estimation.estimator import Estimate
 from optrr.tables.estimation.fake_reports import Poisoning
-from optrr.tables.estimation.result import Estimate
 from optrr.tables.measures.measure import Measures
 from optrr.tables.weighting.estimating import WeightedEstimate
 

@@ -51,7 +51,7 @@ from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
 from optrr.records.counts import encoded_batches
 from optrr.releases.account import checked_epsilon
 from optrr.show.text import sum_of_epsilons
-from optrr.tables.estimation.result import Estimate, check_confidence
+from optrr.tables.estimation.estimator import Estimate, check_confidence
 from optrr.ways.protocols.supports import (
     Oracle,
     drawn_epsilon,

@@ -16,7 +16,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.show.text import bound_text, epsilon_text
 from optrr.tables.estimation.adjustment import adjust
-from optrr.tables.estimation.result import Estimate
+from optrr.tables.estimation.estimator import Estimate
 from optrr.ways.protocols import (
     Account,
     Client,

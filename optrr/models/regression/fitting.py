@@ -34,8 +34,8 @@ from optrr.models.regression.solving import (
 from optrr.show.text import amount, records_enough
 from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with, enough
+from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.result import check_confidence
 from optrr_solvers.arrays import FloatArray
 
 # Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.

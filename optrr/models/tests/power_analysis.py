@@ -42,8 +42,7 @@ from optrr.models.tests.nullfit import Fitter, all_contrasts, independence_fit, 
 from optrr.models.tests.testing import TestName, association, of_genotypes_there
 from optrr.records.counts import Counts
 from optrr.tables.distributions import chi2, norm
-from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.result import check_confidence
+from optrr.tables.estimation.estimator import check_confidence, estimate
 from optrr_solvers.arrays import FloatArray
 
 # No survey has more records than this; counts of them are exact doubles.

@@ -18,8 +18,8 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.bayes.sampling import FEWEST, DrawSummary, PosteriorLaw, moments, prior_draws, sweeps
-from optrr.tables.estimation.impossible import kernel_of
-from optrr.tables.estimation.result import check_confidence
+from optrr.tables.estimation.estimator import check_confidence
+from optrr.tables.estimation.impossible import counted_table
 from optrr_solvers.arrays import FloatArray
 
 PROMISE = (
@@ -218,7 +218,7 @@ def posterior(
     of it is the prior's, and a warning says so.
     """
     check_confidence(confidence)
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     if counts.n < 1:
         raise InvalidInput("there are no records, so the posterior is the prior; count at least one")
     if kernel.cells > MOST_CELLS:
@@ -226,7 +226,15 @@ def posterior(
             f"the table has {kernel.cells} cells, and a posterior is drawn for at most {MOST_CELLS}; ask for fewer attributes, "
             "or estimate without a prior"
         )
-    alpha = _checked_prior(prior, kernel.sizes)
+    given = np.asarray(prior, dtype=np.float64)
+    if given.shape not in ((), kernel.sizes):
+        raise InvalidInput(f"the prior has shape {given.shape}; give one number, or a table of shape {kernel.sizes}")
+    if not (np.all(given >= LEAST_PRIOR) and np.all(given <= MOST_PRIOR)):
+        raise InvalidInput(
+            f"prior = {float(given.min()):g}; Dirichlet parameters from {LEAST_PRIOR:g} to {MOST_PRIOR:g} are taken, such as "
+            "0.5"
+        )
+    alpha = np.broadcast_to(given, kernel.sizes).copy()
     seed = None
     if not isinstance(random_state, np.random.Generator):
         seed = random_state = int(np.random.default_rng().integers(2**32)) if random_state is None else random_state
@@ -255,18 +263,6 @@ def _settled(law: PosteriorLaw, confidence: float, rng: np.random.Generator) -> 
         f"the draws of the posterior are as good as {known.effective_draws.min():.0f} independent ones after {total} sweeps of "
         f"{_CHAINS} chains, fewer than {FEWEST}, so no limit is shown; ask for fewer cells, or estimate without a prior"
     )
-
-
-def _checked_prior(prior: float | ArrayLike, sizes: tuple[int, ...]) -> FloatArray:
-    given = np.asarray(prior, dtype=np.float64)
-    if given.shape not in ((), sizes):
-        raise InvalidInput(f"the prior has shape {given.shape}; give one number, or a table of shape {sizes}")
-    if not (np.all(given >= LEAST_PRIOR) and np.all(given <= MOST_PRIOR)):
-        raise InvalidInput(
-            f"prior = {float(given.min()):g}; Dirichlet parameters from {LEAST_PRIOR:g} to {MOST_PRIOR:g} are taken, such as "
-            "0.5"
-        )
-    return np.broadcast_to(given, sizes).copy()
 
 
 def _warnings(counts: Counts, kernel: Kernel, prior: float) -> tuple[str, ...]:

@@ -12,9 +12,8 @@ little: under randomization the records that it has drawn say nearly all about t
 
 Cost of a sweep: O(C R V) for C chains, R cells and V different reports, some ten times over.
 
-Whether draws have settled, and how far their means and limits are from those of endless draws.
-
-The chains are cut in halves, and what the halves disagree by, more than draws within them do, is the error of their mean: for H
+Whether draws have settled, and how far their means and limits are from those of endless draws, is counted: the chains are cut
+in halves, and what the halves disagree by, more than draws within them do, is the error of their mean: for H
 halves and a number with variance σ² over all draws whose means over halves have variance b, H σ²/b draws that were independent
 would be as good. Chains start from tables drawn from the prior, which lie farther apart than the posterior's, so that chains
 that have not met disagree and count for little. The same is counted for the share of draws beyond each limit of an interval.
@@ -152,9 +151,15 @@ def moments(values: FloatArray, confidence: float) -> DrawSummary:
     tail = (1 - confidence) / 2
     lower, upper = np.quantile(flat, [tail, 1 - tail], axis=0)
     counted = [_effective(halves), _effective(halves < lower), _effective(halves > upper)]
-    error = np.maximum(*(_error_of_limit(flat, share, n) for share, n in ((tail, counted[1]), (1 - tail, counted[2]))))
+    limits = []
+    for share, n in ((tail, counted[1]), (1 - tail, counted[2])):
+        # half the distance between the quantiles a standard error of the share below and above it
+        error = np.sqrt(share * (1 - share) / n)
+        ends = [np.clip(share + side * error, 0.0, 1.0) for side in (-1, 1)]
+        each = [[np.quantile(column, at) for column, at in zip(flat.T, end, strict=True)] for end in ends]
+        limits.append(np.subtract(each[1], each[0]) / 2)
     effective = np.floor(np.minimum.reduce(counted))
-    return DrawSummary(flat.mean(axis=0), flat.std(axis=0, ddof=1), lower, upper, error, effective)
+    return DrawSummary(flat.mean(axis=0), flat.std(axis=0, ddof=1), lower, upper, np.maximum(*limits), effective)
 
 
 def _effective(halves: FloatArray) -> FloatArray:
@@ -168,11 +173,3 @@ def _effective(halves: FloatArray) -> FloatArray:
             np.divide(number * spread, disagreement, out=np.full(spread.shape, most), where=disagreement > 0), most
         )
     )
-
-
-def _error_of_limit(flat: FloatArray, share: float, effective: FloatArray) -> FloatArray:
-    """Half the distance between the quantiles a standard error of ``share`` below and above it, (K,)."""
-    error = np.sqrt(share * (1 - share) / effective)
-    ends = [np.clip(share + side * error, 0.0, 1.0) for side in (-1, 1)]
-    each = [[np.quantile(column, at) for column, at in zip(flat.T, end, strict=True)] for end in ends]
-    return np.asarray(np.subtract(each[1], each[0]) / 2)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.tables.distributions import chi2
-from optrr.tables.estimation.result import Target
+from optrr.tables.estimation.estimator import Target
 from optrr_solvers.arrays import FloatArray
 
 

@@ -22,8 +22,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
-from optrr.tables.estimation.result import Convergence
-from optrr.tables.estimation.simplex import clip
+from optrr.tables.estimation.simplex import Convergence, clip
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import BlockLaw
 

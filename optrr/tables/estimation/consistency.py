@@ -11,17 +11,16 @@ Where proper tables are wanted, the mean and the Euclidean projection of every t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.estimation.result import Convergence
-from optrr.tables.estimation.simplex import projection
+from optrr.tables.estimation.simplex import Convergence, projection
 from optrr_solvers.arrays import FloatArray
 
 Names = tuple[str, ...]
@@ -90,10 +89,13 @@ class _Shares:
     def __init__(self, tables: Mapping[Names, FloatArray], weight: Mapping[Names, float], mechanism: Randomizer | None):
         self._holders: dict[frozenset[str], list[tuple[Names, float]]] = {}
         for names in tables:
-            for effect in _subsets(names):
+            for effect in chain.from_iterable(combinations(names, k) for k in range(len(names) + 1)):
                 precision = weight[names]
                 if mechanism is not None and effect:
-                    precision *= _eigenvalue(mechanism, effect) ** 2
+                    kernel = mechanism.kernel(effect)
+                    # general matrices have no λ: only laws of change sets do
+                    if isinstance(kernel, EffectKernel):
+                        precision *= float(np.ravel(kernel.eigenvalues)[-1]) ** 2
                 self._holders.setdefault(frozenset(effect), []).append((names, precision))
 
     def averaged(self, tables: Mapping[Names, FloatArray]) -> dict[Names, FloatArray]:
@@ -127,17 +129,6 @@ def _spread(component: FloatArray, names: Names, effect: Names, shape: tuple[int
     full = ordered.reshape([r if name in effect else 1 for name, r in zip(names, shape, strict=True)])
     others = np.prod([r for name, r in zip(names, shape, strict=True) if name not in effect])
     return np.broadcast_to(full / others, shape)
-
-
-def _subsets(names: Names) -> Iterator[Names]:
-    for k in range(len(names) + 1):
-        yield from combinations(names, k)
-
-
-def _eigenvalue(mechanism: Randomizer, effect: Names) -> float:
-    # general matrices have no λ: only laws of change sets do
-    kernel = mechanism.kernel(effect)
-    return float(np.ravel(kernel.eigenvalues)[-1]) if isinstance(kernel, EffectKernel) else 1.0
 
 
 def _negative(tables: Mapping[Names, FloatArray]) -> float:

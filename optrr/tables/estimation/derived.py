@@ -45,7 +45,8 @@ from optrr.show.result import Result, intervals_said
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.estimator import check_bootstrap, check_confidence, check_records
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.intervals import (
     Correlation,
     MutualInformation,
@@ -56,7 +57,6 @@ from optrr.tables.estimation.intervals import (
     interval,
     limit,
 )
-from optrr.tables.estimation.result import check_bootstrap, check_confidence, check_records
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import STATISTICS, StatisticName, shrunk
@@ -389,9 +389,20 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     check_confidence(confidence)
     check_bootstrap(bootstrap)
-    setting = _setting(counts, mechanism, statistic, scores)
+    if statistic not in STATISTICS:
+        raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
+    shape = tuple(map(int, counts.domain.sizes))
+    if statistic != "entropy" and len(shape) != 2:
+        raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
+    if prod(shape) > MAX_CELLS:
+        raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
+    check_records(counts.n)
+    chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
+    kernel = counted_table(counts, mechanism).kernel
+    kernel.check_invertible()
+    setting = AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
     observed = counts.proportions.ravel()
-    plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(setting.scores))
+    plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(chosen))
     if np.count_nonzero(observed) == 1:
         value = setting.projected(observed)
         return replace(plain, value=value, plug_in=value, reliable=False, warnings=(_ALIKE_WARNING,))
@@ -423,21 +434,6 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         upper=upper,
         warnings=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
     )
-
-
-def _setting(counts: Counts, mechanism: Randomizer, statistic: str, scores: GivenScores | None) -> AskedStatistic:
-    if statistic not in STATISTICS:
-        raise InvalidInput(f"there is no statistic {statistic!r}; choose among {', '.join(STATISTICS)}")
-    shape = tuple(map(int, counts.domain.sizes))
-    if statistic != "entropy" and len(shape) != 2:
-        raise InvalidInput(f"{statistic!r} needs two attributes, got {len(shape)}; count a pair")
-    if prod(shape) > MAX_CELLS:
-        raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
-    check_records(counts.n)
-    chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
-    kernel = kernel_of(counts, mechanism)
-    kernel.check_invertible()
-    return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
 
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:

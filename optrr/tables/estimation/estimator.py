@@ -22,30 +22,167 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
+from optrr.domain.domain import CellsResult, Domain
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.kernel import EffectKernel, Kernel, SingularMarginal
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
+from optrr.show.charts import Shading, heat_figure
+from optrr.show.result import intervals_said
+from optrr.show.text import category_word
 from optrr.tables.estimation import simplex
-from optrr.tables.estimation.adjustment import Group, adjust_to_estimates, margin_groups
-from optrr.tables.estimation.impossible import kernel_of, warn_of_records
-from optrr.tables.estimation.result import (
-    Estimate,
-    FittedTable,
-    Target,
-    check_bootstrap,
-    check_confidence,
-    check_records,
-)
+from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_groups
+from optrr.tables.estimation.impossible import CountedTable, counted_table, warn_of_records
 from optrr.tables.estimation.score_interval import cell_means, score_intervals
+from optrr.tables.estimation.simplex import Convergence, FittedTable
 from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Columns of a shaded table up to which its cells hold intervals, and numbers.
+_MOST_WITH_INTERVALS, _MOST_NUMBERED = 6, 10
+# What the intervals speak about: the population the records are a sample of, or exactly these records.
+Target = Literal["population", "data"]
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise InvalidInput for a confidence that no interval can have."""
+    if not 0 < confidence < 1:
+        raise InvalidInput(f"confidence = {confidence}; give a number above 0 and below 1, such as 0.95")
+
+
+def check_records(n: int) -> None:
+    """Raise InvalidInput for so few records that nothing can be said of how sure an estimate is."""
+    if n < 2:
+        raise TooFewRecords(f"{n} {'record has' if n == 1 else 'records have'} no standard error; count at least 2")
+
+
+def check_bootstrap(samples: int) -> None:
+    """Raise InvalidInput for a number of bootstrap samples that has no standard deviation; 0 asks for none."""
+    if samples < 0 or samples == 1:
+        raise InvalidInput(f"bootstrap = {samples}; give a number of samples of at least 2, or 0 for none")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(CellsResult):
+    """Estimated proportions of one attribute set.
+
+    Parameters
+    ----------
+    domain
+        the attribute set; ``proportions`` and the arrays after it have the shape of its sizes.
+    n
+        number of records counted.
+    standard_errors
+        of each cell: the unbiased estimate's, or the method's own from a parametric bootstrap, as ``errors`` says; NaN where
+        the cell cannot be estimated without bias, or all reports that tell about it are alike.
+    lower, upper
+        ends of each cell's interval, within [0, 1], at ``confidence`` for that cell alone, or for all of them together where
+        ``simultaneous``. They invert a test by the unbiased estimate (:mod:`optrr.tables.estimation.score_interval`), whatever
+        the method, and are moved outwards to contain ``proportions``. NaN where ``interval`` is "none".
+    target
+        "population" or "data": what the interval covers.
+    bias
+        one sentence on the bias of ``method``.
+    convergence
+        None for methods that do not iterate.
+    warnings
+        what a reader must know, one sentence each.
+    """
+
+    domain: Domain
+    n: int
+    method: str
+    proportions: FloatArray
+    standard_errors: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    confidence: float
+    interval: Literal["score", "none"]
+    bias: str
+    target: Target = "population"
+    errors: Literal["unbiased", "bootstrap", "none"] = "unbiased"
+    simultaneous: bool = False
+    convergence: Convergence | None = None
+    warnings: tuple[str, ...] = ()
+
+    in_cells: ClassVar[dict[str, str]] = {
+        "estimate": "proportions",
+        "standard_error": "standard_errors",
+        "lower": "lower",
+        "upper": "upper",
+    }
+    in_summary: ClassVar[tuple[str, ...]] = (
+        *("n", "confidence", "method", "target", "interval", "interval_note", "simultaneous", "errors", "bias"),
+        *("convergence", "warnings"),
+    )
+
+    @property
+    def counts(self) -> FloatArray:
+        """Estimated counts n π̂, same shape."""
+        return self.n * self.proportions
+
+    @property
+    def is_proper(self) -> bool:
+        """Whether no cell is negative; the cells always sum to 1."""
+        return bool(self.proportions.min() >= 0)
+
+    @property
+    def method_note(self) -> str:
+        """One sentence on the method and its bias."""
+        return f"method {self.method}: {self.bias.removeprefix(f'{self.method}; ')}"
+
+    @property
+    def interval_note(self) -> str:
+        """One sentence on what the intervals hold for, and where they come from."""
+        if self.interval == "none":
+            return "no intervals"
+        covered = "the table's population" if self.target == "population" else "exactly these records"
+        each = f"all {self.proportions.size} cells together" if self.simultaneous else "each cell alone"
+        said = f"intervals for {covered}, {100 * self.confidence:g}% for {each}, by inverting a test of every share"
+        if self.method == "unbiased":
+            return said
+        return f"{said} with the unbiased estimate, moved outwards where the {self.method} estimate lies beyond"
+
+    def marginal(self, names: str | Iterable[str]) -> FloatArray:
+        """Proportions summed to these attributes, axes in the order asked for."""
+        chosen = self.domain.indices(names)
+        rest = tuple(i for i in range(self.domain.m) if i not in chosen)
+        return np.transpose(self.proportions.sum(axis=rest), np.argsort(np.argsort(chosen)))
+
+    def headline(self) -> str:
+        """Which table, of how many records, by which method."""
+        return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
+
+    def plot(self) -> Figure:
+        """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
+        return self._shaded() if self.domain.m == 2 else super().plot()
+
+    def _axis(self) -> tuple[str, None]:
+        return f"proportion, {intervals_said(self.confidence, self.simultaneous)}", None
+
+    def _shaded(self) -> Figure:
+        columns = self.proportions.shape[1]
+        texts = np.full(self.proportions.shape, "", dtype=object)
+        # what rounds to 0 has no sign
+        if columns <= _MOST_NUMBERED:
+            for at, share in np.ndenumerate(self.proportions):
+                texts[at] = f"{round(share, 3) + 0.0:.3f}"
+                if columns <= _MOST_WITH_INTERVALS and np.isfinite(self.lower[at]):
+                    texts[at] += f"\n{self.lower[at]:.3f}–{self.upper[at]:.3f}"
+        said = self._axis()[0] if columns <= _MOST_WITH_INTERVALS else "proportion"
+        shading = Shading(self.proportions, texts, said, (0.0, float(max(self.proportions.max(), 0.0)) or 1.0))
+        first, second = self.domain
+        labels = [list(map(category_word, each.texts)) for each in (first, second)]
+        return heat_figure((first.name, second.name), (labels[0], labels[1]), shading)
+
 
 # Tables with more cells have no intervals unless asked for: a cell's takes about 0.3 ms.
 INTERVAL_CELLS = 1 << 15
@@ -135,25 +272,18 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """What a method sees: observed proportions, number of records, the joint kernel, and of "adjusted" the groups of axes."""
-
-    observed: FloatArray
-    n: int
-    kernel: Kernel
-    groups: tuple[Group, ...]
+Fitter = Callable[[CountedTable], FittedTable]
 
 
-def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], FittedTable]:
-    def method(data: _Data) -> FittedTable:
+def _simplex(function: Callable[[FloatArray], FloatArray]) -> Fitter:
+    def method(data: CountedTable) -> FittedTable:
         raw = data.kernel.solve(data.observed)
         return FittedTable(function(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _ibu(data: _Data) -> FittedTable:
+def _ibu(data: CountedTable) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     large = data.kernel.cells > likelihood.MAX_NEWTON
@@ -166,7 +296,7 @@ def _ibu(data: _Data) -> FittedTable:
     )
 
 
-def _mle(data: _Data) -> FittedTable:
+def _mle(data: CountedTable) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
@@ -175,22 +305,27 @@ def _mle(data: _Data) -> FittedTable:
     return _ibu(data)
 
 
-def _adjusted(data: _Data) -> FittedTable:
-    seen = np.argwhere(data.observed > 0)
-    fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], data.groups)
-    out = np.zeros_like(data.observed)
-    out[tuple(seen.T)] = fitted.weights
-    return FittedTable(out, fitted.convergence)
+def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
+    groups = margin_groups(mechanism, domain)
+
+    def method(data: CountedTable) -> FittedTable:
+        seen = np.argwhere(data.observed > 0)
+        fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
+        out = np.zeros_like(data.observed)
+        out[tuple(seen.T)] = fitted.weights
+        return FittedTable(out, fitted.convergence)
+
+    return method
 
 
-_FITTERS: dict[str, Callable[[_Data], FittedTable]] = {
+# All but "adjusted", which must know what was randomized together.
+_FITTERS: dict[str, Fitter] = {
     "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
     "norm-sub": _simplex(simplex.norm_sub),
     "clip": _simplex(simplex.clip),
     "projection": _simplex(simplex.projection),
     "mle": _mle,
     "ibu": _ibu,
-    "adjusted": _adjusted,
 }
 
 
@@ -244,40 +379,34 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     if bootstrap and target == "data":
         raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
     check_bootstrap(bootstrap)
-    kernel = kernel_of(counts, mechanism)
-    check_records(counts.n)
-    adjusted = method == "adjusted"
-    groups = margin_groups(mechanism, counts.domain) if adjusted else ()
-    data = _Data(counts.proportions, counts.n, kernel, groups)
+    data = counted_table(counts, mechanism)
+    check_records(data.n)
+    fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
+    warnings: tuple[str, ...] = ()
+    if method == "adjusted" and data.domain.m < mechanism.domain.m:
+        warnings = (
+            f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
+            f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
+        )
     plain = without_errors(
-        counts.domain,
+        data.domain,
         data.n,
-        _FITTERS[method](data),
+        fit(data),
         method=method,
         confidence=confidence,
         bias=BIAS[method],
         target=target,
         simultaneous=simultaneous,
-        warnings=_margins_warning(counts, mechanism) if adjusted else (),
+        warnings=warnings,
     )
-    out = with_standard_errors(plain, kernel, data.observed)
+    out = with_standard_errors(plain, data.kernel, data.observed)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
-        out = _with_bootstrap(out, data, bootstrap, np.random.default_rng(random_state))
-    return with_intervals(out, kernel, data.observed, interval_cells)
+        out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
+    return with_intervals(out, data.kernel, data.observed, interval_cells)
 
 
-def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
-    if counts.domain.m == mechanism.domain.m:
-        return ()
-    known = ", ".join(counts.domain.names)
-    return (
-        f"adjusted to the margins of {known} alone; estimate_adjusted(data, …) uses those of all {mechanism.domain.m} "
-        "attributes, as MDR's Algorithm 2 does",
-    )
-
-
-def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Generator) -> Estimate:
+def _with_bootstrap(out: Estimate, data: CountedTable, fit: Fitter, samples: int, rng: np.random.Generator) -> Estimate:
     """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
 
     "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
@@ -288,9 +417,7 @@ def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Gen
     truth = simplex.projection(consistent.ravel()).reshape(fitted.shape)
     expected = data.kernel.expected(truth).ravel()
     draws = rng.multinomial(data.n, expected / expected.sum(), size=samples) / data.n
-    again = np.stack(
-        [_FITTERS[out.method](replace(data, observed=lam.reshape(fitted.shape))).proportions for lam in draws]
-    )
+    again = np.stack([fit(replace(data, observed=lam.reshape(fitted.shape))).proportions for lam in draws])
     alike = np.ptp(again, axis=0) == 0
     errors = np.where(alike, np.nan, again.std(axis=0, ddof=1))
     warnings = without_error(alike, "their bootstrap samples are")

@@ -23,12 +23,7 @@ is safe from such people: fakes who run the mechanism on a record of their choic
 move its shares by up to k/(n + k).
 
 Methods other than the unbiased one are equal to it where no cell of it is negative ("adjusted" aside), so they are no safer.
-What is proved of them stands in :attr:`optrr.tables.estimation.fake_reports.Poisoning.note`, with a number for the Euclidean
-projection only.
-
-How far fake reports can move an estimate, as a result: ends of each cell, the reports that attain them, how few are enough.
-
-:mod:`optrr.tables.estimation.fake_reports` has the formulas.
+What is proved of them stands in :attr:`Poisoning.note`, with a number for the Euclidean projection only.
 """
 
 from __future__ import annotations
@@ -48,7 +43,7 @@ from optrr.show.parts import Table
 from optrr.show.result import in_json, named_in_json
 from optrr.show.text import amount, category_word
 from optrr.tables.estimation.estimator import METHODS
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.impossible import counted_table
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The distance of which results say how many fakes move a share so far.
@@ -234,25 +229,18 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
     check_fakes(fakes, counts.n)
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     weights = kernel.inverse()
     shape = counts.table.shape
-    rows = np.broadcast_to(counts.table.reshape(-1, 1), weights.shape)
     most, least = weights.max(axis=0), weights.min(axis=0)
     tied = TIED * (most - least)
-    added, replaced, left_out = reaches(weights, rows, fakes, shape)
     return Poisoning(
         domain=counts.domain,
         n=counts.n,
-        fakes=fakes,
         estimate=kernel.solve(counts.proportions),
-        least=least.reshape(shape),
-        most=most.reshape(shape),
+        **_bounds(weights, np.broadcast_to(counts.table.reshape(-1, 1), weights.shape), fakes, shape),
         lowered_by=(weights <= least + tied).argmax(axis=0).reshape(shape),
         raised_by=(weights >= most - tied).argmax(axis=0).reshape(shape),
-        added=added,
-        replaced=replaced,
-        left_out=left_out,
         method=method,
         projected_shift=_projected_shift(kernel, weights, counts, fakes) if method in PROJECTED else inf,
     )
@@ -279,20 +267,21 @@ def supported_poisoning(
     own, other = (1 - q) / (p - q), -q / (p - q)
     check_fakes(fakes, n)
     weights = np.broadcast_to(np.array([[own], [other]]), (2, cells.size))
-    added, replaced, left_out = reaches(weights, np.stack([supports, n - supports]), fakes, shape)
     return Poisoning(
         domain=domain,
         n=n,
-        fakes=fakes,
         estimate=((supports / n - q) / (p - q)).reshape(shape),
-        least=np.full(shape, other),
-        most=np.full(shape, own),
+        **_bounds(weights, np.stack([supports, n - supports]), fakes, shape),
         lowered_by=((cells + 1) % cells.size).reshape(shape),
         raised_by=cells.reshape(shape),
-        added=added,
-        replaced=replaced,
-        left_out=left_out,
     )
+
+
+def _bounds(weights: FloatArray, counts: IntArray, fakes: int, shape: tuple[int, ...]) -> dict[str, Any]:
+    """What reports can count, and where they can move the estimates, by field of :class:`Poisoning`."""
+    ends = {"least": weights.min(axis=0).reshape(shape), "most": weights.max(axis=0).reshape(shape)}
+    moved = zip(("added", "replaced", "left_out"), reaches(weights, counts, fakes, shape), strict=True)
+    return {"fakes": fakes, **ends, **dict(moved)}
 
 
 def check_fakes(fakes: int, n: int) -> None:

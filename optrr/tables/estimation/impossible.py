@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
@@ -61,8 +62,18 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
     warn([*(line for origin in origins for line in doubts(origin)), *impossible(counts, mechanism)])
 
 
-def kernel_of(counts: Counts, mechanism: Randomizer) -> Kernel:
-    """The kernel of the counts' table, after :func:`warn_of_records`: every estimate of a table of counts starts so.
+@dataclass(frozen=True, eq=False)
+class CountedTable:
+    """What an estimate sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel."""
+
+    domain: Domain
+    n: int
+    observed: FloatArray
+    kernel: Kernel
+
+
+def counted_table(counts: Counts, mechanism: Randomizer) -> CountedTable:
+    """The counts' table, after :func:`warn_of_records`: every estimate of a table of counts starts so.
 
     Raises
     ------
@@ -82,13 +93,15 @@ def kernel_of(counts: Counts, mechanism: Randomizer) -> Kernel:
             )
     kernel = mechanism.kernel(counts.domain.names)
     warn_of_records([counts], mechanism)
-    return kernel
+    return CountedTable(counts.domain, counts.n, counts.proportions, kernel)
 
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
     """One warning where counts cannot come from this mechanism, none where they can; margins are looked at, too."""
-    tables = [part for each in counts for part in _with_margins(each)]
-    named = {each.domain.names: each for each in tables}
+    named = {}
+    for table in counts:
+        margins = [table.marginal(name) for name in table.domain.names if table.domain.m > 1]
+        named.update({each.domain.names: each for each in (table, *margins)})
     return impossible_tables(
         [Observed(" × ".join(names), c.table, mechanism.kernel(names)) for names, c in named.items()]
     )
@@ -116,10 +129,6 @@ class _Cell:
     estimate: float = 0.0
     errors: float = 0.0
     log_chance: float = 0.0
-
-
-def _with_margins(counts: Counts) -> list[Counts]:
-    return [counts, *(counts.marginal(name) for name in counts.domain.names if counts.domain.m > 1)]
 
 
 def _worst(observed: Observed) -> _Cell:

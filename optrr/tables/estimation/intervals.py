@@ -236,19 +236,15 @@ class PhiSquared(Path):
         return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
 
     def _scaled(self, table: FloatArray, value: float) -> FloatArray:
-        rows, columns = (_positive(table.sum(axis=k), self._table.sum(axis=k)) for k in (1, 0))
-        independent = np.outer(rows, columns)
+        # margins nowhere fall far below their estimates
+        least = (_LEAST_SHARE * np.maximum(self._table.sum(axis=k), 0.0) for k in (1, 0))
+        kept = [np.maximum(table.sum(axis=k), share) for k, share in zip((1, 0), least, strict=True)]
+        independent = np.outer(kept[0] / kept[0].sum(), kept[1] / kept[1].sum())
         departure = table - np.outer(table.sum(axis=1), table.sum(axis=0))
         if not departure.any():
             departure = _along_ranks(independent)
         size = statistics.phi_squared(independent + departure, self._cells).value
         return np.asarray(independent + np.sqrt(value / size) * departure if size > 0 else independent)
-
-
-def _positive(margin: FloatArray, estimate: FloatArray) -> FloatArray:
-    """A margin that nowhere falls far below its estimate."""
-    kept = np.maximum(margin, _LEAST_SHARE * np.maximum(estimate, 0.0))
-    return np.asarray(kept / kept.sum())
 
 
 class Correlation(Path):

@@ -9,29 +9,26 @@ with randomized response"). Joints: the iterative Bayesian update of Agrawal & A
 ℓ is concave, and its gradient is g, so ℓ(π*) − ℓ(π) ≤ max g − 1 for any π. The iteration stops when this bound
 is small enough.
 
-EM creeps where a cell's optimum is 0. Tables of up to MAX_NEWTON cells are therefore finished by Newton's method
-(:mod:`optrr.tables.estimation.likelihood`), larger ones by a quasi-Newton method on the cells above 0
-(:mod:`optrr.tables.estimation.likelihood`).
-
-The last digits of maximum likelihood on large tables: L-BFGS-B on the cells that can be above 0.
-
 EM creeps where the optimum is 0 or a cell should grow from almost nothing, and both are common: the likeliest distribution of a
-large table has few cells above 0. Σλ − Σ λ̂ ln λ over x ≥ 0 has its minimum at Σx = 1 by itself, so bounds are the only
+large table has few cells above 0. Tables of up to MAX_NEWTON cells are therefore finished by Newton's method, larger ones by
+L-BFGS-B on the cells that can be above 0: Σλ − Σ λ̂ ln λ over x ≥ 0 has its minimum at Σx = 1 by itself, so bounds are the only
 constraints and a library's quasi-Newton method applies, started from EM, on the cells that EM has not nearly emptied and
 those where the gradient says that mass is missing. What that leaves out shows in the bound max g − 1 over all cells, and
 enters the next round.
 
-Likeliest mixture weights for many small tables at once, to the last digits.
+Newton's method finds the likeliest mixture weights of many small tables at once,
 
     maximise ℓ(x) = Σ_v λ̂_v ln λ_v,   λ = xᵀ M,   x ≥ 0, Σx = 1,   rows of M distributions.
 
 With M = P these are the proportions of `likelihood`; with M the rows of P averaged over one margin, the other margin of an
-independent table. Newton's method on Σλ − Σ λ̂ ln λ over x ≥ 0, whose minimum sums to 1 by itself (Kim et al. 2020, mixSQP):
+independent table. It is applied to Σλ − Σ λ̂ ln λ over x ≥ 0, whose minimum sums to 1 by itself (Kim et al. 2020, mixSQP):
 the quadratic model has weights λ̂/λ² and targets 2λ − λ²/λ̂, and its minimum is found by block principal pivoting
 (Kim & Park 2011, their full exchange). Three to five Newton steps of a few pivots each; a step costs O(K³ + K²R) a table.
 """
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +36,7 @@ from scipy.linalg import solve_triangular
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
-from optrr.tables.estimation.result import Convergence, FittedTable
+from optrr.tables.estimation.simplex import Convergence, FittedTable
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A cell below this share of an even one is left out, unless its gradient calls for it.
@@ -66,9 +63,10 @@ def on_support(  # noqa: PLR0913 (the state of the iteration and its two limits)
         chosen = ((pi * kernel.cells > _NEARLY_EMPTY) | (gradient > 1)).ravel()
         raised, count = _round(pi, chosen, observed, kernel, min(_ROUND, max_iterations - used))
         used += count
-        after = _log_gradient(raised, observed, kernel)
+        expected = _expected(raised, kernel)
+        after: FloatArray = kernel.adjoint(observed / expected)
         gap = float(after.max()) - 1
-        if not gap < best and not _likelier(raised, pi, observed, kernel):
+        if not gap < best and not np.sum(observed * np.log(expected / _expected(pi, kernel))) > 0:
             break
         pi, gradient, best = raised, after, min(gap, best)
     return pi, used
@@ -83,14 +81,6 @@ def _placed(values: FloatArray, chosen: NDArray[np.bool_], shape: tuple[int, ...
 def _expected(x: FloatArray, kernel: Kernel) -> FloatArray:
     """λ of weights that need not sum to 1, positive: the transform's rounding is absolute."""
     return np.maximum(kernel.forward(x), max(kernel.range[0] * float(x.sum()), np.finfo(float).tiny))
-
-
-def _log_gradient(x: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray:
-    return np.asarray(kernel.adjoint(observed / _expected(x, kernel)))
-
-
-def _likelier(one: FloatArray, other: FloatArray, observed: FloatArray, kernel: Kernel) -> bool:
-    return float(np.sum(observed * np.log(_expected(one, kernel) / _expected(other, kernel)))) > 0
 
 
 def _round(
@@ -227,22 +217,16 @@ def nonnegative_minimum(
         open_ = open_[wrong.any(axis=1)]
         if not open_.size:
             return x, passive
+    from scipy.optimize import nnls  # noqa: PLC0415 (as above)
+
     for b in open_:
-        x[b] = _one_by_one(hessian[b], linear[b], x[b])
+        # the same minimum by Lawson and Hanson: ½ ‖Lᵀx − L⁻¹q‖² with H = LLᵀ; where that fails too, what was reached stays,
+        # as a bad step does no harm: the line search refuses it, and the bound shows how good the answer is
+        with suppress(np.linalg.LinAlgError, RuntimeError):
+            factor = np.linalg.cholesky(hessian[b])
+            x[b] = nnls(factor.T, solve_triangular(factor, linear[b], lower=True))[0]
         passive[b] = x[b] > 0
     return x, passive
-
-
-def _one_by_one(hessian: FloatArray, linear: FloatArray, reached: FloatArray) -> FloatArray:
-    """The same minimum by Lawson and Hanson: ½ ‖Lᵀx − L⁻¹q‖² with H = LLᵀ; what was reached where that fails too."""
-    try:
-        factor = np.linalg.cholesky(hessian)
-        from scipy.optimize import nnls  # noqa: PLC0415 (as above)
-
-        return np.asarray(nnls(factor.T, solve_triangular(factor, linear, lower=True))[0])
-    except (np.linalg.LinAlgError, RuntimeError):
-        # a bad step does no harm: the line search refuses it, and the bound shows how good the answer is
-        return reached
 
 
 def _searched(observed: FloatArray, m: FloatArray, x: FloatArray, goal: FloatArray) -> FloatArray:
@@ -277,7 +261,10 @@ _EM_STEPS = 90
 
 def log_likelihood(proportions: ArrayLike, observed: ArrayLike, kernel: Kernel) -> float:
     """ℓ(π) in nats per record; −∞ where an observed cell is impossible."""
-    return _mean_log(np.asarray(observed, dtype=np.float64), kernel.expected(proportions))
+    lam, expected = np.asarray(observed, dtype=np.float64), kernel.expected(proportions)
+    seen = lam > 0
+    with np.errstate(divide="ignore"):
+        return float(np.sum(lam[seen] * np.log(expected[seen])))
 
 
 def closed_form(observed: ArrayLike, kernel: EffectKernel) -> FloatArray:
@@ -321,11 +308,14 @@ def ibu(
     """
     lam = np.asarray(observed, dtype=np.float64)
     start = np.full(kernel.sizes, 1 / kernel.cells)
-    pi, steps = _updated(start, lam, kernel, tolerance, min(max_iterations, _EM_STEPS))
+    pi, steps, gap = start, 0, np.inf
+    while steps < min(max_iterations, _EM_STEPS) and gap > tolerance:
+        pi, gap, used = _accelerated(pi, lam, kernel)
+        steps += used
     # Newton's method finishes these tables, so that EM only has to come near
     if kernel.cells <= MAX_NEWTON:
-        weights, _, used = likeliest_weights(lam.reshape(1, -1), kernel.matrix()[None], pi.reshape(1, -1), tolerance)
-        pi, steps = weights.reshape(pi.shape), steps + int(used[0])
+        weights, _, newton = likeliest_weights(lam.reshape(1, -1), kernel.matrix()[None], pi.reshape(1, -1), tolerance)
+        pi, steps = weights.reshape(pi.shape), steps + int(newton[0])
     elif steps < max_iterations:
         pi, more = on_support(pi, _gradient(pi, lam, kernel), lam, kernel, tolerance, max_iterations - steps)
         steps += more
@@ -341,12 +331,6 @@ def ibu(
     return FittedTable(pi, convergence)
 
 
-def _mean_log(observed: FloatArray, expected: FloatArray) -> float:
-    seen = observed > 0
-    with np.errstate(divide="ignore"):
-        return float(np.sum(observed[seen] * np.log(expected[seen])))
-
-
 def _gradient(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArray:
     """g = P(λ̂/λ): at the maximum 1 in every cell above 0, at most 1 elsewhere."""
     expected = kernel.expected(pi)
@@ -356,17 +340,6 @@ def _gradient(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> FloatArra
 
 def _gap(gradient: FloatArray) -> float:
     return max(float(gradient.max()) - 1, 0.0)
-
-
-def _updated(
-    pi: FloatArray, observed: FloatArray, kernel: Kernel, tolerance: float, max_iterations: int
-) -> tuple[FloatArray, int]:
-    """Accelerated updates until the bound is met or the iterations are used up."""
-    gap, steps = np.inf, 0
-    while steps < max_iterations and gap > tolerance:
-        pi, gap, used = _accelerated(pi, observed, kernel)
-        steps += used
-    return pi, steps
 
 
 def _accelerated(pi: FloatArray, observed: FloatArray, kernel: Kernel) -> tuple[FloatArray, float, int]:

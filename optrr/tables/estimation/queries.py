@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Category, Domain, category_text
+from optrr.domain.domain import Attribute, Category, Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
-from optrr.tables.estimation.impossible import kernel_of
-from optrr.tables.estimation.result import check_confidence, check_records
+from optrr.tables.estimation.estimator import check_confidence, check_records
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 
 Subset = NDArray[np.bool_]
@@ -47,8 +47,9 @@ def box(domain: Domain, categories: Mapping[str, Iterable[Category]]) -> Subset:
     out = np.ones(tuple(domain.sizes), dtype=np.bool_)
     for name, wanted in categories.items():
         i = domain.index(name)
-        inside = np.zeros(domain.attributes[i].size, dtype=np.bool_)
-        inside[[_code(domain, name, c) for c in wanted]] = True
+        attribute = domain.attributes[i]
+        inside = np.zeros(attribute.size, dtype=np.bool_)
+        inside[[code_of(attribute, c) for c in wanted]] = True
         shape = [1] * domain.m
         shape[i] = -1
         out &= inside.reshape(shape)
@@ -63,7 +64,7 @@ def records(domain: Domain, listed: Iterable[Sequence[Category]]) -> Subset:
             raise InvalidInput(
                 f"the record {tuple(record)!r} has {len(record)} values; give one for each of {domain.m}"
             )
-        out[tuple(_code(domain, name, c) for name, c in zip(domain.names, record, strict=True))] = True
+        out[tuple(code_of(attribute, c) for attribute, c in zip(domain, record, strict=True))] = True
     return out
 
 
@@ -76,10 +77,15 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
         where the subset has another shape, the confidence is not between 0 and 1, or fewer than two records were
         counted. SingularMarginal where the mechanism hides an effect of this attribute set.
     """
-    inside = _checked(subset, counts.domain)
+    inside, shape = np.asarray(subset), tuple(map(int, counts.domain.sizes))
+    if inside.shape != shape or inside.dtype != np.bool_:
+        raise InvalidInput(
+            f"a subset is a table of true and false of shape {shape}, got {inside.shape} of {inside.dtype}; make one with "
+            "box() or records()"
+        )
     check_confidence(confidence)
     check_records(counts.n)
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))
@@ -101,19 +107,9 @@ def query_errors(estimated: float, true: float) -> tuple[float, float]:
     return absolute, absolute / abs(true)
 
 
-def _code(domain: Domain, name: str, category: Category) -> int:
+def code_of(attribute: Attribute, category: Category) -> int:
+    """The code of a declared category. Raises InvalidInput for another one."""
     text = category_text(category)
-    codes = domain[name].codes
-    if text not in codes:
-        raise InvalidInput(f"attribute {name!r} has no category {category!r}; choose among its declared ones")
-    return codes[text]
-
-
-def _checked(subset: Subset, domain: Domain) -> Subset:
-    inside = np.asarray(subset)
-    if inside.shape != tuple(domain.sizes) or inside.dtype != np.bool_:
-        raise InvalidInput(
-            f"a subset is a table of true and false of shape {tuple(map(int, domain.sizes))}, got {inside.shape} of "
-            f"{inside.dtype}; make one with box() or records()"
-        )
-    return inside
+    if text not in attribute.codes:
+        raise InvalidInput(f"attribute {attribute.name!r} has no category {category!r}; choose among its declared ones")
+    return attribute.codes[text]

@@ -1,7 +1,7 @@
 """Confidence intervals of shares by inverting a test: all p in [0, 1] at which "the share is p" is not rejected.
 
-The test of one p compares the estimate with its law under p, so the interval has
-the variance of the hypothesis, not of the data, as Wilson's (1927) has; for one attribute it is the exact binomial one.
+The test of one p compares the estimate with its law under p, so the interval has the variance of the hypothesis, not of the
+data, as Wilson's (1927) has; for one attribute it is the exact binomial one.
 
 Near 0 an estimate that is too low cannot be told from one of a share of 0, so an equal split of the error probability would
 waste one half. It is split as Feldman and Cousins (Physical Review D 57, 1998, 3873) order outcomes: for an estimate that is
@@ -20,24 +20,20 @@ that follow are then moved one step towards the data, along the line that keeps 
 This is the first step to the likeliest table with share p, which makes ψ̃ independent of θ̂ to first order: without it, an
 estimate that is too high comes with a variance that is too low or too high, and intervals err on one side. A step that makes a
 moment smaller than the fit has it is taken in a form that is the same to first order and stays positive. Where every person
-outside A is alike for A (one attribute), it is exact.
-
-What happens if only the randomization is random (target "data") differs in the covariances alone.
+outside A is alike for A (one attribute), it is exact. What happens if only the randomization is random (target "data") differs
+in the covariances alone.
 
 A report of the cell asked about weighs much, any other little; where a joint effect is nearly hidden, it is another that weighs
 most. Where few such reports are expected, their number moves the mean in visible steps, so it is summed over, exactly, and the
 rest of the sum is taken as normal around its regression on that number. With one attribute there is no rest and the tails are
 those of the binomial law. Where many are expected, the mean has the law of a shifted gamma variable with its first three
-moments (Pearson's type III), of second order and monotone everywhere.
+moments (Pearson's type III), of second order and monotone everywhere. Both tails contain the observed value itself, so a test
+that rejects below a level errs no more often than that.
 
-Both tails contain the observed value itself, so a test that rejects below a level errs no more often than that.
-
-Ends of intervals that invert a test: where a function turns negative on the way outwards from an estimate.
-
-For one function, how far the end lies is not known beforehand, so that steps grow until one of them passes it; from there on a
-root is enclosed (Brent, Algorithms for Minimization without Derivatives, 1973). Many functions, each with a known farthest
-point, take their steps together by the method of Chandrupatla (Advances in Engineering Software 28, 1997, 145).
-
+The ends of these and of all other intervals that invert a test are where a function turns negative on the way outwards from an
+estimate. For one function, how far the end lies is not known beforehand, so that steps grow until one of them passes it; from
+there on a root is enclosed (Brent, Algorithms for Minimization without Derivatives, 1973). Many functions, each with a known
+farthest point, take their steps together by the method of Chandrupatla (Advances in Engineering Software 28, 1997, 145).
 ``scipy.optimize.elementwise.find_root`` does the same as the latter. To import it takes a sixth of the time of a whole estimate
 of a small file, and every estimate with intervals would pay for it.
 """
@@ -49,6 +45,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from math import copysign, inf, isnan
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,8 +172,16 @@ def _chosen(first: NDArray[np.bool_], one: FloatArray, other: FloatArray) -> Flo
 _NO_VARIANCE = 1e-14
 
 
+class Items:
+    """A data class whose arrays, and further items, have an entry for each of B sets: some of them are items, too."""
+
+    def __getitem__(self, chosen: IntArray) -> Self:
+        fields = vars(self).items()
+        return type(self)(**{name: x[chosen] if isinstance(x, np.ndarray | Items) else x for name, x in fields})
+
+
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Items):
     """Of one person's report on each of B sets: the chance that it is heavy, E[weight; heavy], E g², E g³, E g⁴; (B,) each.
 
     A heavy report is one of the few that say "in the set": for one cell, those that count most for it, mostly the cell itself.
@@ -188,9 +193,6 @@ class Moments:
     third: FloatArray
     fourth: FloatArray
 
-    def __getitem__(self, chosen: IntArray) -> Moments:
-        return Moments(*(x[chosen] for x in vars(self).values()))
-
     @staticmethod
     def mixed(p: FloatArray, inside: Moments, outside: Moments) -> Moments:
         """Of a person who is inside with probability p."""
@@ -199,7 +201,7 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class Bounds(Items):
     """Least and largest chance of a heavy report and mean squared weight over all cells a person can be in; (B,) each."""
 
     least_heavy: FloatArray
@@ -207,12 +209,9 @@ class Bounds:
     least_second: FloatArray
     most_second: FloatArray
 
-    def __getitem__(self, chosen: IntArray) -> Bounds:
-        return Bounds(*(x[chosen] for x in vars(self).values()))
-
 
 @dataclass(frozen=True, eq=False)
-class NullLaw:
+class NullLaw(Items):
     """The mean of n weights if the share is ``share``: moments of one weight, and the number of heavy reports.
 
     ``variance`` and ``third`` are central; the number of heavy reports has mean n ``heavy`` and variance n ``heavy_variance``
@@ -231,9 +230,6 @@ class NullLaw:
     inside_heavy: FloatArray
     outside_heavy: FloatArray
 
-    def __getitem__(self, chosen: IntArray) -> NullLaw:
-        return NullLaw(self.n, *(x[chosen] for name, x in vars(self).items() if name != "n"))
-
     @property
     def error(self) -> FloatArray:
         """Standard deviation of the mean."""
@@ -241,7 +237,7 @@ class NullLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedMeans:
+class WeightedMeans(Items):
     """B estimated shares: ``estimate`` (B,), the reports' moments as ``seen``, and those of people ``inside`` and ``outside``.
 
     ``fixed``: the records are given and only the randomization is random.
@@ -254,10 +250,6 @@ class WeightedMeans:
     inside: Moments
     outside: Moments
     bounds: Bounds
-
-    def __getitem__(self, chosen: IntArray) -> WeightedMeans:
-        parts = (self.seen[chosen], self.inside[chosen], self.outside[chosen], self.bounds[chosen])
-        return WeightedMeans(self.n, self.fixed, self.estimate[chosen], *parts)
 
     def under(self, p: FloatArray) -> NullLaw:
         """The law of the estimates if the shares are p, (B,)."""
@@ -326,15 +318,11 @@ def cell_means(kernel: Kernel, observed: FloatArray, n: int, fixed: bool = False
 
     inside = Moments(*map(flat, (chances.own, weight * chances.own, *(own[power].own for power in (2, 3, 4)))))
     bounds = Bounds(*map(flat, (chances.least, chances.most, own[2].least, own[2].most)))
-    outside = _without(of(fitted), share, inside)
+    # of the people outside, from all and the share inside; of all where nobody is outside
+    rest, whole = 1 - share, vars(of(fitted)).values()
+    pairs = zip(whole, vars(inside).values(), strict=True)
+    outside = Moments(*(np.divide(x - share * y, rest, out=x.copy(), where=rest > 0) for x, y in pairs))
     return WeightedMeans(n, fixed, raw.ravel(), of(observed), inside, outside, bounds)
-
-
-def _without(whole: Moments, share: FloatArray, inside: Moments) -> Moments:
-    """Moments of the people outside, from those of all and of the share inside; of all where nobody is outside."""
-    rest = 1 - share
-    pairs = zip(vars(whole).values(), vars(inside).values(), strict=True)
-    return Moments(*(np.divide(x - share * y, rest, out=x.copy(), where=rest > 0) for x, y in pairs))
 
 
 def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray, fixed: bool = False) -> WeightedMeans:
@@ -359,20 +347,19 @@ def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray
     def of(outputs: FloatArray) -> Moments:
         return Moments(*(mean(f, outputs) for f in functions))
 
+    def within(where: FloatArray) -> FloatArray:
+        """The fitted tables within a subset, scaled to sum 1; even where the fit has nobody there."""
+        part = share * where
+        total = part.sum(axis=kernel.axes, keepdims=True)
+        even = np.broadcast_to(where / where.sum(), part.shape).copy()
+        return np.asarray(np.divide(part, total, out=even, where=total > 0))
+
     chances, squares = kernel.adjoint(functions[0]), kernel.adjoint(functions[2])
     estimate = mean(weights, observed)
     ends = (chances.min(), chances.max(), squares.min(), squares.max())
     bounds = Bounds(*(np.full(estimate.shape, x) for x in ends))
-    inside, outside = (of(kernel.expected(_scaled(share, where, kernel.axes))) for where in (subset, 1 - subset))
+    inside, outside = (of(kernel.expected(within(where))) for where in (subset, 1 - subset))
     return WeightedMeans(n, fixed, estimate, of(observed), inside, outside, bounds)
-
-
-def _scaled(share: FloatArray, where: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    """The fitted tables within a subset, scaled to sum 1; even where the fit has nobody there."""
-    part = share * where
-    total = part.sum(axis=axes, keepdims=True)
-    even = np.broadcast_to(where / where.sum(), part.shape).copy()
-    return np.asarray(np.divide(part, total, out=even, where=total > 0))
 
 
 # Variance of the number of heavy reports from which steps are not felt: one step then holds at most 4 % of the law, and at two
@@ -486,7 +473,11 @@ def rejected(means: WeightedMeans, p: FloatArray, level: float) -> FloatArray:
     """Logarithm of both tails over their levels if the shares are p, (2, B), upper tail first; below 0 is rejected."""
     law = means.under(p)
     upper, lower = tails(law, means.estimate)
-    share = _lower_share(law.share, law.error, level)
+    distances, shares = _split(level)
+    low, high = (np.interp(p / law.error, distances, shares) for p in (law.share, 1 - law.share))
+    # of the error probability, what estimates below p have; where standard errors are far larger than 1 both distances are 0,
+    # and then p itself is the split, which is 0 at 0 and 1 at 1
+    share = np.divide(low, low + high, out=law.share.copy(), where=low + high > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.log(upper) - np.log(level * (1 - share))
         below = np.log(lower) - np.log(level * share)
@@ -511,15 +502,6 @@ def _end(means: WeightedMeans, level: float, side: int) -> FloatArray:
         end = np.where(near == end, end, np.rint(means.n * (near + end) / 2 + 0.5 - side) / means.n)
     # of the last two points, the outer one was taken, so that the interval is not too short
     return np.asarray(np.maximum(end, estimate) if side else np.minimum(end, estimate))
-
-
-def _lower_share(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
-    """Share of the error probability that estimates below p have."""
-    distances, shares = _split(level)
-    low = np.interp(p / error, distances, shares)
-    high = np.interp((1 - p) / error, distances, shares)
-    # where standard errors are far larger than 1 both distances are 0; then p itself is the split, which is 0 at 0 and 1 at 1
-    return np.divide(low, low + high, out=np.array(p, dtype=np.float64), where=low + high > 0)
 
 
 @lru_cache(maxsize=64)

@@ -5,16 +5,42 @@ the nearest distribution in Euclidean distance, which it is not: `clip` does the
 (Wang et al., PVLDB 2020) replaces negatives by 0 and subtracts the surplus evenly from the rest, until none is negative;
 its limit is the Euclidean projection, reached here by its own steps (Michelot's algorithm).
 
-All three take a batch: the last axis holds the cells.
+All three take a batch: the last axis holds the cells. Tables that are fitted otherwise say how the iteration ended.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How an iteration ended.
+
+    ``criterion`` says what ``value`` measures; it is at most ``tolerance`` where ``converged``. ``log_likelihood`` is in
+    nats over all records, None where the method does not maximise one.
+    """
+
+    iterations: int
+    converged: bool
+    criterion: str
+    value: float
+    tolerance: float
+    log_likelihood: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTable:
+    """A fitted table, and how it was reached; None where nothing was iterated."""
+
+    proportions: FloatArray
+    convergence: Convergence | None = None
 
 
 def clip(values: ArrayLike) -> FloatArray:

@@ -7,11 +7,8 @@
     Cramér's V           sqrt(φ²/(min(r_a, r_b) − 1))
 
 φ² and the correlation are rational in the cells up to a root, so they have an :class:`Expansion` wherever both margins are
-positive, single negative cells included. Entropy and mutual information are sums of x ln x, whose derivatives do not exist at
-empty cells: they are estimated in :mod:`optrr.tables.estimation.statistics`. The derivatives are proved in
-proofs/prove_statistics.py.
-
-Sums of x ln x estimated where cells may be empty: what entropy and mutual information are made of.
+positive, single negative cells included. The derivatives are proved in proofs/prove_statistics.py. Entropy and mutual
+information are sums of x ln x, whose derivatives do not exist at empty cells.
 
 The unbiased estimate of a cell is its share x plus noise of standard error s, and may be negative. No function of it has x ln x
 as its mean for every x ≥ 0, since means over noise are smooth and x ln x is not at 0. With y = x/s, x ln x = s y ln y + x ln s,
@@ -25,9 +22,8 @@ end, that has the smallest bias among those whose root mean square at an empty c
 more than their own noise (compare the best polynomials of Wu & Yang, IEEE Trans. Inf. Theory 62, 2016, for sampling without
 randomization). A test solves for it again.
 
-A pair's unbiased table shrunk towards independence by as much as its distance from there is noise.
-
-James & Stein (1961), positive part: with z² the mean over cells of squared distances in variances,
+A pair's unbiased table is shrunk towards independence by as much as its distance from there is noise (James & Stein 1961,
+positive part): with z² the mean over cells of squared distances in variances,
 
     independence + κ (unbiased − independence),      κ = max(0, 1 − 1/z²).
 """

@@ -1,7 +1,6 @@
 """Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns.
 
-Tables and measures of the people whose true answers are among some categories: without those who did not answer, say.
-
+Tables and measures may be of the people whose true answers are among some categories: without those who did not answer, say.
 The restriction is on what is true, and who it leaves out is not known: a report in a category that is left out may come from
 anybody. So no report is left out. A share among those kept is the ratio of a cell's proportion to that of all kept cells,
 both estimated from all reports, and its interval inverts the equation (1 − v) π_cell = v π_others, which divides by nothing
@@ -22,7 +21,6 @@ from numpy.typing import ArrayLike
 from optrr.domain.domain import Attribute, Category, Domain, category_text, listed, shown
 from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput
-from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.charts import COLOURS, interval_figure, plain_logarithms
@@ -30,9 +28,10 @@ from optrr.show.parts import Table
 from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import category_word, records_enough
 from optrr.tables.estimation.derived import enough
-from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.estimation.result import Estimate, check_confidence, check_records
+from optrr.tables.estimation.queries import code_of
 from optrr.tables.measures import quantities
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -88,8 +87,7 @@ class Kept:
 
 def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
     given = [kept] if isinstance(kept, str) or not isinstance(kept, Sequence) else list(kept)
-    texts = [None if each is None else category_text(each) for each in given]
-    known = {text: code for code, text in enumerate(attribute.texts)}
+    texts, known = [category_text(each) for each in given], attribute.codes
     unknown = [each for each, text in zip(given, texts, strict=True) if text not in known]
     if unknown:
         raise InvalidInput(
@@ -156,9 +154,15 @@ def estimate_among(
     kept = Kept.of(counts.domain, among)
     if kept.all > MAX_CELLS:
         raise InvalidInput(f"the table has {kept.all} cells; among some categories it has at most {MAX_CELLS}")
-    kernel = kernel_of(counts, mechanism)
+    kernel = counted_table(counts, mechanism).kernel
     kernel.check_invertible()
-    error, low, high = _intervals(counts, kernel, kept, (1 - confidence) / (kept.cells.size if simultaneous else 1))
+    tail = (1 - confidence) / (kept.cells.size if simultaneous else 1) / 2
+    sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
+    each = [Inversion.of(kept.odds(quantities.share(m, 1 - m)), sampling, observed) for m in np.eye(kept.cells.size)]
+    ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
+    error, low, high = (np.array(column).reshape(kept.cells.shape) for column in zip(*ends, strict=True))
+    marks = kept.sums(np.ones((1, kept.cells.size))).reshape(kernel.sizes)
+    total_error = float(np.sqrt(kernel.functional_variance(marks, counts.proportions, counts.n)))
     # the unbiased table over its own sum, so that the shares sum to 1
     cells = kernel.solve(counts.proportions).ravel()[kept.cells]
     total = float(cells.sum())
@@ -179,25 +183,10 @@ def estimate_among(
         interval="score",
         bias="a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative",
         simultaneous=simultaneous,
-        warnings=(faint,) if total < _FAINT * _deviation(counts, kernel, kept) else (),
+        warnings=(faint,) if total < _FAINT * total_error else (),
         among=texts,
         share=total,
     )
-
-
-def _intervals(counts: Counts, kernel: Kernel, kept: Kept, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Standard errors, lower and upper ends of the shares, of the kept cells' shape; ``level`` is each one's chance to err."""
-    sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
-    each = [Inversion.of(kept.odds(quantities.share(m, 1 - m)), sampling, observed) for m in np.eye(kept.cells.size)]
-    ends = [(inversion.deviation(), *inversion.limits(level / 2)) for inversion in each]
-    error, low, high = (np.array(column).reshape(kept.cells.shape) for column in zip(*ends, strict=True))
-    return error, low, high
-
-
-def _deviation(counts: Counts, kernel: Kernel, kept: Kept) -> float:
-    """The standard error of the kept cells' sum."""
-    marks = kept.sums(np.ones((1, kept.cells.size))).reshape(kernel.sizes)
-    return float(np.sqrt(kernel.functional_variance(marks, counts.proportions, counts.n)))
 
 
 def said_among(texts: Mapping[str, Sequence[str]]) -> str:
@@ -380,12 +369,18 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     counts = kept.counts(whole)
     check_records(whole.n)
     _check(counts, name, comparing)
-    kernel = kernel_of(whole, mechanism)
+    kernel = counted_table(whole, mechanism).kernel
     kernel.check_invertible()
     sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
     compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
-    rows, wide = _rows([(named, Inversion.of(odds, sampling, observed)) for named, odds in compared], tail, name)
+    rows, wide = [], dict[str, Inversion]()
+    for named, odds in compared:
+        inversion = Inversion.of(odds, sampling, observed)
+        limits = inversion.limits(tail)
+        rows.append(_row(named, inversion, limits))
+        if limits[1] - limits[0] > _WIDE:
+            wide[label(named) or name] = inversion
     groups, outcomes = counts.domain
     scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
@@ -402,18 +397,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     )
 
 
-def _rows(compared: list[tuple[Named, Inversion]], tail: float, name: str) -> tuple[list[Row], dict[str, Inversion]]:
-    """A row for each comparison, and which of them say next to nothing."""
-    rows, wide = [], dict[str, Inversion]()
-    for named, inversion in compared:
-        low, high = inversion.limits(tail)
-        rows.append(_row(named, inversion.odds, inversion, (low, high)))
-        if high - low > _WIDE:
-            wide[label(rows[-1]) or name] = inversion
-    return rows, wide
-
-
-def _row(named: Named, odds: Odds, inversion: Inversion, limits: tuple[float, float]) -> Row:
+def _row(named: Named, inversion: Inversion, limits: tuple[float, float]) -> Row:
+    odds = inversion.odds
     if limits == (0.0, 1.0):
         # every value that the measure has is possible: none of them is an estimate
         return Row(**vars(named), lower=odds.low, upper=odds.high)
@@ -488,7 +473,7 @@ def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Itera
     groups, outcomes = counts.domain
     of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
     row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
-    h = _code(groups, comparing.reference)
+    h = 0 if comparing.reference is None else code_of(groups, comparing.reference)
     for g in range(groups.size):
         if g == h:
             continue
@@ -497,29 +482,17 @@ def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Itera
             scores = checked_scores(outcomes, comparing.scores)[column]
             yield Named(*names), quantities.difference(scores, group, reference)
             continue
-        z = _code(outcomes, comparing.reference_outcome)
+        z = 0 if comparing.reference_outcome is None else code_of(outcomes, comparing.reference_outcome)
         # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
         for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
             hit, miss = _marks(column == c), _marks(column == z)
-            yield Named(*names, of_outcome[c]), _compared(name, hit, miss, group, reference)
-
-
-def _compared(name: str, hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
-    if name == "odds-ratio":
-        return quantities.odds_ratio(hit, miss, group, reference)
-    if name == "risk-ratio":
-        return quantities.risk_ratio(hit, group, reference)
-    return quantities.difference(hit, group, reference)
+            if name == "odds-ratio":
+                odds = quantities.odds_ratio(hit, miss, group, reference)
+            else:
+                of_hit = quantities.risk_ratio if name == "risk-ratio" else quantities.difference
+                odds = of_hit(hit, group, reference)
+            yield Named(*names, of_outcome[c]), odds
 
 
 def _marks(cells: np.ndarray) -> FloatArray:
     return cells.astype(np.float64)
-
-
-def _code(attribute: Attribute, category: Category | None) -> int:
-    if category is None:
-        return 0
-    text = category_text(category)
-    if text not in attribute.codes:
-        raise InvalidInput(f"attribute {attribute.name!r} has no category {category!r}; choose among its declared ones")
-    return int(attribute.codes[text])

@@ -21,11 +21,7 @@ C = Σ π_ab π_cd over a < c, b < d, and D over a < c, b > d. All but tau-b are
 unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962; Kendall, Biometrika 33,
 1945).
 
-How far an estimate lies from the nearest point at which a quadratic function of it is 0, in standard errors.
-
-Intervals of measures by test inversion: every value is tested by an equation that divides by nothing.
-
-"The measure is at v" says that G = (1 − v) L − v U is 0 (:mod:`optrr.tables.measures.quantities`). The unbiased estimate of G
+Intervals are by test inversion. "The measure is at v" says that G = (1 − v) L − v U is 0. The unbiased estimate of G
 is tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G
 until G is 0, as the likeliest tables with the value lie there to first order. The law is that of
 :mod:`optrr.tables.estimation.intervals`. Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows
@@ -33,7 +29,7 @@ towards the measure's whole range (Fieller, JRSS B 16, 1954, for a ratio of mean
 
 The law's variance is that at one table. Where noise swamps the groups themselves, other tables with the same value lie as
 near, and the variance of G there is another. A value is therefore rejected only if the estimate is far from every table with
-that value, too: as many standard errors as a normal variable has in its tail (:mod:`optrr.tables.measures.quantities`). Neither
+that value, too: as many standard errors as a normal variable has in its tail (`signed_distance`). Neither
 test is enough alone: the distance does not know that few records make the law lean to one side.
 
 L and U are never negative, so where their estimates are, they count as 0: no interval is empty, and coverage at the ends of the
@@ -42,7 +38,6 @@ range is above the confidence.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from math import copysign, inf, sqrt
@@ -107,28 +102,20 @@ def signed_distance(equation: Expansion, covariance: FloatArray) -> float:
 _NO_PAIRS = 1e-12
 
 
-class SumsFunction(ABC):
-    """A function of K sums of cells."""
-
-    @abstractmethod
-    def at(self, sums: FloatArray) -> Expansion:
-        """Value, gradient (K,) and second derivatives (K, K) at these sums (K,)."""
-
-
 @dataclass(frozen=True, eq=False)
-class Quadratic(SumsFunction):
+class Quadratic:
     """xᵀMx of the sums x, M symmetric (K, K)."""
 
     matrix: FloatArray
 
     def at(self, sums: FloatArray) -> Expansion:
-        """Exact."""
+        """Value, gradient (K,) and second derivatives (K, K) at these sums (K,), exactly."""
         half = self.matrix @ sums
         return Expansion(float(sums @ half), 2 * half, 2 * self.matrix)
 
 
 @dataclass(frozen=True, eq=False)
-class RootPlus(SumsFunction):
+class RootPlus:
     """sqrt(first · second) + third, of three quadratics; sqrt counts 0 where there are no pairs who differ."""
 
     first: Quadratic
@@ -164,8 +151,8 @@ class Odds:
     """
 
     sums: FloatArray
-    over: SumsFunction
-    under: SumsFunction
+    over: Quadratic | RootPlus
+    under: Quadratic | RootPlus
     low: float
     high: float
 
@@ -180,6 +167,11 @@ class Odds:
         if self.high == inf:
             return value / (1 + value) if value < inf else 1.0
         return (value - self.low) / (self.high - self.low)
+
+    def of_sums(self, sums: FloatArray) -> float | None:
+        """v of sums of cells (K,), where L and U count as 0 if they are negative; None where both are 0."""
+        over, under = (max(part.at(sums).value, 0.0) for part in (self.over, self.under))
+        return over / (over + under) if over + under > 0 else None
 
     def slope(self, position: float) -> float:
         """Its derivative in v."""
@@ -256,9 +248,8 @@ def tau_b(shape: tuple[int, int]) -> Odds:
 
 def value_at(odds: Odds, table: FloatArray) -> float:
     """The measure of a distribution (R,); NaN where both quantities are 0, so that it has no value."""
-    sums = odds.sums @ table
-    over, under = (max(part.at(sums).value, 0.0) for part in (odds.over, odds.under))
-    return odds.shown(over / (over + under)) if over + under > 0 else float("nan")
+    position = odds.of_sums(odds.sums @ table)
+    return float("nan") if position is None else odds.shown(position)
 
 
 def _linear(over: FloatArray, under: FloatArray, low: float, high: float) -> Odds:
@@ -334,10 +325,10 @@ class Inversion:
     def position(self) -> float:
         """The estimate of v: of the unbiased quantities, or of the projected table where both of them are 0."""
         over, under = self._quantities
-        if over + under == 0:
-            sums = self.odds.sums @ self._table
-            over, under = (max(part.at(sums).value, 0.0) for part in (self.odds.over, self.odds.under))
-        return over / (over + under) if over + under > 0 else 0.5
+        if over + under > 0:
+            return over / (over + under)
+        position = self.odds.of_sums(self.odds.sums @ self._table)
+        return 0.5 if position is None else position
 
     @cached_property
     def _noise(self) -> tuple[FloatArray, FloatArray]:
@@ -390,8 +381,6 @@ class Inversion:
         return self._limit(tail, 0), self._limit(tail, 1)
 
     def _limit(self, tail: float, side: int) -> float:
-        end = float(side)
-
         def accepted(position: float) -> float:
             return min(self.tail(position, 0), self.tail(position, 1)) - tail
 
@@ -400,7 +389,9 @@ class Inversion:
             reach = 1.0
 
         def limit(start: float, step: float) -> float:
-            return float(np.clip(invert(accepted, start, step if side else -step, end, growth=_GROWTH), 0.0, 1.0))
+            return float(
+                np.clip(invert(accepted, start, step if side else -step, float(side), growth=_GROWTH), 0.0, 1.0)
+            )
 
         near = limit(self.position, reach)
         beyond = [v for v in _TRIED if (v > near if side else v < near) and accepted(float(v)) >= 0]

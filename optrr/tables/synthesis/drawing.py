@@ -1,7 +1,4 @@
-"""From randomized records to synthetic ones: pair tables, a model that has them, records drawn from it, how near they are.
-
-Synthetic records with what they say of themselves, and how near their pair tables are to the estimates.
-"""
+"""From randomized records to synthetic ones: pair tables, a model that has them, records drawn from it, how near they are."""
 
 from __future__ import annotations
 
@@ -21,9 +18,8 @@ from optrr.releases.provenance import SyntheticNote
 from optrr.show.charts import interval_figure
 from optrr.show.result import TableResult
 from optrr.show.text import amount
-from optrr.tables.estimation.estimator import estimate
+from optrr.tables.estimation.estimator import check_confidence, check_records, estimate
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.result import check_confidence, check_records
 from optrr.tables.synthesis.pairs import Pair, all_pairs, candidates, proper_pairs, raked
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -205,32 +201,24 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     known = checked_mechanism(mechanism).domain
     domain = known if attributes is None else known.subset(attributes)
     pairs = all_pairs(domain)
-    counted = count_many(data, known, [_named(domain.names, pair) for pair in pairs], allow_extra=True)
-    counts: dict[Pair, Counts] = {pair: counted[_named(domain.names, pair)] for pair in pairs}
+    named = {pair: (domain.names[pair[0]], domain.names[pair[1]]) for pair in pairs}
+    counted = count_many(data, known, list(named.values()), allow_extra=True)
+    counts: dict[Pair, Counts] = {pair: counted[names] for pair, names in named.items()}
     n = counts[pairs[0]].n
     check_records(n)
     warn_of_records(list(counts.values()), mechanism)
     wanted = n if size is None else size
     if wanted != int(wanted) or not 1 <= wanted <= MOST_RECORDS:
         raise InvalidInput(f"size = {wanted}; give a whole number of records from 1 to {MOST_RECORDS}")
-    codes = _drawn(proper_pairs(counts, mechanism), tuple(map(int, domain.sizes)), int(wanted), random_state)
-    each = [
-        closeness(codes, pair, _named(domain.names, pair), estimate(c, mechanism, confidence=confidence))
-        for pair, c in counts.items()
-    ]
-    note = SyntheticNote(mechanism.digest, n)
-    return Synthetic(domain, codes, n, confidence, tuple(each), note)
-
-
-def _drawn(tables: Any, sizes: tuple[int, ...], size: int, random_state: int | np.random.Generator | None) -> Any:
-    rng = np.random.default_rng(random_state)
-    pool = candidates(tables, sizes, size, rng)
+    tables, rng = proper_pairs(counts, mechanism), np.random.default_rng(random_state)
+    pool = candidates(tables, tuple(map(int, domain.sizes)), int(wanted), rng)
     # a systematic sample of the candidates in order: records that are alike come as often as they should, to a record
     pool = pool[np.lexsort(pool.T[::-1])]
     steps = np.cumsum(raked(pool, tables))
-    places = np.searchsorted(steps, (np.arange(size) + rng.random()) / size * steps[-1])
-    return rng.permutation(pool[np.minimum(places, len(pool) - 1)])
-
-
-def _named(names: tuple[str, ...], pair: Pair) -> tuple[str, str]:
-    return names[pair[0]], names[pair[1]]
+    places = np.searchsorted(steps, (np.arange(int(wanted)) + rng.random()) / int(wanted) * steps[-1])
+    codes = rng.permutation(pool[np.minimum(places, len(pool) - 1)])
+    each = [
+        closeness(codes, pair, named[pair], estimate(c, mechanism, confidence=confidence)) for pair, c in counts.items()
+    ]
+    note = SyntheticNote(mechanism.digest, n)
+    return Synthetic(domain, codes, n, confidence, tuple(each), note)

@@ -6,12 +6,11 @@ by as much as its distance from there is noise (:mod:`optrr.tables.estimation.st
 scaled to the projected shares of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967).
 Pairs share single attributes only, so that they agree to the tolerance at which the scaling stops.
 
-Weights on candidate records so that all of their pair tables are those wanted: raking, also called proportional fitting.
-
-The distribution of largest entropy with given pair tables is the log-linear model of all pairs. Where all records fit into
-memory they are the candidates, and raking (Deming & Stephan, Ann. Math. Stat. 11, 1940) finds it. Elsewhere candidates are
-drawn from the tree of the most dependent pairs (Chow & Liu, IEEE Trans. Inf. Theory 14, 1968), which has the pair tables of its
-edges already, and raking supplies the others; the result is then as rich as its candidates.
+Candidate records then get weights with which all of their pair tables are those wanted. The distribution of largest entropy
+with given pair tables is the log-linear model of all pairs. Where all records fit into memory they are the candidates, and
+raking (Deming & Stephan, Ann. Math. Stat. 11, 1940) finds it. Elsewhere candidates are drawn from the tree of the most
+dependent pairs (Chow & Liu, IEEE Trans. Inf. Theory 14, 1968), which has the pair tables of its edges already, and raking
+supplies the others; the result is then as rich as its candidates.
 """
 
 from __future__ import annotations
@@ -66,25 +65,16 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[P
 def _scaled(table: FloatArray, rows: FloatArray, columns: FloatArray) -> FloatArray:
     out = (1 - _MIXED) * projection(table.ravel()).reshape(table.shape) + _MIXED * np.outer(rows, columns)
     for _ in range(_MOST_SCALINGS):
-        out *= _ratio(rows, out.sum(axis=1))[:, None]
-        out *= _ratio(columns, out.sum(axis=0))
+        for wanted, axis in ((rows, 1), (columns, 0)):
+            present = out.sum(axis=axis, keepdims=True)
+            out *= np.divide(np.expand_dims(wanted, axis), present, out=np.zeros_like(present), where=present > 0)
         if np.abs(out.sum(axis=1) - rows).max() < _TOLERANCE:
             break
     return out
 
 
-def _ratio(wanted: FloatArray, present: FloatArray) -> FloatArray:
-    return np.divide(wanted, present, out=np.zeros_like(wanted), where=present > 0)
-
-
 def all_pairs(domain: Domain) -> Sequence[Pair]:
-    """Every two attributes, by position.
-
-    Raises
-    ------
-    InvalidInput
-        where there is but one.
-    """
+    """Every two attributes, by position. Raises InvalidInput where there is but one."""
     if domain.m < 2:
         raise InvalidInput("synthetic records need at least two attributes; estimate a single one with `estimate`")
     return list(combinations(range(domain.m), 2))

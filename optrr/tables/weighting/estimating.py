@@ -1,13 +1,10 @@
-"""The front door: randomized records with public columns become weighted tables, for all people or by group.
-
-What a weighted estimate carries: one table for each group, with its errors, and how the records were sampled.
-"""
+"""Randomized records with public columns become weighted tables, for all people or by group, each with its errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +16,10 @@ from optrr.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.show.result import TableResult, in_json, intervals_said
 from optrr.show.text import category_word
-from optrr.tables.estimation.estimator import without_error
+from optrr.tables.estimation.estimator import check_confidence, without_error
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.result import check_confidence
-from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, spread, through
+from optrr.tables.estimation.score_interval import score_intervals
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, alike_cells, effective_records, through
 from optrr.tables.weighting.sampled import Label, SampledRecords, read_sample
 from optrr_solvers.arrays import FloatArray
 
@@ -46,7 +43,7 @@ class GroupTable:
     lower, upper
         ends of each share's interval, within [0, 1].
     effective
-        n over the design effect.
+        n over the design effect, by which the sample's design and the weights multiply each variance.
     covariance
         of the shares, (R, R) for R cells in row-major order.
     """
@@ -157,14 +154,13 @@ class WeightedEstimate(TableResult):
 
     def to_arrow(self) -> pa.Table:
         """One row per group and cell: the groups' columns, the categories' texts (null where missing), the numbers, n."""
-        return pa.concat_tables([self._rows(table) for table in self.tables])
-
-    def _rows(self, table: GroupTable) -> pa.Table:
-        n = np.full(table.proportions.shape, table.n)
-        rows = cells_table(self.domain, {**table.columns(), "n": n})
-        for place, (name, text) in enumerate(zip(self.columns.group, table.label, strict=True)):
-            rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
-        return rows
+        parts = []
+        for table in self.tables:
+            rows = cells_table(self.domain, {**table.columns(), "n": np.full(table.proportions.shape, table.n)})
+            for place, (name, text) in enumerate(zip(self.columns.group, table.label, strict=True)):
+                rows = rows.add_column(place, name, pa.array([text] * rows.num_rows, pa.string()))
+            parts.append(rows)
+        return pa.concat_tables(parts)
 
     def _axis(self) -> tuple[str, None]:
         return f"proportion, {intervals_said(self.confidence)}", None
@@ -193,7 +189,6 @@ class WeightedEstimate(TableResult):
         return [", ".join(f"{name} = {category_word(text)}" for name, text in pair) for pair in pairs]
 
 
-SINGLE: tuple[str, ...] = get_args(Single)
 # More groups than this are rather numbers of people than groups, and their tables nobody reads.
 MOST_GROUPS = 10_000
 
@@ -213,8 +208,8 @@ def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one qu
 ) -> WeightedEstimate:
     """Shares and totals of a population from a sample of randomized records with weights, strata, clusters or groups.
 
-    Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised (:mod:`optrr.tables.weighting.linearised`), and
-    intervals are those of the effective number of records (:mod:`optrr.tables.weighting.linearised`).
+    Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
+    records (:mod:`optrr.tables.weighting.linearised`).
 
     Parameters
     ----------
@@ -270,20 +265,18 @@ def estimate_sample(  # noqa: PLR0913 (as above, with the records read)
         raise InvalidInput(
             f"there are {len(known)} groups; estimate by columns with at most {MOST_GROUPS} combinations"
         )
-    sampled = Clusters.of(sample.strata, checked_single(single_cluster))
+    sampled = Clusters.of(sample.strata, single_cluster)
     level = (1 - confidence) / (kernel.cells * len(known) if simultaneous else 1)
     tables = tuple(
         _table(kernel, label, WeightedReports.of(sample, sampled, rows, kernel.cells), level) for label, rows in known
     )
+    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
+    warnings = (
+        *without_error(missing, "the reports that tell about them are"),
+        *sample_warnings(columns, single_cluster, sampled),
+    )
     named = (columns, tables, sample.n, int(sample.strata.size), int(sampled.sizes.size), confidence, simultaneous)
-    return WeightedEstimate(sample.domain, *named, _warnings(tables, columns, single_cluster, sampled))
-
-
-def checked_single(single_cluster: Single) -> Single:
-    """The answer to strata of one cluster. Raises InvalidInput for what is none."""
-    if single_cluster not in SINGLE:
-        raise InvalidInput(f"single_cluster = {single_cluster!r}; give one of {', '.join(SINGLE)}")
-    return single_cluster
+    return WeightedEstimate(sample.domain, *named, warnings)
 
 
 def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float) -> GroupTable:
@@ -293,7 +286,11 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
     covariance = through(kernel, reports.covariance, reports)
     totals = np.sqrt(np.diag(through(kernel, reports.totals_covariance, reports, reports.total)))
     proportions = kernel.solve(shaped(reports.shares))
-    errors = spread(kernel, reports, np.diag(covariance), level)
+    variances = np.diag(covariance)
+    effective = effective_records(kernel, reports, variances)
+    lower, upper = np.zeros(variances.shape), np.ones(variances.shape)
+    for cells, means in alike_cells(kernel, reports, effective, level):
+        lower[cells], upper[cells] = score_intervals(means, level)
     inside = np.clip(proportions, 0.0, 1.0)
     return GroupTable(
         label,
@@ -301,23 +298,13 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         reports.total,
         reports.total**2 / reports.squares,
         proportions,
-        shaped(errors.standard_errors),
-        np.minimum(shaped(errors.lower), inside),
-        np.maximum(shaped(errors.upper), inside),
+        shaped(np.where(variances > 0, np.sqrt(variances), np.nan)),
+        np.minimum(shaped(lower), inside),
+        np.maximum(shaped(upper), inside),
         reports.total * proportions,
         shaped(totals),
-        shaped(errors.effective),
+        shaped(effective),
         covariance,
-    )
-
-
-def _warnings(
-    tables: tuple[GroupTable, ...], columns: PublicColumns, single: Single, clusters: Clusters
-) -> tuple[str, ...]:
-    missing = np.concatenate([np.isnan(t.standard_errors).ravel() for t in tables])
-    return (
-        *without_error(missing, "the reports that tell about them are"),
-        *sample_warnings(columns, single, clusters),
     )
 
 

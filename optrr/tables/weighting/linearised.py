@@ -18,9 +18,8 @@ Sources: Särndal, Swensson and Wretman, Model Assisted Survey Sampling (1992), 
 Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A. One cluster alone in its stratum shows
 no variance; "centred" takes its difference from the mean of all clusters, as R's survey package does under the name "adjust".
 
-Intervals of weighted shares: those of unweighted ones, for as many records as would be as accurate if sampled alone.
-
-Korn and Graubard (Survey Methodology 24, 1998, 193) divide the number of records by the design effect, the variance under the
+Intervals of weighted shares are those of unweighted ones, for as many records as would be as accurate if sampled alone. Korn
+and Graubard (Survey Methodology 24, 1998, 193) divide the number of records by the design effect, the variance under the
 sample's design over that of as many records sampled one by one with equal weights, and take the interval of a share from that
 *effective* number. With few clusters the variance is itself uncertain, so they make the number smaller by the square of the
 normal over Student's quantile; here with Satterthwaite's degrees of freedom, because strata may differ much in weights. Their
@@ -40,14 +39,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.kernel import Kernel
 from optrr.tables.distributions import norm
-from optrr.tables.estimation.score_interval import Moments, WeightedMeans, cell_means, score_intervals
+from optrr.tables.estimation.score_interval import Moments, WeightedMeans, cell_means
 from optrr.tables.weighting.sampled import SampledRecords
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 
 
 Single = Literal["refuse", "centred"]
+SINGLE: tuple[str, ...] = get_args(Single)
 # Strata whose sums are held at once times cells: 128 MB of doubles.
 _AT_A_TIME = 1 << 24
 # A variance this small against the squares that it is the difference of is rounding.
@@ -79,6 +79,8 @@ class Clusters:
     @staticmethod
     def of(strata: IntArray, single: Single) -> Clusters:
         """Raises InvalidInput where there is but one cluster, or one is alone in its stratum and that is to be refused."""
+        if single not in SINGLE:
+            raise InvalidInput(f"single_cluster = {single!r}; give one of {', '.join(SINGLE)}")
         sizes = np.bincount(strata)
         alone = int(np.sum(sizes == 1))
         if strata.size == 1:
@@ -205,26 +207,6 @@ _FEWEST = 2
 _SURE, _SURE_TOGETHER = 100.0, 20.0
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Of the cells of one table, flat: standard errors, effective numbers of records, and both ends of the intervals."""
-
-    standard_errors: FloatArray
-    effective: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-
-
-def spread(kernel: Kernel, reports: WeightedReports, variances: FloatArray, level: float) -> Spread:
-    """For variances (R,) of the unbiased estimate and an error probability of ``level`` for each cell."""
-    effective = effective_records(kernel, reports, variances)
-    lower, upper = np.zeros(variances.shape), np.ones(variances.shape)
-    for cells, means in alike_cells(kernel, reports, effective, level):
-        lower[cells], upper[cells] = score_intervals(means, level)
-    errors = np.where(variances > 0, np.sqrt(variances), np.nan)
-    return Spread(errors, effective, lower, upper)
-
-
 def effective_records(kernel: Kernel, reports: WeightedReports, variances: FloatArray) -> FloatArray:
     """(R,): n over each cell's design effect; where that is unsure, no more than weights alone and all cells together leave."""
     alone = kernel.variance(reports.shares.reshape(kernel.sizes), reports.n).ravel() if reports.n > 1 else 0 * variances
@@ -255,15 +237,12 @@ def alike_cells(
     kernel: Kernel, reports: WeightedReports, effective: FloatArray, level: float
 ) -> Iterator[tuple[IntArray, WeightedMeans]]:
     """Cells with the same number of records that count, and their means of that many; cells of too few are left out."""
-    counted = np.floor(np.minimum(effective, reports.n) * _student(reports.degrees, level)).astype(np.int64)
+    from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
+
+    # (z/t)²: by how much the uncertainty of the variance makes records fewer
+    student = float((norm.isf(level / 2) / stdtrit(reports.degrees, 1 - level / 2)) ** 2)
+    counted = np.floor(np.minimum(effective, reports.n) * student).astype(np.int64)
     means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
     for number in np.unique(counted[counted >= _FEWEST]):
         cells = np.flatnonzero(counted == number)
         yield cells, replace(means[cells], n=int(number))
-
-
-def _student(degrees: float, level: float) -> float:
-    """(z/t)²: by how much the uncertainty of the variance makes records fewer."""
-    from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
-
-    return float((norm.isf(level / 2) / stdtrit(degrees, 1 - level / 2)) ** 2)

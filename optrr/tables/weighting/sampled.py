@@ -121,7 +121,8 @@ def _crossed(columns: Sequence[_Names], n: int) -> tuple[tuple[Label, ...], IntA
     rows, which = np.unique(
         np.stack([c.codes() for c in columns] or [np.zeros(n, dtype=np.int64)]), axis=1, return_inverse=True
     )
-    labels = [tuple(c.texts[k] for c, k in zip(columns, row, strict=False)) for row in rows.T.tolist()]
+    texts = [c.texts for c in columns]
+    labels = [tuple(names[k] for names, k in zip(texts, row, strict=False)) for row in rows.T.tolist()]
     order = sorted(range(len(labels)), key=lambda k: [_rank(text) for text in labels[k]])
     return tuple(labels[k] for k in order), np.argsort(order)[which.ravel()]
 
@@ -156,7 +157,6 @@ class _Names:
 
     def __init__(self, name: str | None) -> None:
         self.name = name
-        self.texts: list[str | None] = []
         self._numbers: dict[str | None, int] = {}
         self._codes: list[IntArray] = []
 
@@ -165,9 +165,17 @@ class _Names:
         if self.name is None:
             self._codes.append(np.zeros(batch.num_rows, dtype=np.int64))
             return
-        coded = self._coded(_plain(batch.column(self.name)))
+        column = _plain(batch.column(self.name))
+        try:
+            coded = pc.dictionary_encode(column)
+        except pa.ArrowNotImplementedError:
+            raise InvalidInput(
+                f"column {shown(self.name)} holds {column.type}, which names nothing; give texts, numbers or dates"
+            ) from None
         texts = [_text(value) for value in coded.dictionary.to_pylist()]
-        place = np.array([self._number(text) for text in [*texts, None]], dtype=np.int64)
+        place = np.array(
+            [self._numbers.setdefault(text, len(self._numbers)) for text in [*texts, None]], dtype=np.int64
+        )
         codes = place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
         empty = np.flatnonzero(codes == self._numbers[None])
         if empty.size and not missing:
@@ -177,19 +185,10 @@ class _Names:
             )
         self._codes.append(codes)
 
-    def _coded(self, column: pa.Array) -> pa.DictionaryArray:
-        try:
-            return pc.dictionary_encode(column)
-        except pa.ArrowNotImplementedError:
-            raise InvalidInput(
-                f"column {shown(str(self.name))} holds {column.type}, which names nothing; give texts, numbers or dates"
-            ) from None
-
-    def _number(self, text: str | None) -> int:
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers[text]
+    @property
+    def texts(self) -> list[str | None]:
+        """By number."""
+        return list(self._numbers)
 
     def codes(self) -> IntArray:
         """(n,)."""

@@ -45,9 +45,16 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import MAX_CELLS
 from optrr.releases.account import Account, Spent
 from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
-from optrr.tables.estimation.estimator import ADJUSTMENT_ROUNDS, with_intervals, with_standard_errors, without_errors
-from optrr.tables.estimation.result import Estimate, FittedTable, check_confidence, check_records
-from optrr.tables.estimation.simplex import clip
+from optrr.tables.estimation.estimator import (
+    ADJUSTMENT_ROUNDS,
+    Estimate,
+    check_confidence,
+    check_records,
+    with_intervals,
+    with_standard_errors,
+    without_errors,
+)
+from optrr.tables.estimation.simplex import FittedTable, clip
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.record import record_of

@@ -53,7 +53,7 @@ from optrr.releases.provenance import digest_of
 from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
 from optrr.show.text import category_word, crossed
 from optrr.show.version import SOFTWARE
-from optrr.tables.estimation.result import Estimate, check_confidence
+from optrr.tables.estimation.estimator import Estimate, check_confidence
 from optrr.ways.protocols.supports import (
     ORACLES,
     Oracle,

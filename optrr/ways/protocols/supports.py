@@ -43,9 +43,8 @@ from scipy.special import expit
 
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.tables.estimation.estimator import without_error
+from optrr.tables.estimation.estimator import Estimate, check_records, without_error
 from optrr.tables.estimation.impossible import Observed, impossible_tables
-from optrr.tables.estimation.result import Estimate, check_records
 from optrr.tables.estimation.score_interval import cell_means, score_intervals
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
