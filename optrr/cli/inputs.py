@@ -278,18 +278,18 @@ def scores_by_name(texts: Sequence[str]) -> dict[str, list[float]]:
     return {name: read_numbers(said, f"--scores {name}={said} {meant}") for name, said in given.items()}
 
 
-def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
-    """The scores of the first two of these attributes; None where no option is given.
-
-    Raises
-    ------
-    InvalidInput
-        where a text is not understood, or names another attribute.
-    """
+def scores_of(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[float]]:
+    """The scores that the option gives to these attributes. Raises InvalidInput where it names another one, too."""
     given = scores_by_name(texts)
     for name in given:
-        if name not in names[:2]:
-            raise InvalidInput(f"--scores is given for {name!r}; it is for {listed(names[:2])}")
+        if name not in names:
+            raise InvalidInput(f"--scores is given for {name!r}; it is for {listed(names)}")
+    return given
+
+
+def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
+    """The scores of the first two of these attributes; None where no option is given. Raises as :func:`scores_of`."""
+    given = scores_of(texts, names[:2])
     return (given.get(names[0]), given.get(names[1])) if given else None
 
 
