@@ -1,11 +1,4 @@
-"""optrr model.
-
-optrr measure.
-
-optrr regress.
-
-optrr synthesize.
-"""
+"""optrr measure, model, regress and synthesize: what tables, models and drawn records say of the true ones."""
 
 from __future__ import annotations
 
