@@ -1,12 +1,6 @@
-"""What the commands that read records share: INPUT and how it is written, the design, and how sure intervals are.
+"""What commands that read records ask alike: INPUT, the design, attributes, proportions, scores, and how sure intervals are.
 
 Options that say nothing of what is asked are refused rather than ignored.
-
-Proportions given on the command line: numbers, or a file that holds a table.
-
-The option --scores A=S,S,…: numbers for the categories of attributes, in place of their own.
-
-Counts of the records that a command is given, under its design, with what is in doubt about them.
 """
 
 from __future__ import annotations
