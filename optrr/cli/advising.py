@@ -207,7 +207,7 @@ def _show_predictions(allocation: Allocation) -> None:
 @workload_option
 @people_option
 @click.option(
-    "--cluster", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable."
+    "--together", "clusters", multiple=True, metavar="NAME,NAME,…", help="Attributes randomized together; repeatable."
 )
 @click.option(
     "-o",

@@ -1,9 +1,4 @@
-"""optrr design, optrr compare.
-
-optrr spec.
-
-optrr cluster.
-"""
+"""optrr spec, design, compare and cluster: from data or a specification to a design."""
 
 from __future__ import annotations
 

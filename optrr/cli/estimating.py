@@ -1,9 +1,4 @@
-"""optrr estimate.
-
-The option --fake-reports of optrr estimate, and what it prints: how far fake reports can move the estimate.
-
-optrr estimate --posterior: the options of credible intervals, and how they are printed.
-"""
+"""optrr estimate: a table, its posterior, statistics of it, and how far fake reports can move it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,6 @@
-"""What the commands that read records share: INPUT and how it is written, the design, and how sure intervals are.
+"""What commands that read records ask alike: INPUT, the design, attributes, proportions, scores, and how sure intervals are.
 
 Options that say nothing of what is asked are refused rather than ignored.
-
-Proportions given on the command line: numbers, or a file that holds a table.
-
-The option --scores A=S,S,…: numbers for the categories of attributes, in place of their own.
-
-Counts of the records that a command is given, under its design, with what is in doubt about them.
 """
 
 from __future__ import annotations
@@ -278,18 +272,18 @@ def scores_by_name(texts: Sequence[str]) -> dict[str, list[float]]:
     return {name: read_numbers(said, f"--scores {name}={said} {meant}") for name, said in given.items()}
 
 
-def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
-    """The scores of the first two of these attributes; None where no option is given.
-
-    Raises
-    ------
-    InvalidInput
-        where a text is not understood, or names another attribute.
-    """
+def scores_of(texts: Sequence[str], names: Sequence[str]) -> dict[str, list[float]]:
+    """The scores that the option gives to these attributes. Raises InvalidInput where it names another one, too."""
     given = scores_by_name(texts)
     for name in given:
-        if name not in names[:2]:
-            raise InvalidInput(f"--scores is given for {name!r}; it is for {listed(names[:2])}")
+        if name not in names:
+            raise InvalidInput(f"--scores is given for {name!r}; it is for {listed(names)}")
+    return given
+
+
+def scores_of_two(texts: Sequence[str], names: Sequence[str]) -> GivenScores | None:
+    """The scores of the first two of these attributes; None where no option is given. Raises as :func:`scores_of`."""
+    given = scores_of(texts, names[:2])
     return (given.get(names[0]), given.get(names[1])) if given else None
 
 

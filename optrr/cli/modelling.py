@@ -1,11 +1,4 @@
-"""optrr model.
-
-optrr measure.
-
-optrr regress.
-
-optrr synthesize.
-"""
+"""optrr measure, model, regress and synthesize: what tables, models and drawn records say of the true ones."""
 
 from __future__ import annotations
 
@@ -22,9 +15,9 @@ from optrr.cli.inputs import (
     design_option,
     input_argument,
     keep_input,
-    read_numbers,
     refuse_options,
     scores_by_name,
+    scores_of,
     scores_option,
     simultaneous_option,
     split_names,
@@ -61,7 +54,7 @@ from optrr.tables.synthesis import synthesize as draw_records
     "--reference", metavar="CATEGORY", help="The group that others are compared with; the first unless given."
 )
 @click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
-@click.option("--scores", metavar="S,S,…", help="For means: a number for every outcome, in their declared order.")
+@scores_option
 @among_option
 @confidence_option
 @simultaneous_option
@@ -76,7 +69,7 @@ def measure(
     name: str,
     reference: str | None,
     reference_outcome: str | None,
-    scores: str | None,
+    scores: tuple[str, ...],
     among: tuple[str, ...],
     confidence: float,
     simultaneous: bool,
@@ -87,11 +80,10 @@ def measure(
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    known = counted_at(design_file, input, split_names(attributes))
-    numbers = (
-        None if scores is None else read_numbers(scores, "--scores takes numbers separated by commas, such as 0,1,2")
-    )
-    comparing = Comparing(reference, reference_outcome, numbers)
+    names = split_names(attributes)
+    numbers = scores_of(scores, names[-1:])
+    known = counted_at(design_file, input, names)
+    comparing = Comparing(reference, reference_outcome, numbers.get(names[-1]))
     result = measure_table(
         known.counts[0],
         known.mechanism,
@@ -188,7 +180,7 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
 @click.option(
     "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
 )
-@click.option("--public", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
+@click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
 @scores_option
 @confidence_option
 @table_option
@@ -200,7 +192,7 @@ def regress(
     design_file: Path,
     formula: str,
     family: str | None,
-    public: str | None,
+    true_predictors: str | None,
     scores: tuple[str, ...],
     confidence: float,
     output: Path | None,
@@ -216,7 +208,8 @@ def regress(
     doubts = known.unweighted_doubts
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
-    reports = read_reports(known.places[0], design.mechanism, read.names, () if public is None else split_names(public))
+    true = () if true_predictors is None else split_names(true_predictors)
+    reports = read_reports(known.places[0], design.mechanism, read.names, true)
     doubts += impossible(reports.pairs(), design.mechanism)
     result = fitted(*modelled(read, reports, family, given), confidence)
     outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))

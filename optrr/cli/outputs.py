@@ -1,12 +1,7 @@
 """Where commands put their results: a table's file, a page, and what is printed.
 
-Paths that a command is to write to: what makes one impossible, or misleading, is said before any work is done.
-
-An estimate's table as a file: CSV or Parquet with one row per cell, or the JSON object that --json prints.
-
-What a page about randomized records says of the command that made it: its options, and where the records come from.
-
-A page is sent to others, so it holds names of files without their folders, and of a database no more than its kind.
+What makes a path impossible or misleading is said before any work is done. A page is sent to others, so it holds names of files
+without their folders, and of a database no more than its kind.
 """
 
 from __future__ import annotations

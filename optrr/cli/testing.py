@@ -1,7 +1,4 @@
-"""optrr test.
-
-optrr power: how many records a test needs, or intervals of a wanted width.
-"""
+"""optrr test and optrr power: hypotheses about the true records, and how many records a test or an interval needs."""
 
 from __future__ import annotations
 
@@ -67,10 +64,13 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
 
 
+tested_attributes_option = attributes_option("A,B", "The attributes, separated by commas; two for associations.")
+
+
 @click.command()
 @input_argument
 @design_option
-@attributes_option("A,B", "The attributes, separated by commas; two for associations.")
+@tested_attributes_option
 @click.option(
     "--test",
     "name",
@@ -285,9 +285,7 @@ _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's
 
 @click.command()
 @design_option
-@click.option(
-    "--attributes", required=True, metavar="A,B", help="The attributes, separated by commas; two for associations."
-)
+@tested_attributes_option
 @proportions_option(
     "The truth that is to be seen: proportions of --attributes, then of those of --given.", required=True
 )

@@ -212,7 +212,7 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
 
 def test_advise_on_the_command_line(tmp_path, capsys):
     code, out, _ = command(
-        tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--cluster", "a, b", "--json"
+        tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--together", "a, b", "--json"
     )
     printed = json.loads(out)
     assert code == 0 and printed["best"] == printed["options"][0]["name"]
@@ -234,7 +234,7 @@ def test_advise_on_the_command_line(tmp_path, capsys):
         (["allocate", "--standard-error", "0.1", "--n", "500", "--method", "search"], "is for a given total epsilon"),
         (["allocate", "--standard-error", "0.0001", "--n", "10"], "people"),
         (["advise", "--total-epsilon", "1", "--workload", "triples"], "give marginals, pairs"),
-        (["advise", "--total-epsilon", "1", "--cluster", "a,z"], "no attribute 'z'"),
+        (["advise", "--total-epsilon", "1", "--together", "a,z"], "no attribute 'z'"),
     ],
 )
 def test_bad_wishes_end_in_one_line(arguments, message, tmp_path, capsys):

@@ -15,7 +15,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import Table2x2
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from optrr import Counts, Domain, InvalidInput, design
+from optrr import Counts, Domain, InvalidInput, count, design, load
 from optrr.cli.main import run
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import MEASURES, Comparing, measure
@@ -240,8 +240,21 @@ def test_the_command_prints_what_the_function_returns(tmp_path: Path, capsys: py
     np.testing.assert_allclose(pd.read_csv(out)["estimate"], [r["estimate"] for r in printed["rows"]])
     assert run(asked_for) == 0
     assert "odds-ratio: g × o, 800 records" in capsys.readouterr().out
-    assert run([*asked_for[:-2], "--scores", "1,x"]) == 2
-    assert "--scores takes numbers" in capsys.readouterr().err
+    capsys.readouterr()
+    without = [*asked_for[:6]]
+    for said, refusal in (
+        ("o=1,x", "--scores o=1,x takes numbers"),
+        ("1,2,4", "write --scores"),
+        ("g=1,2", "--scores is given for 'g'; it is for 'o'"),
+    ):
+        assert run([*without, "--scores", said]) == 2
+        assert refusal in capsys.readouterr().err
+    assert run([*without, "--measure", "means", "--scores", "o=1,2,4", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    made = load(design_file)
+    known = measure(count(data, made.domain, ("g", "o")), made.mechanism, "means", Comparing(scores=[1, 2, 4]))
+    assert printed["scores"] == [1, 2, 4]
+    assert [row["estimate"] for row in printed["rows"]] == [row.estimate for row in known.rows]
 
 
 def test_where_nothing_is_known_no_number_is_printed():

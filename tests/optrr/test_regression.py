@@ -626,7 +626,7 @@ def test_the_command_prints_a_table_json_and_csv(tmp_path: Path, capsys: pytest.
     data = made.mechanism.perturb(frame(people(2000)), random_state=13).assign(region=np.arange(2000) % 3)
     data.to_csv(tmp_path / "r.csv", index=False)
     options = ["regress", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--formula"]
-    assert run([*options, "income ~ sex + region", "--public", "region", "--json"]) == 0
+    assert run([*options, "income ~ sex + region", "--true-predictors", "region", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     expected = regress(data, made.mechanism, "income ~ sex + region", public=["region"])
     assert [c["parameter"] for c in printed["coefficients"]] == ["Intercept", "sex[T.m]", "region"]
