@@ -1,8 +1,4 @@
-"""The kernel of a law of change sets: diagonal in effects, so P and P⁻¹ cost O(k Π r) and no matrix is built (design §3.2).
-
-Every axis is taken to [mean, first r−1 deviations], effects are multiplied by λ_W or 1/λ_W, and taken back. The elementwise
-square of P⁻¹ depends on the change set only, as P⁻¹ does, so it is diagonal in effects too.
-"""
+"""The kernel of a law of change sets: diagonal in effects, so that no matrix is built (design §3.2)."""
 
 from __future__ import annotations
 
@@ -110,17 +106,14 @@ class EffectKernel(Kernel):
         """Multiply every effect by its λ_W."""
         return self._scaled(table, self.eigenvalues)
 
-    def adjoint(self, table: ArrayLike) -> FloatArray:
-        """As `forward`: the kernel is symmetric."""
-        return self.forward(table)
+    # the kernel is symmetric
+    adjoint = forward
 
     def solve(self, table: ArrayLike) -> FloatArray:
         """Divide every effect by its λ_W."""
         return self._scaled(table, self._inverse_eigenvalues)
 
-    def solve_adjoint(self, table: ArrayLike) -> FloatArray:
-        """As `solve`: the kernel is symmetric."""
-        return self.solve(table)
+    solve_adjoint = solve
 
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
         """A power of the inverse's entries is a kernel of change sets, hence diagonal in effects."""
