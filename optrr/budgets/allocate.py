@@ -100,7 +100,14 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
         raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
     task = _Task(declared, wanted, wishes, n, progress)
-    task.check_covered()
+    # what is not to be learned should not be collected
+    in_tables = {name for t in wanted.tables for name in t.attributes}
+    for name, floor in zip(declared.names, wishes.floor(declared), strict=True):
+        if name not in in_tables and not floor > 0:
+            raise InvalidInput(
+                f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
+                "it a floor"
+            )
     if sampling and (total_epsilon is None or wishes != Wishes()):
         raise InvalidInput(
             "sampling needs a total epsilon, and takes no floors, ceilings, caps or pairs to preserve; leave sampling out"
@@ -146,17 +153,6 @@ class _Task:
         targets = self.workload.limits(self.domain, self.arrays, self.n)
         names = self.domain.names
         return AllocationProblem(self.arrays, total, floors, ceilings, caps, targets, names, self.progress)
-
-    def check_covered(self) -> None:
-        """Every attribute must be in a table or have a floor: what is not to be learned should not be collected."""
-        floors = self._limits[0]
-        in_tables = {name for t in self.workload.tables for name in t.attributes}
-        for name, floor in zip(self.domain.names, floors, strict=True):
-            if name not in in_tables and not floor > 0:
-                raise InvalidInput(
-                    f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
-                    "it a floor"
-                )
 
     def accurate(self) -> Allocation:
         """Smallest total for the accuracies required."""
