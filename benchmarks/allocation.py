@@ -205,7 +205,7 @@ def row(way: str, bound: float, predicted: float, simulated: list[float]) -> dic
 def measure(workload: str, total: float, codes: np.ndarray, runs: int) -> tuple[list[dict], Allocation]:
     tables = TABLES[workload]
     effects = known_effects(tables, codes)
-    allocation = allocate(DOMAIN, total, workload=workload)
+    allocation = allocate(DOMAIN, total, learn=workload)
     arrays = allocation.workload.arrays(DOMAIN)
     split = best_split(arrays, single_blocks(arrays), total)
     product = ProductLaw(SIZES, split.epsilons)
@@ -244,7 +244,7 @@ def crossing(workload: str, effects: np.ndarray) -> float:
             ]
         )
         shares = np.sqrt(each) / np.sqrt(each).sum()
-        optimum = allocate(DOMAIN, middle, workload=workload).error - float(effects.sum())
+        optimum = allocate(DOMAIN, middle, learn=workload).error - float(effects.sum())
         ahead = optimum < float(np.sum((each - effects) / shares))
         low, high = (low, middle) if ahead else (middle, high)
     return high

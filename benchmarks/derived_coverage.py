@@ -32,7 +32,7 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.estimation import derive
+from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
 

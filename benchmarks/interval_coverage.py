@@ -31,7 +31,7 @@ from optrr import Counts, Domain, design
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected, subset_mean
 
 RUNS, FRONT = 3000, 5

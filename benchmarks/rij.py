@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from optrr import count
 from optrr.domain import datasets
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.tables.estimation import independence_bound, mean_absolute_error, mean_squared_error
+from optrr.tables.estimation.accuracy import independence_bound, mean_absolute_error, mean_squared_error
 from optrr_solvers.problem import keep_probabilities
 
 RUNS = 200

@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from optrr.domain.datasets import adult, adult_domain
 from optrr.records.counts import count_many
 from optrr.records.frames import FrameCodec
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 from optrr.ways.protocols import sic_clusters
 
 CLUSTERS = {

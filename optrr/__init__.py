@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from optrr.models.tests import test
     from optrr.records.counts import Counts, count
     from optrr.records.reading.source import RecordsAt
-    from optrr.tables.estimation import estimate
+    from optrr.tables.estimation.estimator import estimate
     from optrr.ways.protocols.sampled_tables import SampledTables
     from optrr_solvers import SolveOptions
 
@@ -99,7 +99,7 @@ _HOMES = {
     "optrr.models.tests": ("test",),
     "optrr.records.counts": ("Counts", "count"),
     "optrr.records.reading.source": ("RecordsAt",),
-    "optrr.tables.estimation": ("estimate",),
+    "optrr.tables.estimation.estimator": ("estimate",),
     "optrr.ways.protocols.sampled_tables": ("SampledTables",),
     "optrr_solvers": ("SolveOptions",),
 }

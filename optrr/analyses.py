@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from optrr.models.tests import Alternative, PredictedPower, TestResult
     from optrr.records.counts import Counts
     from optrr.tables.bayes import Posterior
-    from optrr.tables.estimation import Derived, Estimate, Poisoning
+    from optrr.tables.estimation.derived import Derived
+    from optrr.tables.estimation.fake_reports import Poisoning
+    from optrr.tables.estimation.result import Estimate
     from optrr.tables.measures import Among, Measures
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
@@ -83,7 +85,7 @@ class Reports(OpenedRecords):
             by attribute of the table the categories that people must truly have to count
             (:func:`optrr.tables.measures.estimate_among`).
         method
-            "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.tables.estimation.estimate`).
+            "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.tables.estimation.estimator.estimate`).
         prior
             concentration of a Dirichlet prior, for credible intervals of small samples
             (:func:`optrr.tables.bayes.posterior`, which ``random_state`` is for).
@@ -123,7 +125,7 @@ class Reports(OpenedRecords):
             )
         self._warn()
         if method == "adjusted":
-            from optrr.tables.estimation import estimate_adjusted
+            from optrr.tables.estimation.estimator import estimate_adjusted
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
         counts = self._counts(attributes)
@@ -136,7 +138,7 @@ class Reports(OpenedRecords):
 
             drawn: dict[str, Any] = {"prior": prior, "confidence": confidence, "random_state": random_state}
             return posterior(counts, self._mechanism, **drawn)
-        from optrr.tables.estimation import estimate
+        from optrr.tables.estimation.estimator import estimate
 
         return estimate(counts, self._mechanism, method=method, **intervals)
 
@@ -159,13 +161,14 @@ class Reports(OpenedRecords):
             "row-shares", "column-shares", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference", "gamma",
             "tau-b" or "somers-d" of GROUPS and OUTCOMES (:func:`optrr.tables.measures.measure`); or "entropy",
             "mutual-information", "chi-square", "g-square", "correlation" or "cramers-v" of a table
-            (:func:`optrr.tables.estimation.derive`).
+            (:func:`optrr.tables.estimation.derived.derive`).
         attributes
             two, groups first; of an entropy any number.
         reference, reference_outcome, scores
             what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
         """
-        from optrr.tables.estimation import STATISTICS, derive
+        from optrr.tables.estimation.derived import derive
+        from optrr.tables.estimation.statistics import STATISTICS
 
         self._warn()
         counts = self._counts(attributes)
@@ -327,8 +330,8 @@ class Reports(OpenedRecords):
         return synthesize(self._place(), self._mechanism, attributes, **how)
 
     def poisoning(self, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:
-        """How far this many fake reports among them can move a table (:func:`optrr.tables.estimation.poisoning`)."""
-        from optrr.tables.estimation import poisoning
+        """How far this many fake reports can move a table (:func:`optrr.tables.estimation.fake_reports.poisoning`)."""
+        from optrr.tables.estimation.fake_reports import poisoning
 
         return poisoning(self._counts(attributes), self._mechanism, fakes, method)
 

@@ -78,8 +78,8 @@ def test_exports_are_sorted_exist_and_are_documented(package):
     assert exporting, f"{package} exports nothing"
 
 
-def module_edges(package: str) -> dict[str, set[str]]:
-    """Which modules import which of their package, functions' own imports included, imports for types alone not."""
+def module_edges(package: str, types: bool = False) -> dict[str, set[str]]:
+    """Which modules import which of their package, functions' own imports included; with ``types`` those for types, too."""
     here, known = folder(package), set(modules(package))
     edges: dict[str, set[str]] = {}
     for file in sorted(here.rglob("*.py")):
@@ -88,7 +88,7 @@ def module_edges(package: str) -> dict[str, set[str]]:
         name = ".".join((package, *file.relative_to(here).with_suffix("").parts))
         tree = ast.parse(file.read_text())
         typed = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
-        skipped = {id(n) for block in typed for n in ast.walk(block)}
+        skipped = set() if types else {id(n) for block in typed for n in ast.walk(block)}
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
                 for alias in node.names:
@@ -121,10 +121,26 @@ def test_circles_are_found():
 def test_no_modules_and_no_rooms_import_each_other(package):
     edges = module_edges(package)
     assert len(edges) > 50
-    assert not on_a_circle(edges)
+    assert not on_a_circle(module_edges(package, types=True))
     rooms: dict[str, set[str]] = {}
     for name, targets in edges.items():
         room = name.split(".")[1]
         inside = {t.split(".")[1] for t in targets if t.startswith(package + ".")}
         rooms.setdefault(room, set()).update(inside - {room})
     assert not on_a_circle(rooms)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_classes_share_a_name(package):
+    names: dict[str, list[Path]] = {}
+    for file in sorted(folder(package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                names.setdefault(node.name, []).append(file)
+    assert len(names) > 50
+    assert {name: files for name, files in names.items() if len(files) > 1} == {}
+
+
+def test_the_front_door_stays_narrow():
+    """What a newcomer sees at once; everything else stands in its room."""
+    assert len(importlib.import_module("optrr").__all__) <= 45

@@ -174,19 +174,19 @@ class Advice(TableResult):
 
 def advise(
     domain: Domain | Mapping[str, int | Iterable[Any]],
-    total_epsilon: float,
+    total: float,
     *,
-    workload: WorkloadLike = "marginals",
+    learn: WorkloadLike = "marginals",
     n: int | None = None,
     clusters: Sequence[Sequence[str]] | None = None,
 ) -> Advice:
-    """Compare the ways of asking for ``workload`` at one total ε in nats.
+    """Compare the ways of asking for what ``learn`` names at one total ε in nats.
 
     Parameters
     ----------
     domain
         a Domain, or a mapping of names to categories or sizes.
-    total_epsilon, workload, n
+    total, learn, n
         as for :func:`optrr.allocate`; required standard errors play no part here.
     clusters
         lists of attribute names to randomize together; attributes in none stand alone.
@@ -197,10 +197,10 @@ def advise(
         one line each: what is wrong and the remedy.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wanted = workload_of(workload, declared)
+    wanted = workload_of(learn, declared)
     wanted = replace(wanted, tables=tuple(replace(t, standard_error=None) for t in wanted.tables))
-    allocation = allocate(declared, total_epsilon, workload=wanted, n=n)
-    total = float(total_epsilon)
+    allocation = allocate(declared, total, learn=wanted, n=n)
+    total = float(total)
     ways = [options.optimum(allocation), *options.kronecker(declared, wanted, total)]
     if declared.m > 1:
         ways.append(options.whole_record(declared, wanted, total))

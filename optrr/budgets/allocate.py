@@ -44,9 +44,9 @@ Progress = Callable[[float, float], None]
 
 def allocate(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
-    total_epsilon: float | None = None,
+    total: float | None = None,
     *,
-    workload: WorkloadLike = "marginals",
+    learn: WorkloadLike = "marginals",
     n: int | None = None,
     standard_error: float | None = None,
     floors: Limits = None,
@@ -57,16 +57,17 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     sampling: bool = False,
     progress: Progress | None = None,
 ) -> Allocation:
-    """The most accurate mechanism for a workload at a total ε; or the smallest total for required standard errors.
+    """The most accurate mechanism for what is to be learned at a total ε; or the smallest total for required standard errors.
 
     Parameters
     ----------
     domain
         a Domain, or a mapping of names to categories or sizes.
-    total_epsilon
+    total
         E in nats. None: every table must then have a standard error to reach, and the smallest total is found.
-    workload
-        "marginals", "pairs", the path of a TOML or JSON file, or tables (see :mod:`optrr.budgets.workload`).
+    learn
+        "marginals", "pairs", the path of a TOML or JSON file, or tables, such as
+        ``["sex × income", ("age",)]`` (see :mod:`optrr.budgets.workload`).
     n
         how many people will answer; needed for standard errors.
     standard_error
@@ -96,7 +97,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     wishes = Wishes(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
-    wanted = workload_of(workload, declared).requiring(standard_error)
+    wanted = workload_of(learn, declared).requiring(standard_error)
     if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
         raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
     task = _Task(declared, wanted, wishes, n, progress)
@@ -108,19 +109,19 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
                 f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
                 "it a floor"
             )
-    if sampling and (total_epsilon is None or wishes != Wishes()):
+    if sampling and (total is None or wishes != Wishes()):
         raise InvalidInput(
             "sampling needs a total epsilon, and takes no floors, ceilings, caps or pairs to preserve; leave sampling out"
         )
-    if total_epsilon is None:
+    if total is None:
         if method != "auto":
             raise InvalidInput(f"method {method!r} is for a given total epsilon; give one, or leave the method out")
         return task.accurate()
-    total = real(total_epsilon)
-    if not (math.isfinite(total) and total > 0):
-        raise InvalidInput(f"total epsilon {brief(total_epsilon)}; give a positive number of nats")
-    allocation = task.within(total, method)
-    return sampled_if_better(allocation, total) if sampling else allocation
+    nats = real(total)
+    if not (math.isfinite(nats) and nats > 0):
+        raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
+    allocation = task.within(nats, method)
+    return sampled_if_better(allocation, nats) if sampling else allocation
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     totals: Sequence[float],
     *,
-    workload: WorkloadLike = "marginals",
+    learn: WorkloadLike = "marginals",
     n: int | None = None,
     preserve_pairs: bool | Sequence[tuple[str, str]] = True,
     cap_shares: Sequence[float] = (),
@@ -118,7 +118,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
 
     Parameters
     ----------
-    domain, workload, n
+    domain, learn, n
         as for :func:`optrr.allocate`.
     totals
         total ε in nats, increasing.
@@ -129,14 +129,14 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
         largest ε_i forces a less accurate split.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wanted = workload_of(workload, declared)
+    wanted = workload_of(learn, declared)
     if not len(totals) or not np.all(np.diff(totals) > 0):
         raise InvalidInput(f"totals {list(totals)}; give increasing total epsilons")
     arrays = wanted.arrays(declared)
     blocks = single_blocks(arrays)
 
     def optimum(total: float, **limits: Any) -> float:
-        return allocate(declared, total, workload=wanted, n=n, **limits).error
+        return allocate(declared, total, learn=wanted, n=n, **limits).error
 
     ways: list[tuple[str, Callable[[float], float]]] = [
         ("Kronecker, best split", lambda total: best_split(arrays, blocks, total).error),
@@ -165,7 +165,7 @@ def cap_tradeoff(
     domain: Domain | Mapping[str, int | Iterable[Any]],
     total: float,
     *,
-    workload: WorkloadLike = "marginals",
+    learn: WorkloadLike = "marginals",
     n: int | None = None,
     points: int = 7,
 ) -> Tradeoff:
@@ -175,7 +175,7 @@ def cap_tradeoff(
     changes need not be independent); the largest s caps nothing. Up to 9 attributes.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wanted = workload_of(workload, declared)
+    wanted = workload_of(learn, declared)
     arrays = wanted.arrays(declared)
     split = best_split(arrays, single_blocks(arrays), total)
     shares = np.geomspace(1.0, total / float(split.epsilons.min()), points).tolist()
@@ -184,7 +184,7 @@ def cap_tradeoff(
         # at s = 1, rounding must not put the caps below the split that they come from
         caps = np.minimum(split.epsilons * s * (1 + 1e-9), total)
         cap = dict(zip(declared.names, caps.tolist(), strict=True))
-        points_under_caps.append((s, allocate(declared, total, workload=wanted, n=n, conditional_cap=cap).error))
+        points_under_caps.append((s, allocate(declared, total, learn=wanted, n=n, conditional_cap=cap).error))
     level = _curve(declared, wanted, n, "Kronecker, best split", [(s, split.error) for s in shares])
     curve = _curve(declared, wanted, n, "optimum under the caps", points_under_caps)
     return Tradeoff("conditional epsilon allowed, times Kronecker's", (level, curve), n)

@@ -165,6 +165,8 @@ def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
 def _table(given: WantedTable | Mapping[str, object] | Sequence[str]) -> WantedTable:
     if isinstance(given, WantedTable):
         return given
+    if isinstance(given, str):
+        return WantedTable(tuple(name.strip() for name in given.split("×")))
     if isinstance(given, Mapping):
         return _converted(dict(given), "the workload", _TableSpec).table()
     return WantedTable(_names(given))

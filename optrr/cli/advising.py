@@ -108,7 +108,7 @@ def allocate(
         allocation = make_allocation(
             wanted.domain,
             total_epsilon,
-            workload=workload,
+            learn=workload,
             n=n,
             standard_error=standard_error,
             floors=_by_name(wanted, floors, "--floor"),
@@ -237,7 +237,7 @@ def advise(
         raise InvalidInput("--way chooses what is written, but no file is named; add -o FILE")
     keep_specification(spec, output, report)
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
-    advice = make_advice(wanted.domain, total_epsilon, workload=workload, n=n, clusters=groups)
+    advice = make_advice(wanted.domain, total_epsilon, learn=workload, n=n, clusters=groups)
     chosen = advice.recommended if way is None else advice.option(way).asking
     if output is not None:
         chosen = carried(chosen, wanted.public)

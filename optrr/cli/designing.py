@@ -305,7 +305,7 @@ def design(
         made = make_design(
             wanted.domain,
             wanted.required_epsilons() if total_epsilon is None else wanted.proportions(),
-            total_epsilon=total_epsilon,
+            total=total_epsilon,
             method=method,
             preserve=preserve,  # type: ignore[arg-type]  # the choices are the literals
             conditional_cap=conditional_cap,

@@ -65,50 +65,76 @@ class Command(click.Command):
             return super().invoke(ctx)
 
 
-# name: module, function, one-line help. Written here so that --help imports none of them.
-_COMMANDS = {
-    "spec": ("optrr.cli.designing", "spec", "Propose a specification from data."),
-    "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
-    "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
-    "allocate": ("optrr.cli.advising", "allocate", "Split one total epsilon over the attributes for a workload."),
-    "advise": ("optrr.cli.advising", "advise", "Which way of asking is most accurate for a workload."),
-    "perturb": ("optrr.cli.perturbing", "perturb", "Randomize a CSV or Parquet file."),
-    "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
-    "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
-    "measure": ("optrr.cli.modelling", "measure", "Shares in groups, risks, odds, means, ordinal association."),
-    "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
-    "regress": ("optrr.cli.modelling", "regress", "Linear and logistic regression of the true records."),
-    "synthesize": ("optrr.cli.modelling", "synthesize", "Records to hand on, drawn from a model of the estimates."),
-    "power": ("optrr.cli.testing", "power", "Records that a test needs, or intervals of a wanted width."),
-    "cluster": ("optrr.cli.designing", "cluster", "Cluster attributes by dependence; design the second round."),
-    "export": ("optrr.cli.deploying", "export", "Write what a device needs to randomize a record; matrices; programs."),
-    "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),
-    "verify": ("optrr.cli.assurance", "verify", "Recompute every number of a design or deployment file."),
-    "audit": ("optrr.cli.assurance", "audit", "Test a client from outside against its label."),
-    "sign": ("optrr.cli.assurance", "sign", "Sign a design or deployment file: who made it."),
-    "longitudinal-design": (
-        "optrr.cli.longitudinal",
-        "longitudinal_design",
-        "Design for people who report again and again.",
-    ),
-    "longitudinal-perturb": ("optrr.cli.longitudinal", "longitudinal_perturb", "Everybody's report of one round."),
-    "longitudinal-estimate": (
-        "optrr.cli.longitudinal",
-        "longitudinal_estimate",
-        "Estimate a table from several rounds of reports.",
-    ),
-    "worksheet": ("optrr.cli.assurance", "worksheet", "An evaluator's questions, answered for a design."),
-    "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
-    "gwas-perturb": ("optrr.cli.genomics", "gwas_perturb", "Randomize genotypes and status, one record per person."),
-    "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
-    "gwas-study": (
-        "optrr.cli.association",
-        "gwas_study",
-        "What association tests lose at a total epsilon, by simulation.",
-    ),
-    "serve": ("optrr.cli.deploying", "serve", "Run a survey: page, collector and results."),
-    "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
+# What --help shows: a heading, and below it of each command its module, function and one line of help. Written here so that
+# --help imports none of them.
+_GROUPS = {
+    "Plan": {
+        "spec": ("optrr.cli.designing", "spec", "Propose a specification from data."),
+        "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
+        "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
+        "allocate": ("optrr.cli.advising", "allocate", "Split one total epsilon over the attributes for a workload."),
+        "advise": ("optrr.cli.advising", "advise", "Which way of asking is most accurate for a workload."),
+        "power": ("optrr.cli.testing", "power", "Records that a test needs, or intervals of a wanted width."),
+        "cluster": ("optrr.cli.designing", "cluster", "Cluster attributes by dependence; design the second round."),
+    },
+    "Randomize": {
+        "perturb": ("optrr.cli.perturbing", "perturb", "Randomize a CSV or Parquet file."),
+    },
+    "Analyse": {
+        "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
+        "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
+        "measure": ("optrr.cli.modelling", "measure", "Shares in groups, risks, odds, means, ordinal association."),
+        "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
+        "regress": ("optrr.cli.modelling", "regress", "Linear and logistic regression of the true records."),
+        "synthesize": ("optrr.cli.modelling", "synthesize", "Records to hand on, drawn from a model of the estimates."),
+    },
+    "Devices and surveys": {
+        "export": (
+            "optrr.cli.deploying",
+            "export",
+            "Write what a device needs to randomize a record; matrices; programs.",
+        ),
+        "serve": ("optrr.cli.deploying", "serve", "Run a survey: page, collector and results."),
+        "audit": ("optrr.cli.assurance", "audit", "Test a client from outside against its label."),
+    },
+    "Assurance": {
+        "verify": ("optrr.cli.assurance", "verify", "Recompute every number of a design or deployment file."),
+        "sign": ("optrr.cli.assurance", "sign", "Sign a design or deployment file: who made it."),
+        "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),
+        "worksheet": ("optrr.cli.assurance", "worksheet", "An evaluator's questions, answered for a design."),
+    },
+    "Genomics": {
+        "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
+        "gwas-perturb": (
+            "optrr.cli.genomics",
+            "gwas_perturb",
+            "Randomize genotypes and status, one record per person.",
+        ),
+        "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
+        "gwas-study": (
+            "optrr.cli.association",
+            "gwas_study",
+            "What association tests lose at a total epsilon, by simulation.",
+        ),
+    },
+    "Rounds": {
+        "longitudinal-design": (
+            "optrr.cli.longitudinal",
+            "longitudinal_design",
+            "Design for people who report again and again.",
+        ),
+        "longitudinal-perturb": ("optrr.cli.longitudinal", "longitudinal_perturb", "Everybody's report of one round."),
+        "longitudinal-estimate": (
+            "optrr.cli.longitudinal",
+            "longitudinal_estimate",
+            "Estimate a table from several rounds of reports.",
+        ),
+    },
+    "Try it": {
+        "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
+    },
 }
+_COMMANDS = {name: where for group in _GROUPS.values() for name, where in group.items()}
 
 
 class _LazyGroup(click.Group):
@@ -126,8 +152,10 @@ class _LazyGroup(click.Group):
             return Command(getattr(importlib.import_module(module), function))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+        widest = max(map(len, _COMMANDS))
+        for heading, group in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(widest), text) for name, (_, _, text) in group.items()])
 
 
 @contextmanager

@@ -210,7 +210,7 @@ def _give_sampled(
 def _page(result: TestResult, known: Counted, design_file: Path) -> Page:
     """The result with an estimate of every table that it was made on."""
     from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-    from optrr.tables.estimation import estimate  # noqa: PLC0415 (only pages show the tables)
+    from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
 
     of = [f"of group {k}" for k in range(1, len(known.counts) + 1)] if len(known.counts) > 1 else [""]
     tables = [(each, estimate(counts, known.mechanism)) for each, counts in zip(of, known.counts, strict=True)]

@@ -283,7 +283,7 @@ class FullRecords(Asking):
         Weights, strata and clusters among public columns are ignored, with a warning;
         :func:`optrr.tables.estimate_weighted` takes them into account.
         """
-        from optrr.tables.estimation import estimate  # noqa: PLC0415 (as above)
+        from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (as above)
 
         reports = self.reports(answers)
         twice, (counts,) = reports.twice, reports.counts(attributes)

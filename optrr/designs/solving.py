@@ -26,7 +26,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     domain: Domain | Mapping[str, int | Iterable[Any]],
     epsilons: float | ArrayLike | Mapping[str, float],
     *,
-    total_epsilon: float | None = None,
+    total: float | None = None,
     method: str = "auto",
     preserve: Preserve = "marginals",
     kappa: float = 1.0,
@@ -42,7 +42,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         a Domain, or a mapping of names to categories or sizes.
     epsilons
         ε_i in nats, 1e-6..50: one number for all, a sequence in the domain's order, or a mapping by name.
-    total_epsilon
+    total
         E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
         at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
     method
@@ -74,14 +74,14 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
     wishes = Wishes(preserve, kappa, conditional_cap)
     asked = epsilon_vector(declared, epsilons)
-    if total_epsilon is None:
+    if total is None:
         return Design(declared, solve(wishes.problem(declared, asked), method, options), public=beside)
     bad = np.flatnonzero(~(np.isfinite(asked) & (asked > 0)))
     if bad.size:
         i = int(bad[0])
         raise InvalidInput(f"attribute {declared.names[i]!r} has proportion {asked[i]}; give a positive number")
-    if not (math.isfinite(real(total_epsilon)) and total_epsilon > 0):
-        raise InvalidInput(f"total_epsilon = {brief(total_epsilon)}; give a positive number of nats")
+    if not (math.isfinite(real(total)) and total > 0):
+        raise InvalidInput(f"total_epsilon = {brief(total)}; give a positive number of nats")
     scales = scale_range(asked)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE
@@ -90,10 +90,10 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         )
     calibrated = calibrate(
         lambda s: solve(wishes.problem(declared, s * asked), method, options),
-        float(total_epsilon),
+        float(total),
         scales,
         # where every attribute stands alone the ε_i add up to the total
-        guess=total_epsilon / float(asked.sum()),
+        guess=total / float(asked.sum()),
         # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
         scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
     )

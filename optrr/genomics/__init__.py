@@ -1,22 +1,20 @@
 """Association studies on protected genotypes: read, design, randomize, test, compare (POR §V-B).
 
     cohort = read_cohort(Path("true.bed"))
-    design = genomic_design(Wanted(list(cohort.variants.name)), Budget(total=8))
-    layout = layout_of(design.domain)
-    records = records_of(cohort, layout)
-    randomize_records(records, design.mechanism)
-    associations = scan(randomized_cohort(cohort, records, layout), design.law, layout)
+    associations = design(cohort, total=8).randomize(cohort).scan()
     associations.write_tsv(Path("results.tsv"))
 
-Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. ``scan`` walks over the variants; its statistics and
-p-values are made in ``scores``, odds ratios in ``odds``, and both become the columns of ``associations``. ``study``
-compares designs.
+``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
+
+Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. ``scan`` walks over the variants and makes their table; the
+statistics and p-values come from ``tests``, odds ratios from ``odds``. ``study`` compares designs.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """
 
 from __future__ import annotations
 
+from optrr.genomics.asking import GenomicDesign, GenomicReports, design
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
@@ -31,6 +29,8 @@ __all__ = [
     "Associations",
     "Budget",
     "Cohort",
+    "GenomicDesign",
+    "GenomicReports",
     "Genotypes",
     "Layout",
     "MatrixGenotypes",
@@ -43,6 +43,7 @@ __all__ = [
     "Wanted",
     "aligned",
     "allele_pairs",
+    "design",
     "genomic_design",
     "genomic_domain",
     "layout_of",

@@ -313,8 +313,7 @@ def perturbed_frame(
         as there, and for public columns that are attributes or are not there.
     """
     # data frames take longer to import than most designs take to solve
-    from optrr.records.frames import marked, recode_frame  # noqa: PLC0415
-    from optrr.records.spark_frames import refuse_spark_frame  # noqa: PLC0415
+    from optrr.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
 
     refuse_spark_frame(data)
     known, source = randomized_before(data, again), as_source(random_state)

@@ -35,9 +35,9 @@ import pyarrow as pa
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer, released_by
-from optrr.records.frames import FrameCodec
+from optrr.records.frames import FrameCodec, is_spark_frame
 from optrr.records.origins import randomized_before
-from optrr.records.spark_frames import arrow_schema, is_spark_frame, map_partitions, refusals
+from optrr.records.spark_frames import arrow_schema, map_partitions, refusals
 from optrr.releases.provenance import KEPT, SHUFFLED
 from optrr_solvers.randomness import as_source
 

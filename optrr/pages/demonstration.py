@@ -15,7 +15,7 @@ from optrr.designs.solving import design
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.domain.domain import Domain
 from optrr.records.counts import count
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState
 

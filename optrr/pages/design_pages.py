@@ -200,7 +200,7 @@ def _curves(allocation: Allocation) -> Chart:
     curves = tradeoff(
         design.domain,
         totals,
-        workload=allocation.workload,
+        learn=allocation.workload,
         n=allocation.n,
         preserve_pairs=[(design.domain.names[i], design.domain.names[j]) for i, j in pairs],
     )
@@ -260,7 +260,7 @@ def curves_around(advice: Advice) -> list[Tradeoff]:
     """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
     domain, total = advice.domain, advice.total_epsilon
     totals = [total * s for s in _AROUND]
-    around = tradeoff(domain, totals, workload=advice.workload, n=advice.n, preserve_pairs=domain.m <= _KEPT)
+    around = tradeoff(domain, totals, learn=advice.workload, n=advice.n, preserve_pairs=domain.m <= _KEPT)
     # where tables are too large to be reported, sampling them is not among the options
     if any(o.name == "sampling-even" for o in advice.options):
         asked = [sampling(domain, advice.workload, x)[-1] for x in around.curves[0].abscissae]
@@ -268,7 +268,7 @@ def curves_around(advice: Advice) -> list[Tradeoff]:
         around = around.beside("sampling, best probabilities", errors, typical)
     out = [around]
     if 1 < domain.m <= _CAPPED:
-        out.append(cap_tradeoff(domain, total, workload=advice.workload, n=advice.n))
+        out.append(cap_tradeoff(domain, total, learn=advice.workload, n=advice.n))
     return out
 
 

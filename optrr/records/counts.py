@@ -3,8 +3,6 @@
 Everything that estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is
 encoded once per chunk; the tables of all attribute sets are filled from combined codes. Memory: the tables, and one
 chunk of 131,072 records. Time: O(n · number of sets).
-
-Records as codes, batch by batch, from whatever holds them: a frame, a file, a stream of batches.
 """
 
 from __future__ import annotations
@@ -20,27 +18,30 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.errors import InvalidInput
-from optrr.records.frames import RECORDS, FrameCodec, checked_columns
+from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import record_batches
-from optrr.records.spark_frames import is_spark_frame, summed
+from optrr.records.spark_frames import summed
 from optrr.releases.provenance import Origin
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
 
 
 def encoded_batches(data: Any, domain: Domain, *, allow_extra: bool = False) -> Iterator[NDArray[np.int32]]:
-    """Codes of each batch, shape (n, m), in the order of the data; empty batches are left out.
+    """Codes of each batch, shape (n, m), in the order of the data, from whatever holds it; empty batches are left out.
 
-    Raises
-    ------
-    InvalidInput
-        for missing columns, unless ``allow_extra`` for columns that are not the domain's attributes, and for an undeclared
-        value, with the first record it stands in.
+    Raises InvalidInput for missing columns, unless ``allow_extra`` for columns that are not the domain's attributes, and for an
+    undeclared value, with the first record it stands in.
     """
+    return _encoded(data, domain, None if allow_extra else domain)
+
+
+def _encoded(data: Any, domain: Domain, declared: Domain | None) -> Iterator[NDArray[np.int32]]:
+    """The same, where the data may have all columns that are ``declared``, or any where it is None."""
     codec: FrameCodec | None = None
-    for batch in record_batches(data, domain, None if allow_extra else domain):
+    for batch in record_batches(data, domain, declared):
         if codec is None or not batch.schema.equals(codec.schema):
+            # pieces of one pandas column of Python objects may have different Arrow types
             codec = FrameCodec(domain, batch.schema, first_record=0 if codec is None else codec.records)
         codes = codec.encode(batch)
         if codes.shape[0]:
@@ -193,26 +194,27 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
 
 
 class _Tally:
-    """Flat tables of several attribute sets, filled chunk by chunk."""
+    """Tables of several attribute sets, flat and in a row in ``cells``, filled chunk by chunk; ``n`` counts the records."""
 
     def __init__(self, domain: Domain, sets: Sequence[tuple[str, ...]]) -> None:
         self.domain, self.sets, self.n = domain, sets, 0
-        sizes = [tuple(domain[name].size for name in names) for names in sets]
-        cells = [prod(s) for s in sizes]
-        if sum(cells) > MAX_CELLS:
-            largest = sets[int(np.argmax(cells))]
+        self._sizes = [tuple(domain[name].size for name in names) for names in sets]
+        numbers = [prod(sizes) for sizes in self._sizes]
+        if sum(numbers) > MAX_CELLS:
+            largest = sets[int(np.argmax(numbers))]
             raise InvalidInput(
-                f"the tables have {sum(cells)} cells, {max(cells)} of them over {listed(largest)}; "
+                f"the tables have {sum(numbers)} cells, {max(numbers)} of them over {listed(largest)}; "
                 f"ask for attribute sets of at most {MAX_CELLS} cells together"
             )
-        self._plans = [(domain.indices(names), s) for names, s in zip(sets, sizes, strict=True)]
-        self._tables = [np.zeros(c, dtype=np.int64) for c in cells]
+        self.cells: IntArray = np.zeros(sum(numbers), dtype=np.int64)
+        self._tables = np.split(self.cells, np.cumsum(numbers)[:-1])
 
     def add(self, codes: NDArray[np.integer]) -> None:
         """Count a chunk of codes, shape (k, number of attributes)."""
         self.n += codes.shape[0]
         columns = np.ascontiguousarray(codes.T, dtype=np.int64)
-        for (members, sizes), table in zip(self._plans, self._tables, strict=True):
+        for names, sizes, table in zip(self.sets, self._sizes, self._tables, strict=True):
+            members = self.domain.indices(names)
             cell = columns[members[0]]
             for i, r in zip(members[1:], sizes[1:], strict=True):
                 cell = cell * r + columns[i]
@@ -222,23 +224,15 @@ class _Tally:
             else:
                 np.add(table, np.bincount(cell, minlength=table.size), out=table)
 
-    @property
-    def cells(self) -> IntArray:
-        """All tables in a row, shape (number of cells,)."""
-        return np.concatenate(self._tables)
-
     def take(self, cells: IntArray) -> None:
         """Fill the tables with those that another tally of these sets counted."""
-        for table, part in zip(
-            self._tables, np.split(cells, np.cumsum([t.size for t in self._tables])[:-1]), strict=True
-        ):
-            table[:] = part
+        self.cells[:] = cells
         self.n = int(self._tables[0].sum())
 
     def counts(self, origins: tuple[Origin, ...]) -> dict[tuple[str, ...], Counts]:
         return {
             names: Counts(self.domain.subset(names), table.reshape(sizes), origins)
-            for names, (_, sizes), table in zip(self.sets, self._plans, self._tables, strict=True)
+            for names, sizes, table in zip(self.sets, self._sizes, self._tables, strict=True)
         }
 
 
@@ -267,10 +261,4 @@ def _code_chunks(data: Any, domain: Domain, needed: list[str], allow_extra: bool
         for start in range(0, codes.shape[0], RECORDS):
             yield codes[start : start + RECORDS, columns]
         return
-    wanted = domain.subset(needed)
-    codec: FrameCodec | None = None
-    for batch in record_batches(data, wanted, None if allow_extra else domain):
-        if codec is None or not batch.schema.equals(codec.schema):
-            # pieces of one pandas column of Python objects may have different Arrow types
-            codec = FrameCodec(wanted, batch.schema, first_record=0 if codec is None else codec.records)
-        yield codec.encode(batch)
+    yield from _encoded(data, domain.subset(needed), None if allow_extra else domain)

@@ -28,7 +28,7 @@ from optrr.domain.columns import (
     is_polars_lazyframe,
 )
 from optrr.domain.domain import Domain, listed, shown
-from optrr.domain.public import NONE, PublicColumns
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.releases.provenance import Provenance
 
@@ -93,8 +93,10 @@ class FrameCodec:
         are not there.
     """
 
-    def __init__(self, domain: Domain, schema: pa.Schema, first_record: int = 0, public: PublicColumns = NONE) -> None:
-        checked_columns(_attributes(schema.names, public, domain), domain, domain)
+    def __init__(
+        self, domain: Domain, schema: pa.Schema, first_record: int = 0, public: PublicColumns | None = None
+    ) -> None:
+        checked_columns(_attributes(schema.names, public, domain) if public else schema.names, domain, domain)
         self.domain = domain
         self.schema = schema
         self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
@@ -172,13 +174,14 @@ def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -
     return [name for name in present if name not in public.names]
 
 
-def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColumns = NONE) -> Frame:
+def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColumns | None = None) -> Frame:
     """The frame with its codes edited by ``kernel``, of the kind it was given as; public columns go through as they are.
 
     O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
     :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, and for public columns that are attributes or are not there.
     """
-    names = _attributes(column_names(data), public, domain)
+    names = column_names(data)
+    names = _attributes(names, public, domain) if public else names
     checked_columns(names, domain, domain)
     if is_pandas_dataframe(data):
         # the index goes through as it is: one that is called like an attribute holds the true values
@@ -259,6 +262,21 @@ def is_frame(data: object) -> bool:
     # a RecordBatchReader speaks Arrow too, but it is a stream: reading it as a table would take all its memory
     speaks_arrow = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     return speaks_arrow and not isinstance(data, pa.RecordBatchReader)
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether this is a Spark data frame; PySpark is not imported to find out."""
+    kinds = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(data).__mro__)
+    return any(kind.startswith("pyspark.sql.") and kind.endswith("dataframe.DataFrame") for kind in kinds)
+
+
+def refuse_spark_frame(data: object) -> None:
+    """Refuse what would be collected into the driver. Raises InvalidInput naming what to use instead."""
+    if is_spark_frame(data):
+        raise InvalidInput(
+            "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
+            "optrr.mechanisms.spark.perturb_once(frame, mechanism, path), and count them with optrr.count(frame, …)"
+        )
 
 
 def frame_table(data: Any) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import pyarrow.compute as pc
 
 from optrr.domain.columns import is_polars_lazyframe
 from optrr.errors import InvalidInput
-from optrr.records.reading.registry import names_places, open_source
-from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source, files_at
-from optrr.records.spark_frames import is_spark_frame, notes_of
+from optrr.records.frames import is_spark_frame
+from optrr.records.reading.registry import open_source
+from optrr.records.reading.source import STANDARD_INPUT, Once, RecordsAt, Source, each_file, place_of
 from optrr.releases.provenance import (
     COLUMN,
     KEY,
@@ -32,25 +33,18 @@ from optrr.releases.provenance import (
 def origins_of(data: Any) -> list[Origin]:
     """What files, frames or tables say of the randomization of their records, each different saying once; at least one.
 
-    An array of codes cannot say anything, and has none.
-
-    ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads, or gives. A pipe says nothing, and an
-    iterator only once it is opened.
-
-    Raises
-    ------
-    InvalidInput
-        where they say something that cannot be read.
+    ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads, or gives. An array of codes cannot say
+    anything, and has none; a pipe says nothing, and an iterator only once it is opened. Raises InvalidInput where they say
+    something that cannot be read.
     """
-    if isinstance(data, RecordsAt) and data.origins is not None:
-        return list(data.origins)
     if isinstance(data, np.ndarray):
         return []
     if isinstance(data, Source):
         return different(_of_source(data))
-    if names_places(data):
-        return different(_of_place(RecordsAt(data)))
-    return different(_of_place(replace(data, watch=None)) if isinstance(data, RecordsAt) else _of_memory(data))
+    where = place_of(data)
+    if where is not None and where.origins is not None:
+        return list(where.origins)
+    return different(_of_memory(data) if where is None else _of_place(replace(where, watch=None)))
 
 
 def randomized_before(data: Any, again: bool = False, opened: Source | None = None) -> Provenance | None:
@@ -58,11 +52,8 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
 
     ``opened`` are the same records, opened: a pipe or an iterator cannot be opened twice to see what it says.
 
-    Raises
-    ------
-    InvalidInput
-        see :func:`optrr.releases.provenance.require_unrandomized`; also for records of several releases, and for those that can
-        be read only once and would have to be read to see what they have been through.
+    Raises InvalidInput as :func:`optrr.releases.provenance.require_unrandomized`; also for records of several releases, and for
+    those that can be read only once and would have to be read to see what they have been through.
     """
     origins = _of_stream(data, opened) or origins_of(data)
     for origin in origins:
@@ -75,10 +66,7 @@ def randomized_before(data: Any, again: bool = False, opened: Source | None = No
 def check_design(data: Any, digest: str) -> list[str]:
     """Refuse records of another design than the one of this digest; returns warnings about the others, one line each.
 
-    Raises
-    ------
-    InvalidInput
-        see :func:`optrr.releases.provenance.require_design`.
+    Raises InvalidInput as :func:`optrr.releases.provenance.require_design`.
     """
     origins = origins_of(data)
     for origin in origins:
@@ -93,28 +81,17 @@ def different(origins: Iterable[Origin]) -> list[Origin]:
 
 
 def _of_place(where: RecordsAt) -> Iterator[Origin]:
-    try:
-        files = None if where.query else files_at(where.place)
-    except InvalidInput:
-        files = []
-    if files == []:
-        yield Origin(str(where))  # the place cannot be opened; the error is left to the code that reads the records
-    for each in [where] if files is None else [replace(where, place=path) for path in files]:
-        yield from _of_one(each)
-
-
-def _of_one(where: RecordsAt) -> Iterator[Origin]:
-    path = Path(str(where.place))
-    beside = origin_from_sidecar(path)
-    if beside.provenance is not None or _is_pipe(path):
-        yield beside
-        return
-    try:
-        source = open_source(where)
-    except InvalidInput:
-        yield beside
-        return
-    yield from _of_source(source)
+    files = each_file(where)
+    if not files:
+        yield Origin(str(where))
+    for each in files:
+        path = Path(str(each.place))
+        beside = origin_from_sidecar(path)
+        source = None
+        if beside.provenance is None and not _is_pipe(path):
+            with suppress(InvalidInput):
+                source = open_source(each)
+        yield from [beside] if source is None else _of_source(source)
 
 
 def _is_pipe(path: Path) -> bool:
@@ -123,7 +100,9 @@ def _is_pipe(path: Path) -> bool:
 
 def _of_stream(data: Any, opened: Source | None) -> list[Origin]:
     """What opened records say that can be read only once; empty where they say nothing, or can be read again."""
-    if opened is None or not (isinstance(opened, Once) or _names_pipe(data)):
+    place = data.place if isinstance(data, RecordsAt) else data
+    piped = isinstance(place, str | os.PathLike) and _is_pipe(Path(place))
+    if opened is None or not (isinstance(opened, Once) or piped):
         return []
     known = Provenance.from_metadata(opened.schema.metadata, opened.name)
     if known is None and COLUMN in opened.column_names():
@@ -134,29 +113,23 @@ def _of_stream(data: Any, opened: Source | None) -> list[Origin]:
     return [] if known is None else [Origin(opened.name, known)]
 
 
-def _names_pipe(data: Any) -> bool:
-    place = data.place if isinstance(data, RecordsAt) else data
-    return isinstance(place, str | os.PathLike) and _is_pipe(Path(place))
-
-
 def _of_memory(data: Any) -> Iterator[Origin]:
     what = f"the {type(data).__name__}"
     if is_spark_frame(data):
-        texts: list[str | None] = [*notes_of(data)] or [None]
-        yield from (Origin(what, None if text is None else Provenance.from_json(text, what)) for text in texts)
+        notes = [f.metadata[KEY] for f in data.schema.fields if KEY in (f.metadata or {})]
+        yield from _of_texts(dict.fromkeys(notes), what)
         return
-    if is_polars_lazyframe(data):  # asking it for its columns would compute its schema
-        yield from _of_column(open_source(data))
-        return
-    schema, attrs = getattr(data, "schema", None), getattr(data, "attrs", None)
+    # asking a LazyFrame for its columns would compute its schema
+    lazy = is_polars_lazyframe(data)
+    schema, attrs = (None, None) if lazy else (getattr(data, "schema", None), getattr(data, "attrs", None))
     if isinstance(schema, pa.Schema) and (known := Provenance.from_metadata(schema.metadata, what)) is not None:
         yield Origin(what, known)
     elif isinstance(attrs, dict) and isinstance(attrs.get(KEY), str):
         yield Origin(what, Provenance.from_json(attrs[KEY], what))
-    elif isinstance(data, Iterator | pa.RecordBatchReader) or not hasattr(data, "columns"):
-        yield Origin(what)
-    else:
+    elif lazy or (not isinstance(data, Iterator | pa.RecordBatchReader) and hasattr(data, "columns")):
         yield from _of_column(open_source(data))
+    else:
+        yield Origin(what)
 
 
 def _of_source(source: Source) -> Iterator[Origin]:
@@ -173,7 +146,9 @@ def _of_column(source: Source) -> Iterator[Origin]:
     if COLUMN in source.column_names() and not isinstance(source, Once):
         for batch in source.batches([COLUMN]):
             texts.update(dict.fromkeys(pc.unique(batch.column(0)).to_pylist()))
-    if not texts:
-        yield Origin(source.name)
-    for text in texts:
-        yield Origin(source.name, None if text is None else Provenance.from_json(str(text), source.name))
+    yield from _of_texts(texts, source.name)
+
+
+def _of_texts(texts: Iterable[Any], what: str) -> Iterator[Origin]:
+    for text in [*texts] or [None]:
+        yield Origin(what, None if text is None else Provenance.from_json(str(text), what))

@@ -1,11 +1,5 @@
 """Opened records: randomized records, bound to what they were asked by. Every analysis starts from them.
 
-    given           frames, files, databases, surveys, or lists of these
-    origins         what every file says of its randomization, read once
-    doubts          records of another design, or given twice, are refused; what else is in doubt, one line each
-    public          columns beside the attributes, as the design and the releases name them
-    counts(names)   a table of counts for each that is given; ``places`` are for whatever else reads records
-
 An estimate of n reports takes them for those of n people. Of the same release given twice every person counts twice, and
 standard errors come out too small by √2; of a later release of the same people likewise, to the extent that it repeats what
 the first one says. Files say which release they hold, and which releases of the same people it followed. One release may lie
@@ -25,15 +19,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from optrr.domain.domain import Domain, listed
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.counts import Counts, count
 from optrr.records.origins import different, origins_of
-from optrr.records.reading.registry import names_places, open_source
-from optrr.records.reading.source import Place, RecordsAt, Watch, files_at
+from optrr.records.reading.registry import open_source
+from optrr.records.reading.source import RecordsAt, Watch, each_file, place_of
 from optrr.releases.account import Release
 from optrr.releases.provenance import Origin, Provenance, doubts, require_design
 
@@ -44,30 +38,22 @@ class Asked(Protocol):
     @property
     def domain(self) -> Domain:
         """The attributes asked for."""
-        ...
 
     @property
     def digest(self) -> str:
         """What its records say that they were randomized by."""
-        ...
 
     @property
     def earlier(self) -> tuple[Release, ...]:
         """Releases that it was chosen from; they do not tell whose records follow them."""
-        ...
 
     @property
     def public(self) -> PublicColumns:
         """Columns that stand beside the attributes and are not randomized."""
-        ...
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One file, database or frame, and one release that it holds.
-
-    ``given`` is the number of what was given, ``named`` that of the name in it, and ``path`` None for a frame.
-    """
+class _Part(NamedTuple):
+    """A file, database or frame, and one release that it holds; the numbers of what was given, and of the name in it."""
 
     given: int
     named: int
@@ -77,10 +63,6 @@ class _Part:
     @property
     def what(self) -> str:
         return self.origin.what
-
-    @property
-    def path(self) -> Path | None:
-        return Path(str(self.where.place)) if isinstance(self.where, RecordsAt) else None
 
     @property
     def release(self) -> Release | None:
@@ -101,11 +83,8 @@ class OpenedRecords:
     def of(cls, asking: Asked, *given: Any) -> Self:
         """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
 
-        Raises
-        ------
-        InvalidInput
-            once they are used: for records of another design (:func:`optrr.releases.provenance.require_design`), and for a
-            place that is named twice.
+        Raises InvalidInput once they are used: for records of another design
+        (:func:`optrr.releases.provenance.require_design`), and for a place that is named twice.
         """
         if len(given) == 1 and isinstance(given[0], OpenedRecords):
             opened = given[0]
@@ -118,9 +97,10 @@ class OpenedRecords:
     @cached_property
     def _parts(self) -> list[_Part]:
         """What every file says, for each release that it holds; raises as :meth:`of`."""
-        files = list(_files(self.given))
-        seen: set[object] = set()
-        for where in (each for _, _, each in files if isinstance(each, RecordsAt)):
+        files, seen = list(_files(self.given)), set()
+        for _, _, where in files:
+            if not isinstance(where, RecordsAt):
+                continue
             path = Path(str(where.place))
             key = path.resolve() if path.exists() else str(where.place)
             if key in seen:
@@ -134,7 +114,7 @@ class OpenedRecords:
     @cached_property
     def origins(self) -> tuple[tuple[Origin, ...], ...]:
         """What each that is given says of its records, each different saying once."""
-        return tuple(tuple(different(p.origin for p in self._parts if p.given == k)) for k in range(len(self.given)))
+        return tuple(tuple(different([p.origin for p in self._parts if p.given == k])) for k in range(len(self.given)))
 
     @property
     def stated(self) -> list[Provenance]:
@@ -143,13 +123,7 @@ class OpenedRecords:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """What is in doubt about them, to be shown beside every number, one line each.
-
-        Raises
-        ------
-        InvalidInput
-            for a file that is a copy of another.
-        """
+        """What is in doubt about them, one line each, to be shown beside every number. Raises InvalidInput as ``twice``."""
         return list(dict.fromkeys([*self.unbound, *self.twice]))
 
     @cached_property
@@ -174,10 +148,7 @@ class OpenedRecords:
     def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
         """The public columns, where all say the same of what is not ``asked`` for.
 
-        Raises
-        ------
-        InvalidInput
-            where the design and the releases, or two releases, name different weights, strata or clusters.
+        Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
         """
         for role in ("weight", "stratum", "cluster"):
             said = [getattr(self.asking.public, role), *(getattr(each.public, role) for each in self.stated)]
@@ -197,10 +168,8 @@ class OpenedRecords:
     @property
     def places(self) -> list[Any]:
         """Each that is given, for whatever reads records; places know already what their records say of themselves."""
-        return [
-            replace(_place(each), origins=said) if _is_place(each) else each
-            for each, said in zip(self.given, self.origins, strict=True)
-        ]
+        known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
+        return [each if where is None else replace(where, origins=said) for where, each, said in known]
 
     def counts(self, names: str | Iterable[str], watch: Watch | None = None) -> tuple[Counts, ...]:
         """Counts of these attributes in each that is given; ``watch`` is told how far the reading of places is."""
@@ -208,34 +177,20 @@ class OpenedRecords:
         return tuple(count(each, self.asking.domain, names, allow_extra=True) for each in places)
 
 
-def _is_place(given: Any) -> bool:
-    return isinstance(given, RecordsAt) or names_places(given)
-
-
-def _place(given: Any) -> RecordsAt:
-    return given if isinstance(given, RecordsAt) else RecordsAt(given)
-
-
 def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
     """Every file, database or frame, with the number of what was given, and of the name that it was given by."""
     named = 0
     for k, each in enumerate(given):
-        if not _is_place(each):
+        where = place_of(each)
+        if where is None:
             yield k, named, each
             named += 1
             continue
-        where = _place(each)
         for name in [where.place] if isinstance(where.place, str | os.PathLike) else where.place:
-            for path in _files_at(where, name):
-                yield k, named, replace(where, place=path, watch=None, origins=None)
+            one = replace(where, place=name, watch=None, origins=None)
+            for file in each_file(one) or [one]:
+                yield k, named, file
             named += 1
-
-
-def _files_at(where: RecordsAt, name: Place) -> Sequence[Place]:
-    try:
-        return (None if where.query else files_at(name)) or [name]
-    except InvalidInput:
-        return [name]  # the place cannot be opened; the error is left to the code that reads the records
 
 
 def _copies(parts: Sequence[_Part]) -> Iterator[str]:
@@ -261,27 +216,19 @@ def _copies(parts: Sequence[_Part]) -> Iterator[str]:
 
 def _same_content(parts: Sequence[_Part]) -> Iterator[tuple[_Part, _Part]]:
     """Pairs of files with the same content; those without records do not count."""
-    by_size: dict[int, list[tuple[_Part, Path]]] = defaultdict(list)
+    by_size: dict[int, list[_Part]] = defaultdict(list)
     for part in parts:
-        if (path := part.path) is not None and path.is_file():
-            by_size[path.stat().st_size].append((part, path))
+        if isinstance(part.where, RecordsAt) and (path := Path(str(part.where.place))).is_file():
+            by_size[path.stat().st_size].append(part)
     for alike in by_size.values():
         by_content: dict[str, list[_Part]] = defaultdict(list)
-        for part, path in alike if len(alike) > 1 else []:
-            by_content[_content(path)].append(part)
+        for part in alike if len(alike) > 1 else []:
+            with Path(str(part.where.place)).open("rb") as file:
+                by_content[hashlib.file_digest(file, "sha256").hexdigest()].append(part)
         for same in by_content.values():
-            if len(same) > 1 and _holds_records(same[0].where):
+            source = open_source(same[0].where) if len(same) > 1 else None
+            if source is not None and any(batch.num_rows for batch in source.batches(source.column_names()[:1])):
                 yield from pairwise(same)
-
-
-def _content(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _holds_records(where: RecordsAt) -> bool:
-    source = open_source(where)
-    return any(batch.num_rows for batch in source.batches(source.column_names()[:1]))
 
 
 def _followed(parts: Iterable[_Part], apart: Iterable[Release]) -> Iterator[str]:

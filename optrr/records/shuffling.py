@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -46,110 +46,81 @@ def shuffled(
     bits
         what the order is drawn from.
     folder
-        where the temporary file lies; None is the system's place for such files.
-
-    Raises
-    ------
-    OSError
-        where the temporary file cannot be written.
+        where the temporary file lies; None is the system's place for such files. Raises OSError where it cannot be written.
     """
-    rest, held = iter(batches), _Held()
-    for batch in rest:
-        held.add(batch)
-        if held.full:
+    heaps = _heaps(batches)
+    for table, full in heaps:
+        if full:
             break
+        yield from _rows(table, permutation(bits, table.num_rows)).to_batches(max_chunksize=RECORDS)
     else:
-        yield from held.in_random_order(bits)
         return
     with tempfile.TemporaryFile(dir=folder) as file:
-        buckets = _Buckets(file)
-        buckets.deal(held.taken(), bits)
-        for batch in rest:
-            held.add(batch)
-            if held.full:
-                buckets.deal(held.taken(), bits)
-        if held.records:
-            buckets.deal(held.taken(), bits)
-        for group in buckets.groups():
+        buckets: list[list[_Piece]] = [[] for _ in range(_BUCKETS)]
+        while table is not None:
+            _deal(table, bits, file, buckets)
+            del table  # before the next heap is gathered, so that memory holds one
+            table, _ = next(heaps, (None, False))
+        for group in _groups(buckets):
             # a bucket that does not fit is dealt again
-            yield from shuffled(group, bits, folder)
+            yield from shuffled(_read(file, group), bits, folder)
 
 
-class _Held:
-    """Batches in memory."""
-
-    def __init__(self) -> None:
-        self._batches: list[pa.RecordBatch] = []
-        self.records = self._bytes = 0
-
-    @property
-    def full(self) -> bool:
-        return self.records > _HELD_RECORDS or (self._bytes > _HELD_BYTES and self.records > _FEW)
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._batches.append(batch)
-        self.records += batch.num_rows
-        self._bytes += batch.nbytes
-
-    def taken(self) -> pa.Table:
-        """All of them, of which there is one at least; they are no longer held."""
-        taken, self._batches = self._batches, []
-        self.records = self._bytes = 0
-        return pa.Table.from_batches(taken)
-
-    def in_random_order(self, bits: BitSource) -> Iterator[pa.RecordBatch]:
-        if self.records:
-            order = permutation(bits, self.records)
-            yield from _rows(self.taken(), order).to_batches(max_chunksize=RECORDS)
+def _heaps(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.Table, bool]]:
+    """All records in tables that fit into memory, and whether each is full, so that others may follow."""
+    held: list[pa.RecordBatch] = []
+    records = size = 0
+    for batch in batches:
+        held.append(batch)
+        records, size = records + batch.num_rows, size + batch.nbytes
+        if records > _HELD_RECORDS or (size > _HELD_BYTES and records > _FEW):
+            table, held, records, size = pa.Table.from_batches(held), [], 0, 0
+            yield table, True
+            del table
+    if records:
+        yield pa.Table.from_batches(held), False
 
 
 class _Piece(NamedTuple):
-    """Where some records of one bucket lie in the file, in bytes, and how many they are."""
+    """Where some records of one bucket lie in the file, as an Arrow stream, in bytes, and how many they are."""
 
     place: int
     size: int
     records: int
 
 
-class _Buckets:
-    """Records in buckets, as pieces of Arrow streams one after another in a file."""
+def _deal(table: pa.Table, bits: BitSource, file: BinaryIO, buckets: Sequence[list[_Piece]]) -> None:
+    """Put every record into one of the buckets at random."""
+    chosen = bits.words(-(-table.num_rows // 8)).view(np.uint8)[: table.num_rows]
+    # numpy sorts bytes by counting them
+    dealt = _rows(table, np.argsort(chosen, kind="stable"))
+    ends = np.cumsum(np.bincount(chosen, minlength=_BUCKETS)).tolist()
+    for pieces, start, end in zip(buckets, [0, *ends], ends, strict=False):
+        if start < end:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, table.schema) as stream:
+                stream.write_table(dealt.slice(start, end - start))
+            pieces.append(_Piece(file.tell(), file.write(sink.getvalue()), end - start))
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._pieces: list[list[_Piece]] = [[] for _ in range(_BUCKETS)]
 
-    def deal(self, table: pa.Table, bits: BitSource) -> None:
-        """Put every record into one of the buckets at random."""
-        chosen = bits.words(-(-table.num_rows // 8)).view(np.uint8)[: table.num_rows]
-        # numpy sorts bytes by counting them
-        dealt = _rows(table, np.argsort(chosen, kind="stable"))
-        ends = np.cumsum(np.bincount(chosen, minlength=_BUCKETS)).tolist()
-        for pieces, start, end in zip(self._pieces, [0, *ends], ends, strict=False):
-            if start < end:
-                sink = pa.BufferOutputStream()
-                with pa.ipc.new_stream(sink, table.schema) as stream:
-                    stream.write_table(dealt.slice(start, end - start))
-                pieces.append(_Piece(self._file.tell(), self._file.write(sink.getvalue()), end - start))
+def _groups(buckets: Iterable[list[_Piece]]) -> Iterator[list[_Piece]]:
+    """The pieces of one bucket after another; of several together, where these fill no more than half of what is held."""
+    group: list[_Piece] = []
+    for pieces in buckets:
+        together = [*group, *pieces]
+        records, size = sum(p.records for p in together), sum(p.size for p in together)
+        if group and (records > _HELD_RECORDS // 2 or size > _HELD_BYTES // 2):
+            yield group
+            together = pieces
+        group = together
+    if group:
+        yield group
 
-    def groups(self) -> Iterator[Iterator[pa.RecordBatch]]:
-        """The records of one bucket after another; of several together, where these fill no more than half of what is held."""
-        group: list[_Piece] = []
-        for pieces in self._pieces:
-            together = [*group, *pieces]
-            if group and (
-                sum(p.records for p in together) > _HELD_RECORDS // 2
-                or sum(p.size for p in together) > _HELD_BYTES // 2
-            ):
-                yield self._read(group)
-                together = pieces
-            group = together
-        if group:
-            yield self._read(group)
 
-    def _read(self, pieces: list[_Piece]) -> Iterator[pa.RecordBatch]:
-        for piece in pieces:
-            self._file.seek(piece.place)
-            yield from pa.ipc.open_stream(self._file.read(piece.size))
+def _read(file: BinaryIO, pieces: Iterable[_Piece]) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        file.seek(piece.place)
+        yield from pa.ipc.open_stream(file.read(piece.size))
 
 
 def _rows(table: pa.Table, order: NDArray[np.integer]) -> pa.Table:

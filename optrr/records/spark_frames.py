@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
-from optrr.releases.provenance import KEY
 from optrr_solvers.arrays import IntArray
 
 # From the batches of one partition to other batches.
@@ -35,36 +34,10 @@ _UNFIT = re.compile(
 _INTERPRETER = "PYSPARK_PYTHON (spark.pyspark.python)"
 
 
-def is_spark_frame(data: object) -> bool:
-    """Whether this is a Spark data frame; PySpark is not imported to find out."""
-    kinds = (f"{kind.__module__}.{kind.__qualname__}" for kind in type(data).__mro__)
-    return any(kind.startswith("pyspark.sql.") and kind.endswith("dataframe.DataFrame") for kind in kinds)
-
-
-def refuse_spark_frame(data: object) -> None:
-    """Refuse what would be collected into the driver.
-
-    Raises
-    ------
-    InvalidInput
-        naming what to use instead.
-    """
-    if is_spark_frame(data):
-        raise InvalidInput(
-            "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
-            "optrr.mechanisms.spark.perturb_once(frame, mechanism, path), and count them with optrr.count(frame, …)"
-        )
-
-
 def arrow_schema(frame: Any) -> pa.Schema:
     """The frame's columns as Arrow types."""
     # an optional dependency, there when the caller has a Spark frame
     return import_module("pyspark.sql.pandas.types").to_arrow_schema(frame.schema)
-
-
-def notes_of(frame: Any) -> list[str]:
-    """What the frame's columns say of its randomization: different texts of their metadata."""
-    return list(dict.fromkeys(f.metadata[KEY] for f in frame.schema.fields if KEY in (f.metadata or {})))
 
 
 def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, schema: Any) -> Any:
@@ -76,13 +49,9 @@ def map_partitions(frame: Any, columns: Sequence[str], kernel: PartitionKernel, 
     at = [list(frame.columns).index(name) for name in names]
     plain = [f"c{k}" for k in range(len(frame.columns))]
 
-    def renamed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pa.RecordBatch.from_arrays(batch.columns, names=names)
-
     def on_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from kernel(renamed(batches))
+            yield from kernel(pa.RecordBatch.from_arrays(batch.columns, names=names) for batch in batches)
         except InvalidInput as error:
             number = import_module("pyspark").TaskContext.get().partitionId()
             raise InvalidInput(f"partition {number + 1}, whose records are counted from 1: {error}") from None

@@ -1,12 +1,10 @@
 """Writing record batches to CSV and Parquet, whole or not at all, with what the records say of themselves.
 
-Tables for people, who open CSV in a spreadsheet: texts that it would take for formulas become texts.
-
-A category such as ``=cmd|' /C calc'!A0`` would be run when the file is opened. As OWASP advises ("CSV Injection"), an
-apostrophe goes before a text that begins with one of = + - @ or their wide forms, also after white space, or with a tab or a
-line's end.
-Plain numbers (-9) are left as they are. A text that has such an apostrophe already gets another one, so that taking one
-away gives back every text.
+In tables for people, who open CSV in a spreadsheet, texts that it would take for formulas become texts. A category such as
+``=cmd|' /C calc'!A0`` would be run when the file is opened. As OWASP advises ("CSV Injection"), an apostrophe goes before a
+text that begins with one of = + - @ or their wide forms, also after white space, or with a tab or a line's end. Plain numbers
+(-9) are left as they are. A text that has such an apostrophe already gets another one, so that taking one away gives back every
+text.
 """
 
 from __future__ import annotations
@@ -32,18 +30,14 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 def without_formulas(table: pa.Table) -> pa.Table:
     """The table with an apostrophe before every name and text that a spreadsheet would compute."""
-    columns = [
-        pa.array([None if text is None else _as_text(text) for text in column.to_pylist()], pa.string())
-        if _holds_text(column.type)
-        else column
-        for column in table.columns
-    ]
+    columns = []
+    for column in table.columns:
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            texts = [None if text is None else _as_text(text) for text in column.to_pylist()]
+            column = pa.array(texts, pa.string())  # noqa: PLW2901
+        columns.append(column)
     return pa.Table.from_arrays(columns, names=[_as_text(name) for name in table.column_names])
-
-
-def _holds_text(kind: pa.DataType) -> bool:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _as_text(text: str) -> str:
@@ -53,11 +47,9 @@ def _as_text(text: str) -> str:
 
 def formula_doubts(path: Path, domain: Domain) -> list[str]:
     """The warning about a CSV file of records, which programs read as well: there, names and categories stay as they are."""
-    if path.suffix.lower() != ".csv":
-        return []
     texts = [*domain.names, *(text for attribute in domain for text in attribute.texts)]
     computed = [text for text in texts if text is not None and _as_text(text) != text]
-    if not computed:
+    if not computed or path.suffix.lower() != ".csv":
         return []
     return [
         f"a spreadsheet would compute {computed[0]!r}{' and others' if computed[1:] else ''} of {path} as a formula; "
@@ -104,22 +96,13 @@ class RecordWriter:
 def released_file(target: Path, schema: pa.Schema, provenance: Provenance | SyntheticNote) -> Iterator[RecordWriter]:
     """A writer of randomized records to ``target``: the file appears, bound to its provenance, when the block ends, or not.
 
-    Parquet carries it in its metadata, CSV in a sidecar (:mod:`optrr.releases.provenance`).
-
-    Raises
-    ------
-    InvalidInput
-        for another suffix, or where the system does not let the file be written.
+    Parquet carries it in its metadata, CSV in a sidecar (:mod:`optrr.releases.provenance`). Raises InvalidInput for another
+    suffix, or where the system does not let the file be written.
     """
     check_written_suffix(target)
-    if target.suffix.lower() == ".parquet":
-        with (
-            whole_files([target]) as (path,),
-            RecordWriter(path, schema.with_metadata(provenance.metadata())) as writer,
-        ):
+    parquet = target.suffix.lower() == ".parquet"
+    with whole_files([target] if parquet else [target, sidecar_path(target)]) as (path, *beside):
+        with RecordWriter(path, schema.with_metadata(provenance.metadata() if parquet else None)) as writer:
             yield writer
-        return
-    with whole_files([target, sidecar_path(target)]) as (path, beside):
-        with RecordWriter(path, schema.remove_metadata()) as writer:
-            yield writer
-        write_sidecar(beside, [path], provenance)
+        for sidecar in beside:
+            write_sidecar(sidecar, [path], provenance)

@@ -1,12 +1,11 @@
 """Releases, and what people have spent over those that their records carry: each release once, their sum, and a limit.
 
-``optrr account`` prints it; ``perturb`` keeps to a limit by it. Where the releases of a file are written, and what else a file
-says of itself, is in :mod:`optrr.releases.provenance`.
+ε add up over releases of the same record (sequential composition). ``optrr account`` prints the sum; ``perturb`` keeps to a
+limit by it. Where the releases of a file are written, and what else it says of itself, is in :mod:`optrr.releases.provenance`.
 
-What a protocol costs one person in all: every release in a row, its ε, and their sum (sequential composition).
-
-MDR §4: where learning the dependences is ε_1-differentially private and the release is ε_2-differentially private, the
-whole is (ε_1 + ε_2)-differentially private. A step that sends true values (MDR §4.2) has no finite ε, and says so.
+An account is of a protocol in which a person answers in several steps. MDR §4: where learning the dependences is
+ε_1-differentially private and the release is ε_2-differentially private, the whole is (ε_1 + ε_2)-differentially private. A
+step that sends true values (MDR §4.2) has no finite ε, and says so.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ class Release:
     id
         32 hexadecimal digits drawn for this release, so that its copies are counted once; empty where it is not known.
 
-    Raises
-    ------
-    InvalidInput
-        for a negative ε, or a digest or id of another form.
+    Raises InvalidInput for a negative ε, or a digest or id of another form.
     """
 
     design: str
@@ -103,18 +99,16 @@ class Release:
 def distinct_releases(releases: Iterable[Release]) -> tuple[Release, ...]:
     """Each release once, by its id; those without an id are all counted.
 
-    Raises
-    ------
-    InvalidInput
-        where one id stands for two different releases.
+    Raises InvalidInput where one id stands for two different releases.
     """
     out: list[Release] = []
     seen: dict[str, Release] = {}
     for release in releases:
-        if not release.id or release.id not in seen:
+        first = seen.get(release.id) if release.id else None
+        if first is None:
             out.append(release)
-        first = seen.setdefault(release.id, release)
-        if release.id and release != first:
+            seen[release.id] = release
+        elif release != first:
             raise InvalidInput(
                 f"the id {release.id[:_SHOWN]} stands for two releases, of epsilon {epsilon_text(first.epsilon)} and "
                 f"{epsilon_text(release.epsilon)}, so one of these files was edited; give the files as optrr wrote them"
@@ -129,16 +123,13 @@ def recomputed(releases: Iterable[Release], epsilons: Mapping[str, float]) -> tu
 
 def total_epsilon(releases: Iterable[Release]) -> float:
     """Σ ε in nats, rounded up (sequential composition); exact where a double holds it."""
-    return sum_of_epsilons(r.epsilon for r in releases)
+    return sum_of_epsilons([r.epsilon for r in releases])
 
 
 def check_limit(releases: Iterable[Release], limit: float | None) -> None:
     """Refuse releases, the last of them new, that together cost their people more than a declared limit, in nats.
 
-    Raises
-    ------
-    InvalidInput
-        naming both.
+    Raises InvalidInput naming both.
     """
     if limit is None:
         return
@@ -198,7 +189,7 @@ class Account:
     @property
     def epsilon(self) -> float:
         """Total ε in nats, rounded up; ``inf`` where any step is not differentially private."""
-        return sum_of_epsilons(s.epsilon for s in self.steps)
+        return sum_of_epsilons([s.epsilon for s in self.steps])
 
     def plus(self, *steps: Spent) -> Account:
         """The account with further releases."""

@@ -3,8 +3,9 @@
 Records that do not carry this can be randomized twice, or estimated with another design's mechanism, and every number that
 comes out looks right. So it travels with them:
 
-- in the schema metadata of Arrow tables and Parquet files, under ``optrr``, and in ``attrs`` of pandas frames;
-- beside files that have no room for it (CSV, PLINK), in a sidecar (:mod:`optrr.releases.provenance`);
+- in the schema metadata of Arrow tables and Parquet files, under ``optrr``, and in ``attrs`` of pandas frames; - beside files
+that have no room for it (CSV, PLINK), in a sidecar, ``out.csv.optrr.json``, with the size and SHA-256 of every file
+  that it speaks of, so that a file that was replaced or edited, and a sidecar that was copied along, are noticed;
 - in databases, in a column ``optrr_provenance`` of the table, the same text in every row.
 
 Everywhere it is one JSON object: ``format``, ``software``, ``unit``, ``epsilon`` (spent in all, nats, null where there is no
@@ -19,16 +20,8 @@ is then of everything that the person ever reports, while the true record stays 
 Where the second randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an
 upper bound.
 
-Whether given records may be used for what is asked of them: randomized once, and by the design that is given.
-
-An :class:`Origin` holds what given records say of themselves (:mod:`optrr.records.origins` collects them from files, frames
-and tables); the functions here refuse what does not fit, or say what remains in doubt.
-
-Provenance beside files that have no room for it: ``out.csv`` and ``out.csv.optrr.json``.
-
-The sidecar holds the provenance and the size and SHA-256 of every file it speaks of, so that one of another file is noticed:
-a CSV that was replaced or edited, or a sidecar copied along. Reading checks the sizes first, then the digests; a gigabyte
-takes about a second.
+An :class:`Origin` holds what given records say (:mod:`optrr.records.origins` collects them from files, frames and tables); the
+functions here refuse what does not fit, or say what remains in doubt.
 """
 
 from __future__ import annotations
@@ -108,12 +101,7 @@ class SyntheticNote:
 class Provenance:
     """What was done to these records, what their people had released before, and which columns were not randomized.
 
-    ``order`` is SHUFFLED, KEPT, or empty where nothing is known of it.
-
-    Raises
-    ------
-    InvalidInput
-        without a randomization.
+    ``order`` is SHUFFLED, KEPT, or empty where nothing is known of it. Raises InvalidInput without a randomization.
     """
 
     randomizations: tuple[Release, ...]
@@ -180,19 +168,18 @@ class Provenance:
     def from_json(text: str | bytes, what: str) -> Provenance:
         """Read what :meth:`to_json` wrote; ``what`` is what it belongs to, for messages.
 
-        Raises
-        ------
-        InvalidInput
-            where it is malformed, of an unknown version, or states less than its releases cost; for synthetic records.
+        Raises InvalidInput where it is malformed, of an unknown version, or states less than its releases cost; for synthetic
+        records.
         """
-        if _is_synthetic(text):
+        known = _parsed(text)
+        if isinstance(known, dict) and known.get("format") == SYNTHETIC:
             raise InvalidInput(
                 f"{what} holds synthetic records, drawn from a model, whose errors are not those of any data; give the "
                 "randomized records that they come from"
             )
         try:
             return _checked(msgspec.json.decode(text, type=_ProvenanceRecord))
-        except (msgspec.DecodeError, UnicodeError, RecursionError, InvalidInput) as error:
+        except (*_MALFORMED, InvalidInput) as error:
             raise InvalidInput(
                 f"{what} carries a note on its randomization that cannot be read: {in_one_line(error)}; "
                 "use the file as optrr wrote it"
@@ -209,9 +196,12 @@ class Provenance:
             return None
         text: Any = metadata.get(KEY.encode())
         if text is None and _PANDAS_ATTRS in metadata:
-            text = _from_attrs(metadata[_PANDAS_ATTRS])
+            text = _text_in(_parsed(metadata[_PANDAS_ATTRS]))
         if text is None and _SPARK_SCHEMA in metadata:
-            text = _from_spark(metadata[_SPARK_SCHEMA])
+            schema = _parsed(metadata[_SPARK_SCHEMA])
+            fields = (schema.get("fields") if isinstance(schema, dict) else None) or []
+            texts = (_text_in(f.get("metadata")) for f in fields if isinstance(f, dict))
+            text = next((t for t in texts if t is not None), None)
         return None if text is None else Provenance.from_json(text, what)
 
 
@@ -222,11 +212,6 @@ def digest_of(domain: Domain, drawn: Mapping[str, Any]) -> str:
     """
     content = {**drawn, "domain": [(a.name, a.texts) for a in domain]}
     return f"sha256:{hashlib.sha256(msgspec.json.encode(content, order='sorted')).hexdigest()}"
-
-
-def _is_synthetic(text: str | bytes) -> bool:
-    known = _parsed(text)
-    return isinstance(known, dict) and known.get("format") == SYNTHETIC
 
 
 def _checked(record: _ProvenanceRecord) -> Provenance:
@@ -247,17 +232,6 @@ def _checked(record: _ProvenanceRecord) -> Provenance:
     if stated < known.epsilon or record.seeded < known.seeded:
         raise InvalidInput("it states less than its releases cost")
     return known
-
-
-def _from_attrs(text: bytes) -> str | None:
-    return _text_in(_parsed(text))
-
-
-def _from_spark(text: bytes) -> str | None:
-    schema = _parsed(text)
-    fields = schema.get("fields") if isinstance(schema, dict) else None
-    texts = [_text_in(f.get("metadata")) for f in fields or [] if isinstance(f, dict)]
-    return next((t for t in texts if t is not None), None)
 
 
 def _parsed(text: str | bytes) -> Any:
@@ -299,10 +273,7 @@ class Origin:
 def require_unrandomized(origin: Origin, again: bool = False) -> None:
     """Refuse records that are randomized already, unless a second randomization is meant.
 
-    Raises
-    ------
-    InvalidInput
-        naming what was given and what it has spent.
+    Raises InvalidInput naming what was given and what it has spent.
     """
     known = origin.provenance
     if known is None or again:
@@ -321,10 +292,7 @@ def require_unrandomized(origin: Origin, again: bool = False) -> None:
 def require_design(origin: Origin, digest: str) -> None:
     """Refuse records of another design, and those randomized more than once; records that say nothing pass.
 
-    Raises
-    ------
-    InvalidInput
-        naming what was given and the designs.
+    Raises InvalidInput naming what was given and the designs.
     """
     known = origin.bound
     if known is None:
@@ -355,11 +323,22 @@ def _times(known: Provenance) -> str:
 
 
 SUFFIX = ".optrr.json"
+# What a note or a sidecar that nobody of ours wrote raises.
+_MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class _Content(msgspec.Struct, forbid_unknown_fields=True):
     bytes: int
     sha256: str
+
+    @classmethod
+    def of(cls, file: Path) -> _Content:
+        with file.open("rb") as opened:
+            return cls(file.stat().st_size, hashlib.file_digest(opened, "sha256").hexdigest())
+
+    def is_of(self, file: Path) -> bool:
+        """Sizes first: a digest takes about a second for a gigabyte."""
+        return file.is_file() and file.stat().st_size == self.bytes and _Content.of(file) == self
 
 
 class _Sidecar(msgspec.Struct, forbid_unknown_fields=True):
@@ -375,7 +354,7 @@ def sidecar_path(target: Path) -> Path:
 
 def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance | SyntheticNote) -> None:
     """Write the sidecar of complete files to ``path``."""
-    content = {file.suffix.lower(): _content(file) for file in files}
+    content = {file.suffix.lower(): _Content.of(file) for file in files}
     text = msgspec.json.encode(_Sidecar(msgspec.Raw(provenance.to_json().encode()), content))
     path.write_bytes(msgspec.json.format(text, indent=1) + b"\n")
 
@@ -383,12 +362,7 @@ def write_sidecar(path: Path, files: Sequence[Path], provenance: Provenance | Sy
 def origin_from_sidecar(target: Path, raw: bytes | None = None) -> Origin:
     """What the sidecar of ``target`` says, with the files of other suffixes that it speaks of, too.
 
-    ``raw`` are the sidecar's bytes where they have been read already.
-
-    Raises
-    ------
-    InvalidInput
-        where there is one that cannot be read.
+    ``raw`` are the sidecar's bytes where they have been read already. Raises InvalidInput where it cannot be read.
     """
     path = sidecar_path(target)
     if raw is None and not path.exists():
@@ -397,14 +371,17 @@ def origin_from_sidecar(target: Path, raw: bytes | None = None) -> Origin:
         sidecar = msgspec.json.decode(read_small(path) if raw is None else raw, type=_Sidecar)
     except FileNotFoundError:
         return Origin(str(target))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (OSError, *_MALFORMED) as error:
         raise InvalidInput(
             f"{path} cannot be read: {in_one_line(error)}; restore it, or remove it where {target} has nothing to do with it"
         ) from error
     provenance = Provenance.from_json(bytes(sidecar.provenance), str(path))
+    own = target.suffix.lower()
     try:
-        files = {target, *(target.with_suffix(suffix) for suffix in sidecar.content if suffix != target.suffix.lower())}
-        whole = all(_is_described(file, sidecar) for file in files)
+        whole = own in sidecar.content and all(
+            content.is_of(target if suffix == own else target.with_suffix(suffix))
+            for suffix, content in sidecar.content.items()
+        )
     except (ValueError, OSError):
         # a suffix that no file can have, or a file that cannot be looked at
         whole = False
@@ -413,31 +390,16 @@ def origin_from_sidecar(target: Path, raw: bytes | None = None) -> Origin:
 
 def _of_twin(target: Path) -> Origin:
     """What another sidecar of the folder says where it is of this very content: a release that was copied or renamed alone."""
-    said = Origin(str(target))
-    if not target.is_file():
-        return said
-    size, content = target.stat().st_size, None
-    for path in sorted(target.parent.glob(f"*{SUFFIX}")):
+    held: _Content | None = None
+    for path in sorted(target.parent.glob(f"*{SUFFIX}")) if target.is_file() else []:
         try:
             sidecar = msgspec.json.decode(read_small(path), type=_Sidecar)
-        except (OSError, InvalidInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (OSError, InvalidInput, *_MALFORMED):
             continue  # whoever reads its own file says what is wrong
         stated = sidecar.content.get(target.suffix.lower())
-        if stated is None or len(sidecar.content) > 1 or stated.bytes != size:
+        if stated is None or len(sidecar.content) > 1 or stated.bytes != target.stat().st_size:
             continue
-        content = content or _content(target)
-        if content == stated:
+        held = held or _Content.of(target)
+        if held == stated:
             return Origin(str(target), Provenance.from_json(bytes(sidecar.provenance), str(path)))
-    return said
-
-
-def _is_described(file: Path, sidecar: _Sidecar) -> bool:
-    stated = sidecar.content.get(file.suffix.lower())
-    if stated is None or not file.is_file() or file.stat().st_size != stated.bytes:
-        return False
-    return _content(file) == stated
-
-
-def _content(file: Path) -> _Content:
-    with file.open("rb") as opened:
-        return _Content(file.stat().st_size, hashlib.file_digest(opened, "sha256").hexdigest())
+    return Origin(str(target))

@@ -1,11 +1,8 @@
 """Sealed files: versioned JSON that says its format, of which a digest over the whole content catches edits by hand.
 
-There is one way to read them, whatever they hold: up to a size, with every key once, and by bytes that are read once. A kind of
-file is the part of its format before the version, such as ``optrr-design`` of ``optrr-design/1``.
-
-Files that are read whole: specifications, designs, sidecars, keys. They are read up to a size and not beyond it.
-
-A device or a pipe has no size before it is read, so the limit is on what is read.
+There is one way to read them, whatever they hold, and specifications, sidecars and keys, too: whole, up to a size, with every
+key once, and by bytes that are read once. A device or a pipe has no size before it is read, so the limit is on what is read. A
+kind of file is the part of its format before the version, such as ``optrr-design`` of ``optrr-design/1``.
 """
 
 from __future__ import annotations
@@ -47,14 +44,11 @@ Given = str | Path | Content
 def content_of(given: Given, what: str) -> Content:
     """The file's content, read now unless it has been; ``what`` it should be, for messages.
 
-    Raises
-    ------
-    InvalidInput
-        where the file cannot be opened, and for a pipe.
+    Raises InvalidInput where the file cannot be opened, and for a pipe.
     """
     if isinstance(given, Content):
         return given
-    refuse_pipe(given)
+    _refuse_pipe(given)
     return Content(Path(given), read_named(given, what))
 
 
@@ -74,12 +68,6 @@ def read_small(path: Given, most: int = MOST_BYTES) -> bytes:
     return held
 
 
-def refuse_pipe(path: Given) -> None:
-    """Raise InvalidInput for a pipe where a file is looked at before it is read: what was looked at would be gone."""
-    if not isinstance(path, Content) and Path(path).is_fifo():
-        raise InvalidInput(f"{path} is a pipe, and this file is read more than once; save it first, and give its name")
-
-
 def read_named(path: Given, what: str) -> bytes:
     """The same. Raises InvalidInput where the file cannot be opened, too, with ``what`` it should be."""
     try:
@@ -88,6 +76,12 @@ def read_named(path: Given, what: str) -> bytes:
         raise InvalidInput(
             f"cannot read {what} {path}: {in_one_line(error.strerror or error)}; check the path"
         ) from error
+
+
+def _refuse_pipe(path: Given) -> None:
+    if not isinstance(path, Content) and Path(path).is_fifo():
+        # what is looked at before it is read would be gone
+        raise InvalidInput(f"{path} is a pipe, and this file is read more than once; save it first, and give its name")
 
 
 DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
@@ -108,12 +102,9 @@ class _Versioned(msgspec.Struct):
 def kind_of(path: Given) -> str:
     """The kind that a file says it is, of whatever version; nothing where it says none, or cannot be read.
 
-    Raises
-    ------
-    InvalidInput
-        for a pipe, of which nothing would be left to read.
+    Raises InvalidInput for a pipe, of which nothing would be left to read.
     """
-    refuse_pipe(path)
+    _refuse_pipe(path)
     try:
         raw = read_small(path)
     except (OSError, InvalidInput):
@@ -149,10 +140,7 @@ class Sealed(Generic[Record]):
     def decoded(self, raw: bytes, source: Given) -> Record:
         """What a file's bytes hold, right in form; ``source`` is where they stand, for messages.
 
-        Raises
-        ------
-        InvalidInput
-            where they are malformed, of another format or version, or have a key twice.
+        Raises InvalidInput where they are malformed, of another format or version, or have a key twice.
         """
         try:
             written = msgspec.json.decode(raw, type=_Versioned).format

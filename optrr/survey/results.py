@@ -51,7 +51,8 @@ from optrr.show.text import crossed, epsilon_text, sentence
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords
-from optrr.tables.estimation import estimate, poisoning
+from optrr.tables.estimation.estimator import estimate
+from optrr.tables.estimation.fake_reports import poisoning
 
 COOKIE = "optrr_results"
 # Seconds that a browser stays admitted: a working day.

@@ -9,33 +9,15 @@ from optrr.lazy_names import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "optrr.tables.bayes": (
-            "Posterior",
-            "posterior",
-        ),
-        "optrr.tables.estimation": (
-            "Derived",
-            "Estimate",
-            "Poisoning",
-            "consistent_tables",
-            "count_query",
-            "derive",
-            "estimate",
-            "poisoning",
-        ),
-        "optrr.tables.measures": (
-            "Comparing",
-            "Measures",
-            "estimate_among",
-            "measure",
-        ),
-        "optrr.tables.synthesis.drawing": (
-            "Synthetic",
-            "synthesize",
-        ),
-        "optrr.tables.weighting.estimating": (
-            "WeightedEstimate",
-            "estimate_weighted",
-        ),
+        "optrr.tables.bayes": ("Posterior", "posterior"),
+        "optrr.tables.estimation.consistency": ("consistent_tables",),
+        "optrr.tables.estimation.derived": ("Derived", "derive"),
+        "optrr.tables.estimation.estimator": ("estimate",),
+        "optrr.tables.estimation.fake_reports": ("Poisoning", "poisoning"),
+        "optrr.tables.estimation.queries": ("count_query",),
+        "optrr.tables.estimation.result": ("Estimate",),
+        "optrr.tables.measures": ("Comparing", "Measures", "estimate_among", "measure"),
+        "optrr.tables.synthesis.drawing": ("Synthetic", "synthesize"),
+        "optrr.tables.weighting.estimating": ("WeightedEstimate", "estimate_weighted"),
     },
 )

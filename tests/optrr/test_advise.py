@@ -27,7 +27,7 @@ def option(advice, name):
 
 def laws_of_the_options(workload):
     """Each full-record option as a law, built from its definition."""
-    advice = advise(DOMAIN, TOTAL, workload=workload, clusters=[["a", "c"]])
+    advice = advise(DOMAIN, TOTAL, learn=workload, clusters=[["a", "c"]])
     arrays = advice.workload.arrays(DOMAIN, [np.arange(3.0)])
     split = best_split(arrays, cluster_blocks(arrays, [(0,), (1,), (2,)]), TOTAL)
     joint = best_split(arrays, cluster_blocks(arrays, [(0, 2), (1,)]), TOTAL)
@@ -73,7 +73,7 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
 def test_the_prediction_for_sampling_holds_in_simulation(asked, even):
     """The option that is recommended, on a uniform population, where the predicted bound is the error itself."""
     workload, total = asked
-    advice = advise(DOMAIN, total, workload=workload)
+    advice = advise(DOMAIN, total, learn=workload)
     asking = sampled_tables(DOMAIN, advice.workload, total, even=even)
     rng = np.random.default_rng(11)
     n, errors = 3000, []
@@ -95,7 +95,7 @@ def test_the_prediction_for_sampling_holds_in_simulation(asked, even):
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0])
 def test_one_wanted_table_is_asked_by_the_best_report(total):
     """Against the formulas of the literature: unary encoding, and subset selection at every size of the subset."""
-    advice = advise({"a": 3, "b": 8}, total, workload="pairs")
+    advice = advise({"a": 3, "b": 8}, total, learn="pairs")
     e, cells = np.exp(total), 24
     unary = 4 * cells * e / (e - 1) ** 2 + 2 - 1 / cells
     subsets = []
@@ -122,7 +122,7 @@ def test_sampling_wins_one_way_on_adult_below_six_to_eight():
 
 
 def test_options_are_ordered_and_say_what_they_give_up():
-    advice = advise(DOMAIN, TOTAL, workload="pairs", n=1000, clusters=[["a", "b"]])
+    advice = advise(DOMAIN, TOTAL, learn="pairs", n=1000, clusters=[["a", "b"]])
     errors = [o.error for o in advice.options]
     assert errors == sorted(errors)
     assert {o.name for o in advice.options} == {

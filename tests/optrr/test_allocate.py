@@ -14,7 +14,7 @@ from optrr.designs.design_file import load_design, save_design
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
 from optrr.records.counts import count_many
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 from optrr_solvers import Infeasible, MethodTooLarge, Problem, solve
 from optrr_solvers.certificates.certificate import lower_bound
 
@@ -26,7 +26,7 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 @pytest.mark.parametrize("total", [1.0, 3.0])
 @pytest.mark.parametrize("workload", ["marginals", "pairs", [("a", "b", "c"), ("b",)]])
 def test_predicted_errors_are_the_simulated_ones(workload, total):
-    allocation = allocate(DOMAIN, total, workload=workload)
+    allocation = allocate(DOMAIN, total, learn=workload)
     tables = [p.attributes for p in allocation.predictions]
     # with the records held fixed the prediction is exact for any data
     predicted = sum(p.error - p.sampling_error for p in allocation.predictions)
@@ -39,7 +39,7 @@ def test_predicted_errors_are_the_simulated_ones(workload, total):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
-    allocation = allocate(DOMAIN, 2.0, workload="marginals", method=method)
+    allocation = allocate(DOMAIN, 2.0, learn="marginals", method=method)
     assert allocation.design.epsilon <= 2.0
     assert allocation.gap < 0.01 and allocation.error <= allocation.kronecker_error
     assert all(c.holds for c in checks(allocation.design))
@@ -52,7 +52,7 @@ def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
 
 
 def test_methods_agree():
-    errors = [allocate(DOMAIN, 2.0, workload="marginals", method=m).error for m in METHODS]
+    errors = [allocate(DOMAIN, 2.0, learn="marginals", method=m).error for m in METHODS]
     assert max(errors) / min(errors) < 1.01
 
 
@@ -60,7 +60,7 @@ def test_methods_agree():
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 @pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
 def test_on_adult_the_optimum_beats_kronecker(workload, total):
-    allocation = allocate(adult_domain(), total, workload=workload, n=32561)
+    allocation = allocate(adult_domain(), total, learn=workload, n=32561)
     assert allocation.error < allocation.kronecker_error
     assert allocation.gap < 1e-5 and allocation.design.epsilon <= total
     for p in allocation.predictions:
@@ -68,7 +68,7 @@ def test_on_adult_the_optimum_beats_kronecker(workload, total):
 
 
 def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_data():
-    allocation = allocate(DOMAIN, 2.0, workload="pairs", n=24_000)
+    allocation = allocate(DOMAIN, 2.0, learn="pairs", n=24_000)
     codes = np.stack(np.unravel_index(np.arange(24_000) % 24, (2, 3, 4)), axis=1)
     rng = np.random.default_rng(3)
     counted = count_many(
@@ -81,7 +81,7 @@ def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_
 
 
 def test_required_accuracies_give_the_smallest_total():
-    allocation = allocate(DOMAIN, workload="pairs", standard_error=0.02, n=5000)
+    allocation = allocate(DOMAIN, learn="pairs", standard_error=0.02, n=5000)
     assert max(p.standard_error for p in allocation.predictions) <= 0.02 * (1 + 1e-9)
     assert allocation.least_total <= allocation.design.epsilon <= allocation.least_total + 1e-3
     stated = allocation.summary()
@@ -89,13 +89,13 @@ def test_required_accuracies_give_the_smallest_total():
     assert stated["gap"] == pytest.approx(stated["epsilon"] - allocation.least_total, abs=1e-12)
     # a little less total is not enough, a little more is
     with pytest.raises(Infeasible, match="they need at least"):
-        allocate(DOMAIN, allocation.least_total * 0.99, workload="pairs", standard_error=0.02, n=5000)
-    more = allocate(DOMAIN, allocation.design.epsilon * 1.01, workload="pairs", standard_error=0.02, n=5000)
+        allocate(DOMAIN, allocation.least_total * 0.99, learn="pairs", standard_error=0.02, n=5000)
+    more = allocate(DOMAIN, allocation.design.epsilon * 1.01, learn="pairs", standard_error=0.02, n=5000)
     assert max(p.standard_error for p in more.predictions) <= 0.02 * (1 + 1e-6)
 
 
 def test_required_accuracies_of_marginals_are_the_design_for_those_accuracies():
-    allocation = allocate(DOMAIN, workload="marginals", standard_error=0.02, n=5000)
+    allocation = allocate(DOMAIN, learn="marginals", standard_error=0.02, n=5000)
     lam = np.sqrt((1 - 1 / DOMAIN.sizes) / (5000 * DOMAIN.sizes * 0.02**2))
     epsilons = np.log1p(DOMAIN.sizes * lam / (1 - lam))
     assert allocation.design.epsilon == pytest.approx(design(DOMAIN, epsilons).epsilon, rel=1e-8)
@@ -111,12 +111,12 @@ def test_what_no_epsilon_can_reach_is_refused_with_what_can():
     # p(1 − p)/n at p = 1/2
     message = r"table a: standard error 0\.001 .*sampling alone leaves 0\.01118.*more than 250000 people"
     with pytest.raises(Infeasible, match=message):
-        allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.001, n=2000)
-    allocate(DOMAIN, workload=[WantedTable(("a", "b", "c"), standard_error=0.01)], n=2000)
+        allocate(DOMAIN, 2.0, learn="marginals", standard_error=0.001, n=2000)
+    allocate(DOMAIN, learn=[WantedTable(("a", "b", "c"), standard_error=0.01)], n=2000)
     with pytest.raises(InvalidInput, match="n is needed"):
-        allocate(DOMAIN, 2.0, workload="marginals", standard_error=0.1)
+        allocate(DOMAIN, 2.0, learn="marginals", standard_error=0.1)
     with pytest.raises(InvalidInput, match="neither a total epsilon nor a standard error for table b"):
-        allocate(DOMAIN, workload=[WantedTable(("a", "c"), standard_error=0.1), ("b",)], n=100)
+        allocate(DOMAIN, learn=[WantedTable(("a", "c"), standard_error=0.1), ("b",)], n=100)
 
 
 def test_floors_that_do_not_fit_are_refused_with_the_total_that_would():
@@ -138,15 +138,15 @@ def test_budgets_are_lowered_until_they_fit():
     # and at no larger total than they need
     assert fits.design.epsilon == pytest.approx(needed, rel=1e-9) and fits.gap < 1e-9
     tables = [WantedTable(("a",), weight=100.0), ("b",), ("c",)]
-    lowered = allocate(DOMAIN, 0.7 * needed, workload=tables, ceilings=wished).design.attribute_epsilons
+    lowered = allocate(DOMAIN, 0.7 * needed, learn=tables, ceilings=wished).design.attribute_epsilons
     assert np.all(lowered <= 1.0 + 1e-7)
     assert lowered[0] == pytest.approx(1.0, abs=0.01) and min(lowered[1:]) < 0.9
 
 
 def test_an_attribute_out_of_every_table_needs_a_floor():
     with pytest.raises(InvalidInput, match="attribute 'c' is in no table"):
-        allocate(DOMAIN, 2.0, workload=[("a", "b")])
-    allocation = allocate(DOMAIN, 2.0, workload=[("a", "b")], floors={"c": 0.3})
+        allocate(DOMAIN, 2.0, learn=[("a", "b")])
+    allocation = allocate(DOMAIN, 2.0, learn=[("a", "b")], floors={"c": 0.3})
     assert allocation.design.attribute_epsilons[2] >= 0.3 - 1e-7
 
 
@@ -220,9 +220,9 @@ def test_bad_workloads_and_arguments_are_refused():
         ([], "no tables"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            allocate(DOMAIN, 1.0, workload=given)
+            allocate(DOMAIN, 1.0, learn=given)
     with pytest.raises(InvalidInput, match="one attribute has no pairs"):
-        allocate({"a": 2}, 1.0, workload="pairs")
+        allocate({"a": 2}, 1.0, learn="pairs")
     with pytest.raises(InvalidInput, match="n = 0"):
         allocate(DOMAIN, 1.0, n=0)
     with pytest.raises(InvalidInput, match="unknown method"):
@@ -238,5 +238,5 @@ def test_bad_workloads_and_arguments_are_refused():
 def test_named_tables_equal_the_builtin_workloads():
     for name, size in (("marginals", 1), ("pairs", 2)):
         tables = Workload("tables", tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
-        builtin = allocate(DOMAIN, 2.0, workload=name)
-        assert allocate(DOMAIN, 2.0, workload=tables).error == pytest.approx(builtin.error, rel=1e-6)
+        builtin = allocate(DOMAIN, 2.0, learn=name)
+        assert allocate(DOMAIN, 2.0, learn=tables).error == pytest.approx(builtin.error, rel=1e-6)

@@ -35,7 +35,7 @@ def sampled(report):
 WAYS = {
     **{f"sampled tables, {report}": sampled(report) for report in ORACLES},
     "sampled tables, best reports": sampled(()),
-    "advice's optimum": lambda domain, total, rng: advise(domain, total, workload="pairs").option("optimum").asking,
+    "advice's optimum": lambda domain, total, rng: advise(domain, total, learn="pairs").option("optimum").asking,
     "advice's whole record": lambda domain, total, rng: advise(domain, total).option("whole-record").asking,
     "a law": lambda domain, total, rng: baseline_design(
         domain, ProductLaw(domain.sizes, rng.dirichlet(np.full(domain.m, 5.0)) * total), "product"
@@ -99,7 +99,7 @@ def hash_of(text):
 def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
     rng = np.random.default_rng(seed)
     domain, total = random_domain(rng), float(rng.uniform(0.5, 5.0))
-    advice = advise(domain, total, workload=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
+    advice = advise(domain, total, learn=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
     for option in advice.options:
         errors = {t.attributes: option.asking.table_error(t.attributes) for t in advice.workload.tables}
         weighted = sum(t.weight * errors[t.attributes] for t in advice.workload.tables)

@@ -23,7 +23,7 @@ from optrr.studies.baselines import (
     split,
     support_probabilities,
 )
-from optrr.tables.estimation import expected_squared_error
+from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr.ways.protocols.supports import drawn_epsilon
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import threshold

@@ -94,7 +94,7 @@ def test_pairs_of_a_design(design: optrr.Design) -> None:
 
 @pytest.mark.parametrize("n", [None, 500])
 def test_advice_is_a_dot_for_each_way_that_can_do_it(n: int | None) -> None:
-    advice = optrr.advise(DOMAIN, 2.0, workload="pairs", n=n)
+    advice = optrr.advise(DOMAIN, 2.0, learn="pairs", n=n)
     axes = advice.plot().axes[0]
     names = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]
     assert names[::-1] == [o.title for o in advice.options]
@@ -132,7 +132,7 @@ def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: p
     monkeypatch.setattr(design_pages, "_AROUND", (1.0,))
     domain = {"a": 2, "b": 3, "c": 2}
     for preserve, kept in (("pairs", "every pair kept"), ([("a", "b")], "1 pair kept"), ("marginals", "")):
-        made = optrr.allocate(domain, 2.0, workload="pairs", preserve=preserve)
+        made = optrr.allocate(domain, 2.0, learn="pairs", preserve=preserve)
         page = design_pages.allocation_page(made)
         described = next(p.description for p in page.sections[-1].parts if isinstance(p, parts.Chart))
         assert (kept in described) and ("kept" in described) == bool(kept) and "this allocation" in described

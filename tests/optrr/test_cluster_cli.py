@@ -13,7 +13,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.records.reading.registry import open_source
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 from optrr.ways.protocols import of_design
 from optrr.ways.protocols.kinds import ClusterMatrix, block_names, cluster_design
 from optrr_solvers import Status

@@ -234,7 +234,7 @@ def test_the_trend_of_an_ordered_column_has_its_sign() -> None:
     domain = observed_domain(frame, ["class", "survived"])
     design = optrr.design(domain, 2.0, preserve="pairs")
     counts = count(design.mechanism.perturb(frame, 3), domain, ["class", "survived"])
-    correlation = optrr.tables.estimation.derive(counts, design.mechanism, "correlation")
+    correlation = optrr.tables.derive(counts, design.mechanism, "correlation")
     true = np.corrcoef(code, frame["survived"])[0, 1]
     # four standard errors: missed with chance below 1e-4, and the seed is fixed
     assert abs(correlation.value - true) < 4 * correlation.standard_error

@@ -18,12 +18,11 @@ from scipy.stats import gamma, norm
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.designs.dependence import cramers_v
 from optrr.models.tests import test as tested
-from optrr.tables.estimation import STATISTICS, derive, statistics
-from optrr.tables.estimation.derived import ClearCategories, ScoreMoments, phi_squared_limits
-from optrr.tables.estimation.intervals import EstimateLaw, Sampling
-from optrr.tables.estimation.paths import NegativeEntropy, PhiSquared
+from optrr.tables.estimation import statistics
+from optrr.tables.estimation.derived import ClearCategories, ScoreMoments, derive, phi_squared_limits
+from optrr.tables.estimation.intervals import EstimateLaw, NegativeEntropy, PhiSquared, Sampling
 from optrr.tables.estimation.simplex import projection
-from optrr.tables.estimation.statistics import entropy, mutual_information, pearson_correlation, phi_squared
+from optrr.tables.estimation.statistics import STATISTICS, entropy, mutual_information, pearson_correlation, phi_squared
 
 PI = np.array([[0.22, 0.10, 0.05], [0.06, 0.12, 0.04], [0.03, 0.11, 0.17], [0.02, 0.03, 0.05]])
 RANKS = (np.arange(4.0), np.arange(3.0))

@@ -183,12 +183,12 @@ def test_the_order_of_categories_survives(spark, tmp_path, capsys):
     out = perturb_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
     frame.write.parquet(str(tmp_path / "true"))
     perturb_file(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
-    correlation = optrr.tables.estimation.derive(truth, made.mechanism, "correlation").value
+    correlation = optrr.tables.derive(truth, made.mechanism, "correlation").value
     assert correlation > 0.6
     for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):
         counted = count(release, made.domain, domain.names)
         assert np.array_equal(counted.table, truth.table)
-        assert optrr.tables.estimation.derive(counted, made.mechanism, "correlation").value == pytest.approx(
+        assert optrr.tables.derive(counted, made.mechanism, "correlation").value == pytest.approx(
             correlation, abs=1e-12
         )
         # by the alphabet high, low, mid, the shares would be these in another order

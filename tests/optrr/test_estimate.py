@@ -10,7 +10,7 @@ from optrr import Counts, Domain, InvalidInput, Mechanism, count, design
 from optrr.domain import datasets
 from optrr.mechanisms.kernel import EffectKernel, SingularMarginal
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.tables.estimation import METHODS, estimate
+from optrr.tables.estimation.estimator import METHODS, estimate
 from optrr.tables.estimation.simplex import clip, norm_sub, projection
 from optrr_solvers.laws import ProductLaw
 

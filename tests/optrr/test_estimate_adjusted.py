@@ -7,7 +7,8 @@ from optrr import Domain, InvalidInput, Mechanism, count, design
 from optrr.cli import main
 from optrr.designs.design_file import save_design
 from optrr.records.counts import distinct
-from optrr.tables.estimation import adjust, estimate, estimate_adjusted
+from optrr.tables.estimation.adjustment import adjust
+from optrr.tables.estimation.estimator import estimate, estimate_adjusted
 from optrr.tables.estimation.simplex import clip
 from optrr.ways.protocols import Collector, rr_clusters, rr_independent
 from optrr.ways.protocols.kinds import cluster_design, of_design

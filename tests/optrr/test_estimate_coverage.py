@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optrr import Counts, Domain, design
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 2})
 RUNS, N = 2000, 1000

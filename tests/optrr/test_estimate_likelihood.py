@@ -6,8 +6,8 @@ import pytest
 
 from optrr import Domain, InvalidInput, design
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.tables.estimation import adjust, likelihood
-from optrr.tables.estimation.adjustment import adjust_once
+from optrr.tables.estimation import likelihood
+from optrr.tables.estimation.adjustment import adjust, adjust_once
 from optrr.tables.estimation.likelihood import closed_form, ibu, log_likelihood
 
 SHAPES = [(7,), (2, 2), (3, 2), (6, 3), (4, 3, 2)]

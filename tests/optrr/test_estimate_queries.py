@@ -5,20 +5,18 @@ import pytest
 from scipy.stats import norm
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.tables.estimation import (
+from optrr.tables.estimation.accuracy import (
     absolute_error,
-    consistent_tables,
-    count_query,
-    estimate,
+    bonferroni_quantile,
     expected_squared_error,
     independence_bound,
     mean_absolute_error,
     mean_squared_error,
-    query_errors,
     relative_error,
 )
-from optrr.tables.estimation.accuracy import bonferroni_quantile
-from optrr.tables.estimation.queries import box, records
+from optrr.tables.estimation.consistency import consistent_tables
+from optrr.tables.estimation.estimator import estimate
+from optrr.tables.estimation.queries import box, count_query, query_errors, records
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
 

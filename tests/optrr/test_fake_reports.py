@@ -14,8 +14,9 @@ import optrr
 from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.tables.estimation import METHODS, poisoning, simplex
-from optrr.tables.estimation.fake_reports import Reach
+from optrr.tables.estimation import simplex
+from optrr.tables.estimation.estimator import METHODS
+from optrr.tables.estimation.fake_reports import Reach, poisoning
 from optrr.ways.longitudinal.spending import TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform
 from optrr.ways.protocols.kinds import cluster_design

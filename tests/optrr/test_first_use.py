@@ -49,7 +49,7 @@ def said_in_python(call):
 ANALYSES = {
     "estimate": lambda d, data: d.estimate(data, NAMES),
     "counts": lambda d, data: optrr.estimate(count(data, d.domain, NAMES), d.mechanism),
-    "derive": lambda d, data: optrr.tables.estimation.derive(count(data, d.domain, NAMES), d.mechanism, "cramers-v"),
+    "derive": lambda d, data: optrr.tables.derive(count(data, d.domain, NAMES), d.mechanism, "cramers-v"),
     "test": lambda d, data: optrr.test(count(data, d.domain, NAMES), d.mechanism),
     "measure": lambda d, data: optrr.tables.measures.measure(count(data, d.domain, NAMES), d.mechanism, "odds-ratio"),
     "among": lambda d, data: optrr.tables.measures.estimate_among(count(data, d.domain, NAMES), d.mechanism, {}),

@@ -14,8 +14,11 @@ import optrr.models.tests
 import optrr.tables.estimation
 import optrr.tables.measures
 import optrr.tables.weighting.estimating
+from optrr import genomics
 from optrr.analyses import Reports
 from optrr.domain.datasets import adult, adult_domain
+from optrr.ways.longitudinal import longitudinal
+from optrr.ways.protocols import rr_independent
 
 N = 4000
 
@@ -44,8 +47,9 @@ def reports(design: optrr.Design, people: pd.DataFrame) -> Reports:
 
 def test_design_and_allocate(domain: optrr.Domain, design: optrr.Design) -> None:
     assert design.epsilon < design.kronecker_epsilon == pytest.approx(5.5)
-    made = optrr.allocate(domain.subset(["sex", "income"]), total_epsilon=2, workload=[("sex", "income")], n=5000)
+    made = optrr.allocate(domain.subset(["sex", "income"]), total=2, learn=["sex × income"], n=5000)
     assert made.design.epsilon <= 2
+    assert [t.attributes for t in made.workload.tables] == [("sex", "income")]
 
 
 def test_randomize_keeps_frames_and_shuffles_files(design: optrr.Design, people: pd.DataFrame, tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_measures(reports: Reports, design: optrr.Design) -> None:
     ratio = reports.measure("odds-ratio", "sex", "income")
     assert ratio.summary() == optrr.tables.measures.measure(counts, design.mechanism, "odds-ratio").summary()
     association = reports.measure("cramers-v", "sex", "income")
-    assert association.summary() == optrr.tables.estimation.derive(counts, design.mechanism, "cramers-v").summary()
+    assert association.summary() == optrr.tables.derive(counts, design.mechanism, "cramers-v").summary()
     with pytest.raises(optrr.InvalidInput, match="takes no reference"):
         reports.measure("entropy", "sex", reference="Male")
 
@@ -154,3 +158,56 @@ def test_doubts_are_said_in_python(design: optrr.Design, people: pd.DataFrame) -
     other = optrr.design(design.domain, dict.fromkeys(design.domain.names, 1))
     with pytest.raises(optrr.InvalidInput, match="another"):
         other.reports(design.randomize(people)).table("sex")
+
+
+def test_files_of_every_kind(design: optrr.Design, tmp_path: Path) -> None:
+    path = tmp_path / "design.json"
+    optrr.save(design, path)
+    loaded = optrr.load(path)
+    assert isinstance(loaded, optrr.Design) and loaded.digest == design.digest
+    assert optrr.verify(path).holds and optrr.verify(design).holds
+    asking = optrr.SampledTables(design.domain, (("sex",), ("income",)), np.full(2, 0.5), 1.0, ("grr", "grr"))
+    optrr.save(asking, path)
+    assert optrr.load(path).epsilon == asking.epsilon
+    rounds = longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0)
+    optrr.save(rounds, path)
+    assert optrr.load(path).digest == rounds.digest and optrr.verify(path).holds
+    sampler = tmp_path / "sampler.json"
+    optrr.save(optrr.export(design, sampler), sampler)
+    assert optrr.load(sampler).domain.names == design.domain.names
+    optrr.save(design, path)
+    assert optrr.verify(sampler, path).holds
+    with pytest.raises(optrr.InvalidInput, match="no deployment file"):
+        optrr.verify(path, path)
+    for wrong in (design.mechanism, rr_independent(design.domain, 1.0)):
+        with pytest.raises(optrr.InvalidInput, match="for studies and has no file"):
+            optrr.save(wrong, path)
+
+
+def test_opened_by_a_design_or_its_file(design: optrr.Design, people: pd.DataFrame, tmp_path: Path) -> None:
+    frame = design.randomize(people)
+    optrr.save(design, tmp_path / "design.json")
+    for by in (design, tmp_path / "design.json"):
+        assert optrr.reports(frame, by).table("sex").to_pandas().equals(design.reports(frame).table("sex").to_pandas())
+    with pytest.warns(optrr.OptrrWarning, match="randomized"):
+        optrr.reports(people, design).table("sex")
+    other = optrr.design(design.domain, 0.5)
+    with pytest.raises(optrr.InvalidInput, match="another design"):
+        optrr.reports(frame, other).table("sex")
+
+
+def test_a_genomic_study() -> None:
+    """One variant of three is associated; nothing is asserted of chance: with epsilon 30 hardly anything is randomized."""
+    rng, n = np.random.default_rng(1), 900
+    status = (np.arange(n) % 2).astype(np.int8)
+    codes = rng.binomial(2, 0.3, (n, 3)).astype(np.int8)
+    codes[:, 1] = rng.binomial(2, np.where(status == 1, 0.5, 0.2))
+    texts = np.array(["v0", "v1", "v2"], dtype=object)
+    alleles = np.array(["A"] * 3, dtype=object), np.array(["G"] * 3, dtype=object)
+    variants = genomics.Variants(np.array(["1"] * 3, dtype=object), np.arange(3), texts, *alleles)
+    names = np.array([f"p{i}" for i in range(n)], dtype=object)
+    cohort = genomics.Cohort(genomics.MatrixGenotypes(variants, names, codes), np.arange(n), status)
+    asked = genomics.design(cohort, total=30)
+    assert asked.design.epsilon <= 30
+    found = asked.randomize(cohort, random_state=2).scan().to_pandas()
+    assert found["P"].idxmin() == 1 and found["P"].min() < 1e-6

@@ -15,7 +15,7 @@ TAKEN: dict[str, Callable[[int], object]] = {
     "epsilon": lambda x: optrr.design(DOMAIN, x),
     "epsilons": lambda x: optrr.design(DOMAIN, [x, 1]),
     "named epsilons": lambda x: optrr.design(DOMAIN, {"a": x, "b": 1.0}),
-    "total": lambda x: optrr.design(DOMAIN, 1.0, total_epsilon=x),
+    "total": lambda x: optrr.design(DOMAIN, 1.0, total=x),
     "cap": lambda x: optrr.design(DOMAIN, 1.0, conditional_cap=x),
     "caps": lambda x: optrr.design(DOMAIN, 1.0, conditional_cap={"a": x}),
     "kappa": lambda x: optrr.design(DOMAIN, 1.0, preserve="pairs", kappa=x),

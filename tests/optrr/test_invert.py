@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, elementwise
 
-from optrr.tables.estimation.intervals import invert, inverted, outward
+from optrr.tables.estimation.score_interval import invert, inverted, outward
 
 
 @pytest.mark.parametrize("side", [-1.0, 1.0])

@@ -32,7 +32,7 @@ from optrr.mechanisms.matrix.distortion import exp_enclosure
 from optrr.mechanisms.perturb import perturb_file
 from optrr.models import tests as infer
 from optrr.records.counts import Counts, count
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 
 SIZES = (2, 3, 6, 11)
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 8.0)

@@ -105,8 +105,8 @@ def written_pages():
     domain = Domain.of({"<b>": 2, "c&d": 3})
     advice = advise(domain, 2.0, n=1000, clusters=[["<b>", "c&d"]])
     made = [design(domain, 1.0, method=m) for m in ("reduced", "kronecker")]
-    yield allocation_page(allocate(domain, 2.0, workload="pairs", n=1000)), 2
-    yield allocation_page(allocate(domain, workload="marginals", standard_error=0.05, n=1000)), 2
+    yield allocation_page(allocate(domain, 2.0, learn="pairs", n=1000)), 2
+    yield allocation_page(allocate(domain, learn="marginals", standard_error=0.05, n=1000)), 2
     yield advice_page(advice, curves_around(advice)), 4
     yield comparison_page(made, [("ball", "too small")]), 1
 

@@ -158,13 +158,11 @@ def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None
     shown = numbers(table, "estimate", "lower", "upper")
     assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=1e-12)
     assert np.all((shown[:, 1] <= np.maximum(plain, 0) + 1e-3) & (shown[:, 2] >= plain - 1e-3))
-    derived = [
-        optrr.tables.estimation.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")
-    ]
+    derived = [optrr.tables.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")]
     (statistics,) = page.tables["Statistics of the table"]
     expected = [[d.value, d.lower, d.upper] for d in derived]
     assert np.allclose(numbers(statistics, "estimate", "lower", "upper"), expected, rtol=1e-3)
-    moved = optrr.tables.estimation.poisoning(counts, place[1].mechanism, 4)
+    moved = optrr.tables.poisoning(counts, place[1].mechanism, 4)
     (fakes,) = page.tables["Fake reports"]
     ends = np.array([[float(x) for x in row[fakes[0].index("added")].split("..")] for row in fakes[1:]])
     assert np.allclose(ends, np.stack([moved.added.lower.ravel(), moved.added.upper.ravel()], 1), atol=5.1e-5)

@@ -15,8 +15,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.show.text import bound_text, epsilon_text
-from optrr.tables.estimation import Estimate
 from optrr.tables.estimation.adjustment import adjust
+from optrr.tables.estimation.result import Estimate
 from optrr.ways.protocols import (
     Account,
     Client,

@@ -107,7 +107,7 @@ MADE = {
         counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
     ),
     "Synthetic": lambda: optrr.tables.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
-    "Poisoning": lambda: optrr.tables.estimation.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
+    "Poisoning": lambda: optrr.tables.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
     "PanelEstimate": asked_twice,
     "Associations": scanned,

@@ -11,7 +11,7 @@ from scipy.stats import binom, multinomial, norm
 
 from optrr import Counts, Domain, Mechanism, design
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.tables.estimation import METHODS, estimate
+from optrr.tables.estimation.estimator import METHODS, estimate
 from optrr.tables.estimation.score_interval import (
     NullLaw,
     _heavy_reports,

@@ -26,7 +26,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.models.loglinear import stratified_alternative, stratified_test
 from optrr.models.tests import alternative_of
 from optrr.records.counts import Counts
-from optrr.tables.estimation import derive
+from optrr.tables.estimation.derived import derive
 from optrr.tables.measures import measure
 from optrr_solvers.laws import ProductLaw
 

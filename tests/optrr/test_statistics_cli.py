@@ -21,7 +21,8 @@ from optrr.models.tests import (
     predicted_power,
     required_records,
 )
-from optrr.tables.estimation import STATISTICS, derive
+from optrr.tables.estimation.derived import derive
+from optrr.tables.estimation.statistics import STATISTICS
 
 TRUTH = np.array([[0.20, 0.10], [0.15, 0.25], [0.05, 0.25]])
 SHARES = ",".join(str(x) for x in TRUTH.ravel())

@@ -28,9 +28,9 @@ def test_curves_fall_and_keep_their_order():
 
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
-    curves = cap_tradeoff(DOMAIN, 2.0, workload=workload, points=4)
+    curves = cap_tradeoff(DOMAIN, 2.0, learn=workload, points=4)
     level, curve = curves.curves
-    arrays = allocate(DOMAIN, 2.0, workload=workload).workload.arrays(DOMAIN)
+    arrays = allocate(DOMAIN, 2.0, learn=workload).workload.arrays(DOMAIN)
     split = best_split(arrays, single_blocks(arrays), 2.0)
     assert set(level.errors) == {split.error}
     assert curve.abscissae[0] == 1.0 and curve.abscissae[-1] * split.epsilons.min() == pytest.approx(2.0)
@@ -40,7 +40,7 @@ def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
         assert curve.errors[0] == pytest.approx(split.error, rel=1e-4)
     else:
         assert curve.errors[0] <= split.error * (1 + 1e-6)
-    assert curve.errors[-1] == pytest.approx(allocate(DOMAIN, 2.0, workload=workload).error, rel=1e-4)
+    assert curve.errors[-1] == pytest.approx(allocate(DOMAIN, 2.0, learn=workload).error, rel=1e-4)
 
 
 def test_another_curve_goes_beside_and_ticks_are_plain_numbers():

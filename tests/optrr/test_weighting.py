@@ -16,6 +16,7 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.models.weighted import rao_scott
+from optrr.tables.estimation import statistics
 from optrr.tables.weighting.estimating import estimate_weighted
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": [0, 1]})
@@ -431,7 +432,7 @@ def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
 def test_what_weighted_estimates_cannot_do_is_refused(declared, capsys, arguments, said):
     command = ["estimate", str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a"]
     if arguments[0] == "--derive":
-        arguments = ("--derive", optrr.tables.estimation.STATISTICS[0])
+        arguments = ("--derive", statistics.STATISTICS[0])
     assert run([*command, *arguments]) == 2
     assert said in capsys.readouterr().err
 
@@ -487,7 +488,7 @@ def test_options_declare_public_columns_too(tmp_path, capsys):
 def test_designs_made_in_python_declare_public_columns(tmp_path):
     roles = {"weight": "w", "stratum": "region", "cluster": "school", "group": ["sex"]}
     for public in (PUBLIC, roles):
-        of_ratios = design(DOMAIN, 1.0, total_epsilon=2.0, public=public)
+        of_ratios = design(DOMAIN, 1.0, total=2.0, public=public)
         for each in (design(DOMAIN, 1.5, public=public), of_ratios):
             assert each.public == PUBLIC
             optrr.save(each, tmp_path / "d.json")

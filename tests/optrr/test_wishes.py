@@ -48,7 +48,7 @@ def test_no_limit_is_no_cap():
 @pytest.mark.parametrize("method", ["auto", "kronecker", "inductive"])
 @pytest.mark.parametrize("total", [0.05, 3.0, 20.0])
 def test_proportions_are_kept_and_the_total_is_spent(method, total):
-    made = design(DOMAIN, {"a": 1, "b": 2, "c": 1}, total_epsilon=total, method=method)
+    made = design(DOMAIN, {"a": 1, "b": 2, "c": 1}, total=total, method=method)
     asked = made.requested_epsilons
     assert asked == pytest.approx(asked[0] * np.array([1, 2, 1]))
     assert made.epsilon <= total
@@ -57,8 +57,8 @@ def test_proportions_are_kept_and_the_total_is_spent(method, total):
 
 
 def test_pairs_can_be_kept_at_a_total():
-    plain = design(DOMAIN, 1.0, total_epsilon=2.0)
-    kept = design(DOMAIN, 1.0, total_epsilon=2.0, preserve="pairs")
+    plain = design(DOMAIN, 1.0, total=2.0)
+    kept = design(DOMAIN, 1.0, total=2.0, preserve="pairs")
     assert kept.epsilon <= 2.0
     assert (kept.requested_epsilons < plain.requested_epsilons).all()
 
@@ -75,7 +75,7 @@ def test_pairs_can_be_kept_at_a_total():
 )
 def test_impossible_totals_are_refused(epsilons, total, error, said):
     with pytest.raises(error, match=said):
-        design(DOMAIN, epsilons, total_epsilon=total)
+        design(DOMAIN, epsilons, total=total)
 
 
 def test_a_total_on_the_command_line(tmp_path, capsys):

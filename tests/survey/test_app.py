@@ -43,7 +43,8 @@ from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, new_token
 from optrr.survey.store import Report, Store
-from optrr.tables.estimation import estimate, poisoning
+from optrr.tables.estimation.estimator import estimate
+from optrr.tables.estimation.fake_reports import poisoning
 
 SPECIFICATION = """
 title = "Wie es Ihnen geht <b>"

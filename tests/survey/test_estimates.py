@@ -30,7 +30,7 @@ from optrr.survey.app import survey_app
 from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import prepared
 from optrr.survey.results import Admission, new_token
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 
 ATTRIBUTES = ("education", "marital-status", "race", "sex", "income")
 # Of all cells together: the largest of them lies beyond its limit once in a million runs of these tests.

@@ -36,7 +36,7 @@ from optrr.survey.incoming import Packing
 from optrr.survey.preparing import prepared
 from optrr.survey.store import GroupCommit, Receipt, Report, Store, StoreUnavailable
 from optrr.survey.stored_records import StoredRecords, is_sqlite
-from optrr.tables.estimation import estimate
+from optrr.tables.estimation.estimator import estimate
 
 DOMAIN = Domain.of({"income": ["low", "high", None], "age": 300, "member": [True, False], "mixed": [1, "one"]})
 OTHERS = iter(range(1_000_000))

@@ -39,8 +39,8 @@ from optrr.records.counts import Counts
 from optrr.show.result import Result
 from optrr.show.text import records_enough
 from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.intervals import GROWTH, LIMIT, invert, outward
 from optrr.tables.estimation.result import check_confidence, check_records
+from optrr.tables.estimation.score_interval import GROWTH, LIMIT, invert, outward
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:

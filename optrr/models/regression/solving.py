@@ -53,7 +53,7 @@ from numpy.typing import NDArray
 
 from optrr.models.regression.families import Equations, LinearEquations, UnbiasedEquations
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO
-from optrr.tables.estimation.intervals import invert
+from optrr.tables.estimation.score_interval import invert
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton's method stops where a step promises this little, per record; close to the solution a step squares the error, and the

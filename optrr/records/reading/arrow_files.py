@@ -189,11 +189,11 @@ class ArrowFile(ByteReader):
 
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         super().__init__(where)
-        self._indexed = self.data.head(len(MAGIC)) == MAGIC and self.data.path is not None
+        self._indexed = self.head(len(MAGIC)) == MAGIC and self.path is not None
         self._opened: pa.RecordBatchReader | None = None
         with _whole(self.name):
             if self._indexed:
-                with self.data.open() as stream:
+                with self.open() as stream:
                     _check_file(stream, self.name)
                     schema = pa.ipc.open_file(stream).schema
             else:
@@ -202,19 +202,18 @@ class ArrowFile(ByteReader):
                 schema = self._opened.schema
         self.schema = sound_schema(schema, self.name)
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """As they were written."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         with _whole(self.name), readable(self.name):
             for batch in self._written():
                 yield sound(batch.select(columns), self.name)
 
     def _written(self) -> Iterator[pa.RecordBatch]:
         if self._indexed:
-            file = pa.ipc.open_file(self.data.open())
+            file = pa.ipc.open_file(self.open())
             yield from (file.get_batch(k) for k in range(file.num_record_batches))
             return
         reader, self._opened = self._opened, None
         yield from reader if reader is not None else self._stream()
 
     def _stream(self) -> pa.RecordBatchReader:
-        return pa.ipc.open_stream(pa.PythonFile(_CheckedStream(self.data.open(), self.name), mode="r"))
+        return pa.ipc.open_stream(pa.PythonFile(_CheckedStream(self.open(), self.name), mode="r"))

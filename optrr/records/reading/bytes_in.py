@@ -44,12 +44,12 @@ class BoundedSource(Source):
     at_once = RECORDS
 
     @abstractmethod
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The batches of these columns, of any size."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """What :meth:`read` gives, in bounded batches. Raises InvalidInput for a value that is too long, and for lists."""
-        for batch in self.read(list(columns)):
+        """Record batches of bounded size. Raises InvalidInput for a value that is too long, and for lists, too."""
+        for batch in self._read(list(columns)):
             for start in range(0, max(batch.num_rows, 1), self.at_once):
                 yield from _bounded(batch.slice(start, self.at_once), self.name)
 
@@ -160,16 +160,73 @@ def readable(name: str) -> Iterator[None]:
         ) from error
 
 
-class ByteSource:
-    """Bytes of a file, or of standard input, decompressed; a file may be opened as often as asked."""
+class StandardInput(io.RawIOBase):
+    """Standard input with its first bytes looked at: they can be taken from it only once, so there is one of these for it."""
 
-    def __init__(self, name: str) -> None:
-        self.name = "standard input" if name == STANDARD_INPUT else name
-        self._piped = _Pipe.here() if name == STANDARD_INPUT else None
-        self.path = None if self._piped else Path(name)
+    _known: StandardInput | None = None
+
+    @classmethod
+    def here(cls) -> StandardInput:
+        """Of this process's standard input."""
+        if cls._known is None or cls._known.stream is not sys.stdin.buffer:
+            cls._known = cls(sys.stdin.buffer)
+        return cls._known
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self._seen: bytes = stream.read1(_LOOK)
+        while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
+            self._seen += more
+        self.compression = next((name for magic, name in _MAGIC.items() if self._seen.startswith(magic)), None)
+        self._opened = False
+
+    def head(self, size: int) -> bytes:
+        """Its first bytes, decompressed, as far as they have been looked at."""
+        self._require_unread()
+        if self.compression is None:
+            return self._seen[:size]
+        with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream:
+            try:
+                return bytes(stream.read(size))
+            except OSError:  # what was looked at ends in the middle of a compressed block
+                return b""
+
+    def open(self) -> pa.NativeFile:
+        """All of it, as it came, once."""
+        self._require_unread()
+        self._opened = True
+        return pa.PythonFile(self, mode="r")
+
+    def _require_unread(self) -> None:
+        if self._opened:
+            raise InvalidInput("standard input can be read only once; write it to a file and name that")
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """What has been looked at, then the rest."""
+        if self._seen:
+            size = len(self._seen) if size < 0 else size
+            out, self._seen = self._seen[:size], self._seen[size:]
+            return out
+        return bytes(self.stream.read(size))
+
+
+class ByteReader(BoundedSource):
+    """A reader of the bytes of a file, or of standard input, decompressed; a file may be opened as often as asked."""
+
+    def __init__(self, where: RecordsAt) -> None:
+        place = str(where.place)
+        piped = place == STANDARD_INPUT
+        self.name = "standard input" if piped else place
+        self._piped = StandardInput.here() if piped else None
+        self.path = None if piped else Path(place)
         self._raw: pa.NativeFile | None = None
         self._size = 0
         if self.path is not None:
+            self.paths = (self.path,)
             with readable(self.name):
                 self._size = self.path.stat().st_size
                 self.path.open("rb").close()
@@ -200,65 +257,3 @@ class ByteSource:
         if self._raw is None or not self._size:
             return None
         return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self._size)
-
-
-class ByteReader(BoundedSource):
-    """A reader of a file's bytes, or of standard input's."""
-
-    def __init__(self, where: RecordsAt) -> None:
-        self.data = ByteSource(str(where.place))
-        self.name = self.data.name
-        self.paths = () if self.data.path is None else (self.data.path,)
-
-    def share_read(self) -> float | None:
-        """Share of the file's bytes."""
-        return self.data.share_read()
-
-
-class _Pipe(io.RawIOBase):
-    """Standard input with its first bytes looked at: they can be taken from it only once, so there is one of these for it."""
-
-    _known: _Pipe | None = None
-
-    @classmethod
-    def here(cls) -> _Pipe:
-        if cls._known is None or cls._known.stream is not sys.stdin.buffer:
-            cls._known = cls(sys.stdin.buffer)
-        return cls._known
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self._seen: bytes = stream.read1(_LOOK)
-        while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
-            self._seen += more
-        self.compression = next((name for magic, name in _MAGIC.items() if self._seen.startswith(magic)), None)
-        self._opened = False
-
-    def head(self, size: int) -> bytes:
-        self._require_unread()
-        if self.compression is None:
-            return self._seen[:size]
-        with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream:
-            try:
-                return bytes(stream.read(size))
-            except OSError:  # what was looked at ends in the middle of a compressed block
-                return b""
-
-    def open(self) -> pa.NativeFile:
-        self._require_unread()
-        self._opened = True
-        return pa.PythonFile(self, mode="r")
-
-    def _require_unread(self) -> None:
-        if self._opened:
-            raise InvalidInput("standard input can be read only once; write it to a file and name that")
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if self._seen:
-            size = len(self._seen) if size < 0 else size
-            out, self._seen = self._seen[:size], self._seen[size:]
-            return out
-        return bytes(self.stream.read(size))

@@ -17,7 +17,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +24,7 @@ import pyarrow.csv as pa_csv
 
 from optrr.domain.domain import Domain, listed, shown
 from optrr.errors import InvalidInput
-from optrr.records.reading.bytes_in import ByteReader, ByteSource, plain_suffix, readable
+from optrr.records.reading.bytes_in import ByteReader, plain_suffix, readable
 from optrr.records.reading.source import RecordsAt
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -38,83 +37,6 @@ _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 26
 # Names of a first line; no domain has more.
 _MOST_NAMES = 1 << 21
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """Encoding, delimiter, and the columns' names."""
-
-    encoding: str
-    delimiter: str
-    names: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{_CALLED.get(self.delimiter, repr(self.delimiter))}, {self.encoding}"
-
-
-def _dialect_of(data: ByteSource, where: RecordsAt, domain: Domain | None) -> Dialect:
-    """The dialect of a file with a first line of names; refuses an empty file, and a first line that is no list of names."""
-    encoding = _encoding(data, where.encoding)
-    header = _first_line(data, encoding)
-    if not header:
-        raise InvalidInput(f"{data.name} is empty; a CSV file starts with the columns' names")
-    given = where.delimiter
-    if given is not None and not (len(given) == 1 and given.isascii() and given not in _NO_DELIMITERS):
-        raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
-    order: tuple[str, ...] = DELIMITERS if given is None else (given,)
-    if given is None and plain_suffix(data.name) in (".tsv", ".tab"):
-        order = tuple(sorted(DELIMITERS, key=lambda d: d != "\t"))
-    most = max(header.count(d) for d in order)
-    if len(header) >= _LONGEST_HEADER or most >= _MOST_NAMES:
-        raise InvalidInput(
-            f"the first line of {data.name} has {most + 1} names in {len(header)} characters or more, and {_MOST_NAMES} names "
-            f"in fewer than {_LONGEST_HEADER} are the most that are read; write the columns' names there"
-        )
-    declared = frozenset(() if domain is None else domain.names)
-    splits = {d: _split(header, d) for d in order}
-    delimiter = max(order, key=lambda d: (len(declared.intersection(splits[d])), len(splits[d])))
-    names = splits[delimiter]
-    alike = {_alike(n) for n in declared}
-    if domain is not None and not any(_alike(n) in alike for n in names):
-        # the line is not shown: it may be somebody's record
-        raise InvalidInput(
-            f"the first line of {data.name} holds none of the names {listed(domain.names)}; "
-            "write the columns' names there, or say --delimiter or --encoding if it has them"
-        )
-    return Dialect(encoding, delimiter, tuple(names))
-
-
-def _encoding(data: ByteSource, given: str | None) -> str:
-    if given is not None:
-        try:
-            # a codec that is no text encoding, such as zip, is refused here, too
-            return codecs.lookup(io.TextIOWrapper(io.BytesIO(), given).encoding).name
-        except (LookupError, ValueError):
-            raise InvalidInput(f"there is no encoding {shown(given)}; give one such as utf-8 or latin-1") from None
-    head = data.head(_LOOK)
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    try:
-        # a character may be cut in two at the end of what is looked at
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return "cp1252"
-    return "utf-8"
-
-
-def _first_line(data: ByteSource, encoding: str) -> str:
-    """The header with its line breaks inside quotes; bytes are read until it is whole."""
-    size = _LOOK
-    while True:
-        head = data.head(size)
-        try:
-            text = codecs.getincrementaldecoder(encoding)().decode(head).removeprefix("\ufeff")
-        except UnicodeError:
-            raise InvalidInput(f"{data.name} is not {encoding}; say which encoding it has, such as latin-1") from None
-        end = _end_of_line(text)
-        if end is not None or len(head) < size or size >= _LONGEST_HEADER:
-            return text[:end]
-        size *= 4
 
 
 def _end_of_line(text: str) -> int | None:
@@ -157,11 +79,69 @@ class CsvFile(ByteReader):
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         super().__init__(where)
         self._domain = domain
-        self.dialect = _dialect_of(self.data, where, domain)
-        self.schema = pa.schema([(name, pa.string()) for name in self.dialect.names])
+        self._encoding = self._encoding_told(where.encoding)
+        header = self._first_line()
+        if not header:
+            raise InvalidInput(f"{self.name} is empty; a CSV file starts with the columns' names")
+        given = where.delimiter
+        if given is not None and not (len(given) == 1 and given.isascii() and given not in _NO_DELIMITERS):
+            raise InvalidInput(f"the delimiter is {shown(given)}; give one character, such as ';' or a tab")
+        order: tuple[str, ...] = DELIMITERS if given is None else (given,)
+        if plain_suffix(self.name) in (".tsv", ".tab"):
+            order = tuple(sorted(order, key=lambda d: d != "\t"))
+        most = max(header.count(d) for d in order)
+        if len(header) >= _LONGEST_HEADER or most >= _MOST_NAMES:
+            raise InvalidInput(
+                f"the first line of {self.name} has {most + 1} names in {len(header)} characters or more, and {_MOST_NAMES} "
+                f"names in fewer than {_LONGEST_HEADER} are the most that are read; write the columns' names there"
+            )
+        declared = frozenset(() if domain is None else domain.names)
+        splits = {d: _split(header, d) for d in order}
+        self._delimiter = max(order, key=lambda d: (len(declared.intersection(splits[d])), len(splits[d])))
+        names, alike = splits[self._delimiter], {_alike(n) for n in declared}
+        if domain is not None and not any(_alike(n) in alike for n in names):
+            # the line is not shown: it may be somebody's record
+            raise InvalidInput(
+                f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
+                "write the columns' names there, or say --delimiter or --encoding if it has them"
+            )
+        self.schema = pa.schema([(name, pa.string()) for name in names])
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """About a megabyte each."""
+    def _encoding_told(self, given: str | None) -> str:
+        """The encoding that is given, or that the first bytes tell."""
+        if given is not None:
+            try:
+                # a codec that is no text encoding, such as zip, is refused here, too
+                return codecs.lookup(io.TextIOWrapper(io.BytesIO(), given).encoding).name
+            except (LookupError, ValueError):
+                raise InvalidInput(f"there is no encoding {shown(given)}; give one such as utf-8 or latin-1") from None
+        head = self.head(_LOOK)
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "utf-16"
+        try:
+            # a character may be cut in two at the end of what is looked at
+            codecs.getincrementaldecoder("utf-8")().decode(head)
+        except UnicodeDecodeError:
+            return "cp1252"
+        return "utf-8"
+
+    def _first_line(self) -> str:
+        """The header with its line breaks inside quotes; bytes are read until it is whole."""
+        size = _LOOK
+        while True:
+            head = self.head(size)
+            try:
+                text = codecs.getincrementaldecoder(self._encoding)().decode(head).removeprefix("\ufeff")
+            except UnicodeError:
+                raise InvalidInput(
+                    f"{self.name} is not {self._encoding}; say which encoding it has, such as latin-1"
+                ) from None
+            end = _end_of_line(text)
+            if end is not None or len(head) < size or size >= _LONGEST_HEADER:
+                return text[:end]
+            size *= 4
+
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         convert = pa_csv.ConvertOptions(
             column_types={name: pa.string() for name in columns},
             include_columns=columns,
@@ -170,7 +150,7 @@ class CsvFile(ByteReader):
             quoted_strings_can_be_null=False,
         )
         parse = pa_csv.ParseOptions(
-            delimiter=self.dialect.delimiter,
+            delimiter=self._delimiter,
             newlines_in_values=True,
             ignore_empty_lines=len(self.schema) > 1,
         )
@@ -178,12 +158,12 @@ class CsvFile(ByteReader):
         wanted = max(2, min(len(self.schema), _CELLS // len(self.schema)))
         block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
         size = max(BLOCK, block, 2 * self._longest_line())
-        options = pa_csv.ReadOptions(block_size=size, encoding=self.dialect.encoding)
+        options = pa_csv.ReadOptions(block_size=size, encoding=self._encoding)
         try:
             with (
                 readable(self.name),
                 pa_csv.open_csv(
-                    self.data.open(), read_options=options, parse_options=parse, convert_options=convert
+                    self.open(), read_options=options, parse_options=parse, convert_options=convert
                 ) as batches,
             ):
                 for batch in batches:
@@ -200,30 +180,27 @@ class CsvFile(ByteReader):
     def _reason(self, said: str) -> str:
         ragged = _RAGGED.match(said)
         if ragged:
-            at = self._first_ragged()
+            at, called = self._first_ragged(), _CALLED.get(self._delimiter, repr(self._delimiter))
             return (
                 f"{'a record' if at is None else f'record {at}'} has {ragged[1]} fields and the first line "
-                f"{len(self.schema)}; quote values that hold the delimiter ({self.dialect}), or mend the record"
+                f"{len(self.schema)}; quote values that hold the delimiter ({called}, {self._encoding}), or mend the record"
             )
         if "UTF8" in said or "codec" in said:
-            return f"it is not {self.dialect.encoding}; say which encoding it has, such as --encoding latin-1"
+            return f"it is not {self._encoding}; say which encoding it has, such as --encoding latin-1"
         if "straddl" in said or "out of sync" in said:
             return "a record does not end: a quoted value is not closed, or a line break is missing; mend it there"
         return "it is not CSV with one record a line; check how it was written"
 
     def _first_ragged(self) -> int | None:
         """The record of another number of fields, counted from 1; None where it cannot be looked for again."""
-        if self.data.path is None:
+        if self.path is None:
             return None
         # only fields are counted, so that a text in another encoding does no harm
-        text = io.TextIOWrapper(self.data.open(), encoding=self.dialect.encoding, errors="replace", newline="")
-        with text:
-            rows = csv.reader(text, delimiter=self.dialect.delimiter)
+        with io.TextIOWrapper(self.open(), encoding=self._encoding, errors="replace", newline="") as text:
+            rows = csv.reader(text, delimiter=self._delimiter)
             next(rows, None)
-            for at, row in enumerate((r for r in rows if r), 1):
-                if len(row) != len(self.schema):
-                    return at
-        return None
+            records = enumerate(filter(None, rows), 1)
+            return next((at for at, row in records if len(row) != len(self.schema)), None)
 
 
 def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:

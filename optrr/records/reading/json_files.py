@@ -31,17 +31,16 @@ class JsonLines(ByteReader):
 
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         super().__init__(where)
-        head = self.data.head(_BLOCK)
+        head = self.head(_BLOCK)
         whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
         first = next(self._tables(whole, len(set(_NAME.findall(whole)))))
         self.schema = sound_schema(self._parsed(first, None).schema, self.name)
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """About four megabytes of text each."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         options = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
-        with readable(self.name), self.data.open() as stream:
+        with readable(self.name), self.open() as stream:
             for lines in (piece for block in self._blocks(stream) for piece in self._tables(block, len(self.schema))):
                 for batch in self._parsed(lines, options).select(columns).to_batches():
                     yield sound(batch, self.name)
@@ -91,9 +90,9 @@ class JsonLines(ByteReader):
     def _refusal(self) -> InvalidInput:
         """Which line is no record; Arrow's own words may hold one."""
         said = "it is not JSON lines"
-        if self.data.path is not None:
+        if self.path is not None:
             kinds: dict[str, type] = {}
-            with io.TextIOWrapper(self.data.open(), encoding="utf-8", errors="replace") as lines:
+            with io.TextIOWrapper(self.open(), encoding="utf-8", errors="replace") as lines:
                 faults = (f"line {at} {fault}" for at, line in enumerate(lines, 1) if (fault := _fault(line, kinds)))
                 said = next(faults, said)
         return InvalidInput(

@@ -20,10 +20,9 @@ from optrr.domain.bins import interval_text
 from optrr.domain.columns import is_pandas_dataframe, is_polars_dataframe, is_polars_lazyframe
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
-from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame
+from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame, refuse_spark_frame
 from optrr.records.reading.bytes_in import BoundedSource
 from optrr.records.reading.source import Once, Passing, Source
-from optrr.records.spark_frames import refuse_spark_frame
 
 _NAME, _DETAILS = b"ARROW:extension:name", b"ARROW:extension:metadata"
 
@@ -157,8 +156,7 @@ class _Frame(BoundedSource):
         """As text."""
         return column_names(self._data)
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Piece by piece."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         return frame_batches(self._data, columns)
 
 
@@ -169,8 +167,7 @@ class _Lazy(BoundedSource):
         self._data, self.name = data, "the LazyFrame"
         self.schema = data.collect_schema().to_frame().to_arrow().schema
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """In the order of the frame."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for frame in self._data.select(columns).collect_batches(chunk_size=RECORDS, maintain_order=True):
             yield from frame_batches(frame, columns)
 
@@ -182,8 +179,7 @@ class _Stream(BoundedSource):
         self._data, self.name = data, f"the {type(data).__name__}"
         self.schema = pa.RecordBatchReader.from_stream(data).schema
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """As they come."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         return (batch.select(columns) for batch in pa.RecordBatchReader.from_stream(self._data))
 
 

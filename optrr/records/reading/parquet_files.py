@@ -70,8 +70,9 @@ def _most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int) 
 
     Raises IndexError, ValueError or OverflowError where a header is none.
     """
-    wanted, most, metadata = set(columns), rows, file.metadata
-    places = [j for j, column in enumerate(_columns(file.schema_arrow)) if column in wanted]
+    most, metadata = rows, file.metadata
+    of_leaves = [field.name for field in file.schema_arrow for _ in range(_leaves(field.type))]
+    places = [j for j, column in enumerate(of_leaves) if column in set(columns)]
     with path.open("rb") as opened:
         for g in range(metadata.num_row_groups):
             group, decoded, held, widths = metadata.row_group(g), 0, 0, 0
@@ -87,12 +88,8 @@ def _most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int) 
     return max(1, most)
 
 
-def _columns(schema: pa.Schema) -> list[str]:
-    """The column that each leaf of the file belongs to."""
-    return [field.name for field in schema for _ in range(_leaves(field.type))]
-
-
 def _leaves(kind: pa.DataType) -> int:
+    """Columns of the file that one of this type takes."""
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves(kind.storage_type)
     inner = range(kind.num_fields) if pa.types.is_nested(kind) else ()
@@ -123,16 +120,14 @@ def _page(file: BinaryIO, start: int) -> _Page:
             if len(head) < size or size >= _LONGEST_HEADER:
                 raise
             size *= 8
-    kind = next((k for k in _KINDS if k in fields), None)
-    held = fields[_HELD] if isinstance(fields.get(_HELD), int) else -1
-    decoded = fields[_SIZE] if isinstance(fields.get(_SIZE), int) else -1
-    if min(held, decoded) < 0:
-        raise ValueError("a page has no size")
-    inner = fields[kind] if kind is not None and isinstance(fields[kind], dict) else {}
-    values, encoding = (inner.get(k, 0) for k in (_KINDS[kind] if kind is not None else (0, 0)))
-    if not isinstance(values, int) or not isinstance(encoding, int):
-        raise ValueError("a count or an encoding is no number")
-    return _Page(decoded, held, max(0, values), encoding, kind == _DICTIONARY, end)
+    kind = next((k for k in _KINDS if k in fields), 0)
+    inner: Any = fields.get(kind)
+    places = _KINDS.get(kind, ()) if isinstance(inner, dict) else ()
+    values, encoding = [inner.get(k, 0) for k in places] or (0, 0)
+    numbers: list[Any] = [fields.get(_HELD), fields.get(_SIZE), values, encoding]
+    if not all(isinstance(number, int) for number in numbers) or min(numbers[:2]) < 0:
+        raise ValueError("a page has no size, or a count or an encoding is no number")
+    return _Page(fields[_SIZE], fields[_HELD], max(0, values), encoding, kind == _DICTIONARY, end)
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
@@ -215,8 +210,7 @@ class ParquetFile(BoundedSource):
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"
                 ) from None
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Fewer records at once where they are wide."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         width = sum(fixed_width(f.type) or 1 for f in self.schema if f.name in set(columns))
         size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)), max(1, MOST_BYTES // max(1, width)))
         with readable(self.name), self._parquet() as file:

@@ -75,8 +75,7 @@ class Query(BoundedSource):
             said = in_one_line(error).replace(self._place, self.name)[:300]
             raise InvalidInput(f"cannot read {self.name}: {said}; check the database and the query") from None
 
-    def read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """As the driver hands them out; what it says of a row may hold what is in it, so it is not passed on."""
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         with closing(self._connected()) as connection:
             try:
                 for batch in self._run(connection, self._query):

@@ -14,9 +14,18 @@ import pyarrow as pa
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.records.frames import checked_columns
-from optrr.records.reading.bytes_in import COMPRESSIONS, ByteSource, plain_suffix
+from optrr.records.reading.bytes_in import COMPRESSIONS, StandardInput, plain_suffix
 from optrr.records.reading.memory import in_memory, plain
-from optrr.records.reading.source import STANDARD_INPUT, RecordsAt, Several, Source, Watched, files_at, partition_of
+from optrr.records.reading.source import (
+    STANDARD_INPUT,
+    RecordsAt,
+    Several,
+    Source,
+    Watched,
+    files_at,
+    partition_of,
+    place_of,
+)
 
 
 @dataclass(frozen=True)
@@ -35,20 +44,28 @@ class Reader:
     compressible: bool = False
     # Whether records are chosen by a query.
     takes_query: bool = False
+    # Whether columns may have types that only pandas knows.
+    of_pandas: bool = False
 
     def open(self, where: RecordsAt, domain: Domain | None) -> Source:
         """The source at this place."""
         module, _, name = self.home.partition(":")
         made = cast(Callable[[RecordsAt, Domain | None], Source], getattr(importlib.import_module(module), name))
-        return made(where, domain)
+        return plain(made(where, domain)) if self.of_pandas else made(where, domain)
 
 
 _HERE = "optrr.records.reading"
 READERS = (
     Reader("csv", f"{_HERE}.csv_files:CsvFile", (".csv", ".tsv", ".tab"), compressible=True),
-    Reader("parquet", f"{_HERE}.parquet_files:ParquetFile", (".parquet", ".pq")),
+    Reader("parquet", f"{_HERE}.parquet_files:ParquetFile", (".parquet", ".pq"), of_pandas=True),
     Reader("jsonl", f"{_HERE}.json_files:JsonLines", (".jsonl", ".ndjson"), compressible=True),
-    Reader("arrow", f"{_HERE}.arrow_files:ArrowFile", (".arrow", ".arrows", ".feather", ".ipc"), compressible=True),
+    Reader(
+        "arrow",
+        f"{_HERE}.arrow_files:ArrowFile",
+        (".arrow", ".arrows", ".feather", ".ipc"),
+        compressible=True,
+        of_pandas=True,
+    ),
     Reader("duckdb", f"{_HERE}.queries:Query", (".duckdb", ".ddb"), ("duckdb:",), takes_query=True),
     Reader("survey", "optrr.survey.stored_records:survey_records", (".db",), ("sqlite:", "postgresql:", "postgres:")),
     Reader("sql", f"{_HERE}.queries:Query", (), ("sqlite:", "postgresql:", "postgres:"), takes_query=True),
@@ -62,19 +79,11 @@ def open_source(data: Any, domain: Domain | None = None) -> Source:
     """
     if isinstance(data, Source):
         return data
-    if isinstance(data, RecordsAt):
-        source = _opened(data, domain)
-        return source if data.watch is None else Watched(source, data.watch)
-    if names_places(data):
-        return _opened(RecordsAt(data), domain)
-    return in_memory(data)
-
-
-def names_places(data: Any) -> bool:
-    """Whether this is a path, or a list of paths, rather than records."""
-    if isinstance(data, list | tuple):
-        return bool(data) and all(isinstance(each, str | os.PathLike) for each in data)
-    return isinstance(data, str | os.PathLike)
+    where = place_of(data)
+    if where is None:
+        return in_memory(data)
+    source = _opened(where, domain)
+    return source if where.watch is None else Watched(source, where.watch)
 
 
 def _opened(where: RecordsAt, domain: Domain | None) -> Source:
@@ -86,13 +95,13 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
             # where all columns are in the names of directories, the file need not have any of them
             outside = partition_of(Path(str(one.place)), where.place).keys()
             inside = None if domain is None or outside >= set(domain.names) else domain
-            return plain(_reader_of(one).open(one, inside))
+            return _reader_of(one).open(one, inside)
 
         return Several(where, files, opened)
     reader = reader or _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
-    return plain(reader.open(where, domain))
+    return reader.open(where, domain)
 
 
 def _by_scheme(where: RecordsAt) -> Reader | None:
@@ -106,7 +115,7 @@ def _reader_of(where: RecordsAt) -> Reader:
     """The reader that is asked for, or the one that the name tells, or the one that a pipe's first bytes tell."""
     name = where.format
     if name is None and where.place == STANDARD_INPUT:
-        head = ByteSource(STANDARD_INPUT).head(4)
+        head = StandardInput.here().head(4)
         text = "jsonl" if head.startswith(b"{") else "csv"
         name = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}.get(head, text)
     if name is not None:

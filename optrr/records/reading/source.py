@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -76,6 +77,26 @@ class RecordsAt:
 
 # Whatever says where records lie.
 Places = Place | Sequence[Place] | RecordsAt
+
+
+def place_of(data: Any) -> RecordsAt | None:
+    """The place that a path or a list of paths names, or that is given as such; None for what holds records itself."""
+    if isinstance(data, RecordsAt):
+        return data
+    paths = data if isinstance(data, list | tuple) else [data]
+    return RecordsAt(data) if paths and all(isinstance(each, str | os.PathLike) for each in paths) else None
+
+
+def each_file(where: RecordsAt) -> list[RecordsAt]:
+    """Each file of a place on its own, and what is no directory, pattern or list as it is.
+
+    None where they cannot be opened: that error is left to the code that reads the records.
+    """
+    try:
+        files = None if where.query else files_at(where.place)
+    except InvalidInput:
+        return []
+    return [where] if files is None else [replace(where, place=path) for path in files]
 
 
 class Source(ABC):

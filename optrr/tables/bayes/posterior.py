@@ -1,7 +1,4 @@
-"""From counts of randomized records to the posterior of the true table under a Dirichlet prior.
-
-A posterior as a result: every cell's credible interval, and that of any other number of the table.
-"""
+"""The posterior of the true table under a Dirichlet prior: every cell's credible interval, and that of any other number."""
 
 from __future__ import annotations
 
@@ -17,11 +14,11 @@ from numpy.typing import ArrayLike
 from optrr.domain.domain import CellsResult, Domain
 from optrr.errors import InvalidInput, MethodTooLarge, SolveFailed
 from optrr.mechanisms.kernel import Kernel, SingularMarginal
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.bayes.sampling import FEWEST, DrawSummary, PosteriorLaw, moments, prior_draws, sweeps
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.impossible import kernel_of
 from optrr.tables.estimation.result import check_confidence
 from optrr_solvers.arrays import FloatArray
 
@@ -221,11 +218,19 @@ def posterior(
     of it is the prior's, and a warning says so.
     """
     check_confidence(confidence)
-    kernel = _kernel(counts, checked_mechanism(mechanism))
-    warn_of_records([counts], mechanism)
+    kernel = kernel_of(counts, mechanism)
+    if counts.n < 1:
+        raise InvalidInput("there are no records, so the posterior is the prior; count at least one")
+    if kernel.cells > MOST_CELLS:
+        raise MethodTooLarge(
+            f"the table has {kernel.cells} cells, and a posterior is drawn for at most {MOST_CELLS}; ask for fewer attributes, "
+            "or estimate without a prior"
+        )
     alpha = _checked_prior(prior, kernel.sizes)
-    seed = None if isinstance(random_state, np.random.Generator) else _seed(random_state)
-    rng = random_state if isinstance(random_state, np.random.Generator) else np.random.default_rng(seed)
+    seed = None
+    if not isinstance(random_state, np.random.Generator):
+        seed = random_state = int(np.random.default_rng().integers(2**32)) if random_state is None else random_state
+    rng = np.random.default_rng(random_state)
     table = counts.table.ravel()
     seen = table > 0
     law = PosteriorLaw(kernel.matrix()[:, seen], table[seen].astype(np.float64), alpha.ravel())
@@ -252,28 +257,6 @@ def _settled(law: PosteriorLaw, confidence: float, rng: np.random.Generator) -> 
     )
 
 
-def _kernel(counts: Counts, mechanism: Randomizer) -> Kernel:
-    if not isinstance(counts, Counts):
-        raise InvalidInput(
-            f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)"
-        )
-    if counts.n < 1:
-        raise InvalidInput("there are no records, so the posterior is the prior; count at least one")
-    for attribute in counts.domain:
-        if mechanism.domain[attribute.name] != attribute:
-            raise InvalidInput(
-                f"attribute {attribute.name!r} has other categories in the counts than in the mechanism's domain; count "
-                "with the domain of the design"
-            )
-    kernel = mechanism.kernel(counts.domain.names)
-    if kernel.cells > MOST_CELLS:
-        raise MethodTooLarge(
-            f"the table has {kernel.cells} cells, and a posterior is drawn for at most {MOST_CELLS}; ask for fewer attributes, "
-            "or estimate without a prior"
-        )
-    return kernel
-
-
 def _checked_prior(prior: float | ArrayLike, sizes: tuple[int, ...]) -> FloatArray:
     given = np.asarray(prior, dtype=np.float64)
     if given.shape not in ((), sizes):
@@ -284,10 +267,6 @@ def _checked_prior(prior: float | ArrayLike, sizes: tuple[int, ...]) -> FloatArr
             "0.5"
         )
     return np.broadcast_to(given, sizes).copy()
-
-
-def _seed(random_state: int | None) -> int:
-    return int(np.random.default_rng().integers(2**32)) if random_state is None else random_state
 
 
 def _warnings(counts: Counts, kernel: Kernel, prior: float) -> tuple[str, ...]:

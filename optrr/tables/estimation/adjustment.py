@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
@@ -25,6 +26,9 @@ from optrr.tables.estimation.result import Convergence
 from optrr.tables.estimation.simplex import clip
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import BlockLaw
+
+# Positions of attributes, and the kernel of their table.
+Group = tuple[tuple[int, ...], Kernel]
 
 # Largest difference of a margin's cell from its target. Margins are estimates with errors far above this.
 TOLERANCE = 1e-9
@@ -51,23 +55,32 @@ class AdjustedRecords:
     forced: int
 
 
-def margin_groups(mechanism: Randomizer) -> tuple[tuple[str, ...], ...]:
-    """Attributes whose tables the records are adjusted to: clusters that were randomized together, else single attributes.
+def margin_groups(mechanism: Randomizer, domain: Domain) -> tuple[Group, ...]:
+    """What records over some of the mechanism's attributes are adjusted to: positions in ``domain``, and their kernels.
 
-    MDR §5 adjusts to the estimates of whatever was randomized as one.
+    MDR §5 adjusts to the estimates of whatever was randomized as one: clusters, else single attributes.
     """
     names = mechanism.domain.names
     law = mechanism.law if isinstance(mechanism, Mechanism) else None
-    if not isinstance(law, BlockLaw):
-        return tuple((name,) for name in names)
-    return tuple(tuple(names[i] for i in sorted(members)) for members, _ in law.blocks)
+    blocks = (
+        [sorted(members) for members, _ in law.blocks]
+        if isinstance(law, BlockLaw)
+        else [[i] for i in range(len(names))]
+    )
+    groups = [[names[i] for i in block if names[i] in domain.names] for block in blocks]
+    return tuple((domain.indices(group), mechanism.kernel(group)) for group in groups if group)
 
 
-def estimated_margin(rows: IntArray, weights: FloatArray, axes: Sequence[int], kernel: Kernel) -> FloatArray:
-    """The table over these axes of distinct records, unbiased, negatives to 0, rescaled (MDR §6.4)."""
-    cells = np.ravel_multi_index(tuple(rows[:, list(axes)].T), kernel.sizes)
-    observed = np.bincount(cells, weights=weights, minlength=kernel.cells).reshape(kernel.sizes) / weights.sum()
-    return clip(kernel.solve(observed).ravel()).reshape(kernel.sizes)
+def adjust_to_estimates(
+    rows: IntArray, weights: FloatArray, groups: Sequence[Group], max_rounds: int = MAX_ROUNDS
+) -> AdjustedRecords:
+    """Distinct records adjusted to each group's table: unbiased, negatives to 0, rescaled (MDR §6.4)."""
+    margins = []
+    for axes, kernel in groups:
+        cells = np.ravel_multi_index(tuple(rows[:, list(axes)].T), kernel.sizes)
+        observed = np.bincount(cells, weights=weights, minlength=kernel.cells).reshape(kernel.sizes) / weights.sum()
+        margins.append(clip(kernel.solve(observed).ravel()).reshape(kernel.sizes))
+    return adjust(rows, weights, margins, [axes for axes, _ in groups], max_rounds=max_rounds)
 
 
 def adjust_once(weights: FloatArray, positions: IntArray, target: FloatArray) -> FloatArray:

@@ -1,19 +1,15 @@
 """Derived statistics with intervals: entropy, mutual information, χ², G², Pearson correlation, Cramér's V (RVL §5.2).
 
 RVL's delta method, value ± z · sqrt(∇gᵀ disp(π̂) ∇g) (eq. 24), covers too little where a statistic bends: near independence
-and evenness, where its gradient is 0, and where cells or categories are rare. Intervals here are found by test inversion
-(:mod:`optrr.tables.estimation.intervals`), which also serves there, along the tables of :mod:`optrr.tables.estimation.paths`.
-Coverage over many tables, mechanisms and numbers of records is measured by benchmarks/derived_coverage.py.
+and evenness, where its gradient is 0, and where cells or categories are rare. Intervals here are found by test inversion, which
+also serves there (:mod:`optrr.tables.estimation.intervals`). Coverage over many tables, mechanisms and numbers of records is
+measured by benchmarks/derived_coverage.py.
 
 Where a statistic divides by what cannot be told from 0, its interval holds for everything that the data leave possible, and a
 warning says what it would take for a shorter one: χ² and V divide by the share of every category, the correlation by the
-variances of the scores.
-
-Intervals that hold where a statistic divides by what cannot be told from 0: shares of categories, variances of scores.
-
-Whether a share is clear of 0 shows in the same data as the statistic. Printing an interval only where it is clear would select:
-where few data sets pass, they pass because noise made the share too large, and their intervals cover too little. So there is
-always an interval, and where a share or a variance is faint it holds for everything that the data leave possible.
+variances of the scores. Whether a share is clear of 0 shows in the same data as the statistic, so printing an interval only
+where it is clear would select: where few data sets pass, they pass because noise made the share too large, and their intervals
+cover too little.
 
 χ², V: with the faint rows G and columns H left out of the sum over cells, what is left of φ² divides by clear shares only.
 Every cell adds at least 0, so its lower limit is one for φ² itself. As π_gb ≤ r_g, and as Σ π²/(r c) over a block of |G| × |H|
@@ -26,36 +22,40 @@ Correlation: cov/sqrt(var var) with every one of the three between its own limit
 
 The error probability of each end is divided among the limits that it is made of (Bonferroni).
 
-One derived statistic of one table: its units, and the path of tables along which its interval is searched.
-
-Paths are about φ² (for χ² and V), −H or I in nats (for the entropy, mutual information and G²), or the correlation itself.
-
-How many records would open a gate that so many do not: what a refusal says beside its reason.
-
-What is refused or left out for noise would come with more records of such people. The number is that at which the very quantity
-that was too small is large enough, if the shares of the reports stay those that were counted.
+What is refused or left out for noise would come with more records of such people. The number that is named is that at which the
+very quantity that was too small is large enough, if the shares of the reports stay those that were counted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf, isinf, isnan, log, nan, prod, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.domain.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.result import Result, intervals_said
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
-from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.estimation.intervals import Path, Sampling, interval, limit
-from optrr.tables.estimation.paths import Correlation, MutualInformation, NegativeEntropy, PhiSquared
+from optrr.tables.estimation.impossible import kernel_of
+from optrr.tables.estimation.intervals import (
+    Correlation,
+    MutualInformation,
+    NegativeEntropy,
+    Path,
+    PhiSquared,
+    Sampling,
+    interval,
+    limit,
+)
 from optrr.tables.estimation.result import check_bootstrap, check_confidence, check_records
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 from optrr.tables.estimation.simplex import projection
@@ -85,12 +85,12 @@ class ClearCategories:
         )
         return ClearCategories((raw.sum(axis=1), raw.sum(axis=0)), (rows, columns))
 
-    @property
+    @cached_property
     def ratios(self) -> tuple[FloatArray, FloatArray]:
         """Shares in standard errors."""
         return self.shares[0] / self.errors[0], self.shares[1] / self.errors[1]
 
-    @property
+    @cached_property
     def clear(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which categories of either attribute can be told from 0."""
         return self.ratios[0] >= CLEAR_OF_ZERO, self.ratios[1] >= CLEAR_OF_ZERO
@@ -99,11 +99,6 @@ class ClearCategories:
     def cells(self) -> NDArray[np.bool_]:
         """(r_a, r_b): cells of two clear categories."""
         return np.outer(*self.clear)
-
-    @property
-    def all_clear(self) -> bool:
-        """Whether nothing is faint."""
-        return all(bool(c.all()) for c in self.clear)
 
 
 def phi_squared_limits(
@@ -129,30 +124,22 @@ def faint_part(clear: ClearCategories, sampling: Sampling, observed: FloatArray)
 
 def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float) -> float:
     """Upper limit of what the cells of faint categories add to φ²; infinite where a share it divides by may be 0."""
-    faint = [int(np.sum(~c)) for c in clear.clear]
+    sizes, faint = sampling.kernel.sizes, [int(np.sum(~c)) for c in clear.clear]
     # an upper limit for each attribute with faint categories, and a lower one for every clear category of the other
     tail /= sum(1 + int(np.sum(clear.clear[1 - axis])) for axis in range(2) if faint[axis])
     added = 0.0
     for axis in (k for k in range(2) if faint[k]):
-        total, least = _faint_share(clear, sampling, observed, axis, tail), _least_share(clear, 1 - axis, tail)
+        # of the attribute's faint categories together
+        members = np.expand_dims((~clear.clear[axis]).astype(np.float64), 1 - axis) * np.ones(sizes)
+        means = subset_mean(sampling.kernel, observed.reshape(sizes), sampling.n, members)
+        total = float(score_intervals(means, 2 * tail)[1][0])
+        # normal, as clear shares are some standard errors above 0
+        limits = clear.shares[1 - axis] - float(norm.isf(tail)) * clear.errors[1 - axis]
+        least = float(limits[clear.clear[1 - axis]].min())
         if not least > 0:
             return float("inf")
         added += total / least - (0.0 if faint[1 - axis] else total)
     return added + min(faint)
-
-
-def _faint_share(clear: ClearCategories, sampling: Sampling, observed: FloatArray, axis: int, tail: float) -> float:
-    """Upper limit of the share of an attribute's faint categories together."""
-    sizes = sampling.kernel.sizes
-    members = np.expand_dims((~clear.clear[axis]).astype(np.float64), 1 - axis) * np.ones(sizes)
-    means = subset_mean(sampling.kernel, observed.reshape(sizes), sampling.n, members)
-    return float(score_intervals(means, 2 * tail)[1][0])
-
-
-def _least_share(clear: ClearCategories, axis: int, tail: float) -> float:
-    """Lower limit of every clear category's share of an attribute; normal, as they are some standard errors above 0."""
-    limits = clear.shares[axis] - float(norm.isf(tail)) * clear.errors[axis]
-    return float(limits[clear.clear[axis]].min())
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +194,10 @@ def _divided(low: float, least: float, most: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class AskedStatistic:
-    """A statistic by its name, the counts' attributes, how their estimates vary, and the scores of a correlation."""
+    """A statistic by its name, the counts' attributes, how their estimates vary, and the scores of a correlation.
+
+    Its path is about φ² (for χ² and V), −H or I in nats (for the entropy, mutual information and G²), or the correlation.
+    """
 
     name: str
     counts: Counts
@@ -220,7 +210,7 @@ class AskedStatistic:
         return self.sampling.kernel.sizes
 
     def shown(self, x: float) -> float:
-        """The statistic from what its path is about: φ², −H or I in nats, or the correlation."""
+        """The statistic from what its path is about."""
         if self.name == "cramers-v":
             return sqrt(max(x, 0.0) / (min(self.shape) - 1))
         # 0 has no sign, whatever the factor has
@@ -238,9 +228,9 @@ class AskedStatistic:
         }
         return factors.get(self.name, 1.0)
 
-    def path(self, observed: FloatArray, sampling: Sampling | None = None) -> Path:
-        """The path for the observed proportions (R,), as if they came from the given sampling."""
-        sampling = sampling or self.sampling
+    def path(self, observed: FloatArray) -> Path:
+        """The path for the observed proportions (R,)."""
+        sampling = self.sampling
         if self.name == "entropy":
             return NegativeEntropy(sampling, observed)
         shape = (self.shape[0], self.shape[1])
@@ -341,15 +331,15 @@ class Derived(Result):
 
     statistic: str
     n: int
-    value: float
-    plug_in: float
-    bias: float
-    standard_error: float
-    bootstrap_error: float
-    lower: float
-    upper: float
-    confidence: float
-    reliable: bool
+    value: float = nan
+    plug_in: float = nan
+    bias: float = nan
+    standard_error: float = nan
+    bootstrap_error: float = nan
+    lower: float = nan
+    upper: float = nan
+    confidence: float = 0.95
+    reliable: bool = True
     warnings: tuple[str, ...] = ()
     scores: PlainScores | None = None
 
@@ -400,23 +390,15 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     check_bootstrap(bootstrap)
     setting = _setting(counts, mechanism, statistic, scores)
-    warn_of_records([counts], mechanism)
-    derived = _derived(setting, confidence, bootstrap, random_state)
-    return replace(derived, scores=plain_scores(setting.scores))
-
-
-def _derived(
-    setting: AskedStatistic, confidence: float, bootstrap: int, random_state: int | np.random.Generator | None
-) -> Derived:
-    observed = setting.counts.proportions.ravel()
+    observed = counts.proportions.ravel()
+    plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(setting.scores))
     if np.count_nonzero(observed) == 1:
-        none = float("nan")
-        alike = _Limits(setting.projected(observed), none, none, (_ALIKE_WARNING,))
-        return _without_errors(setting, observed, alike, confidence)
-    conservative = _conservative(setting, observed, confidence)
-    if conservative:
-        return _without_errors(setting, observed, conservative, confidence)
-    again = _bootstrap(setting, observed, bootstrap, np.random.default_rng(random_state)) if bootstrap else float("nan")
+        value = setting.projected(observed)
+        return replace(plain, value=value, plug_in=value, reliable=False, warnings=(_ALIKE_WARNING,))
+    limits = _conservative(setting, observed, confidence)
+    if limits:
+        return replace(plain, plug_in=setting.projected(observed), **limits)
+    again = _bootstrap(setting, observed, bootstrap, np.random.default_rng(random_state)) if bootstrap else nan
     path = setting.path(observed)
     low, high = interval(path, confidence)
     lower, upper = sorted((setting.shown(low), setting.shown(high)))
@@ -425,18 +407,20 @@ def _derived(
     if (low, high) == path.range:
         # every value that the statistic has is possible: none of them is an estimate
         value = nan
-    return Derived(
-        statistic=setting.name,
-        n=setting.sampling.n,
+    error = path.deviation()
+    if statistic != "cramers-v":
+        error = abs(setting.factor) * error
+    else:
+        error = error / (2 * (min(setting.shape) - 1) * unbiased) if lower > 0 else nan
+    return replace(
+        plain,
         value=value,
         plug_in=plug_in,
         bias=plug_in - setting.shown(path.estimate),
-        standard_error=_standard_error(setting, path, lower, unbiased),
+        standard_error=error,
         bootstrap_error=again,
         lower=lower,
         upper=upper,
-        confidence=confidence,
-        reliable=True,
         warnings=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
     )
 
@@ -451,48 +435,13 @@ def _setting(counts: Counts, mechanism: Randomizer, statistic: str, scores: Give
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     check_records(counts.n)
     chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    kernel = kernel_of(counts, mechanism)
     kernel.check_invertible()
     return AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
 
 
-def _standard_error(setting: AskedStatistic, path: Path, lower: float, value: float) -> float:
-    deviation = path.deviation()
-    if setting.name != "cramers-v":
-        return abs(setting.factor) * deviation
-    return deviation / (2 * (min(setting.shape) - 1) * value) if lower > 0 else float("nan")
-
-
-@dataclass(frozen=True)
-class _Limits:
-    """A statistic in its own units with limits that do not come from a test inversion alone, and the reason."""
-
-    value: float
-    lower: float
-    upper: float
-    warnings: tuple[str, ...]
-
-
-def _without_errors(setting: AskedStatistic, observed: FloatArray, limits: _Limits, confidence: float) -> Derived:
-    none = float("nan")
-    return Derived(
-        statistic=setting.name,
-        n=setting.sampling.n,
-        value=limits.value,
-        plug_in=setting.projected(observed),
-        bias=none,
-        standard_error=none,
-        bootstrap_error=none,
-        lower=limits.lower,
-        upper=limits.upper,
-        confidence=confidence,
-        reliable=not isnan(limits.lower),
-        warnings=limits.warnings,
-    )
-
-
-def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> _Limits | None:
-    """What holds where the statistic divides by something that cannot be told from 0; None where it does not.
+def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:
+    """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not.
 
     χ² and V are then estimated from the cells of clear categories, and those of faint ones, whose shares they divide by, add
     what is above their noise.
@@ -500,8 +449,8 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
         clear = ClearCategories.of(setting.sampling, observed)
-        if clear.all_clear:
-            return None
+        if clear.cells.all():
+            return {}
         path = setting.path(observed) if clear.cells.any() else None
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
         lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
@@ -511,34 +460,27 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         if path is not None and known:
             square = min(path.value + faint_part(clear, setting.sampling, observed), min(setting.shape) - 1.0)
             value = min(max(setting.shown(square), lower), upper)
-        return _Limits(value, lower, upper, _faint_categories(setting, clear))
+        warnings = tuple(
+            _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
+            + ", or merge it with another category"
+            for attribute, ratios in zip(setting.counts.domain, clear.ratios, strict=True)
+            for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
+        )
+        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings}
     if setting.name == "correlation":
         assert setting.scores is not None
         moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
         if not moments.faint():
-            return None
+            return {}
         lower, upper = moments.correlation_limits(tail)
         # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
         value = min(max(setting.projected(observed), lower), upper) if upper - lower <= 2.0 * _NARROW else nan
-        return _Limits(value, lower, upper, _faint_scores(setting, moments))
-    return None
-
-
-def _faint_categories(setting: AskedStatistic, clear: ClearCategories) -> tuple[str, ...]:
-    return tuple(
-        _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
-        + ", or merge it with another category"
-        for attribute, ratios in zip(setting.counts.domain, clear.ratios, strict=True)
-        for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
-    )
-
-
-def _faint_scores(setting: AskedStatistic, moments: ScoreMoments) -> tuple[str, ...]:
-    names = setting.counts.domain.names
-    return tuple(
-        _faint(setting, f"the variance of {names[k]!r}", moments.variances[k][0] / moments.variances[k][1])
-        for k in moments.faint()
-    )
+        names, variances = setting.counts.domain.names, moments.variances
+        warnings = tuple(
+            _faint(setting, f"the variance of {names[k]!r}", variances[k][0] / variances[k][1]) for k in moments.faint()
+        )
+        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings}
+    return {}
 
 
 def _faint(setting: AskedStatistic, what: str, ratio: float) -> str:
@@ -556,7 +498,7 @@ def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tup
     said = f"the interval covers {share:.0%} of what {setting.name} can be"
 
     def narrow(n: float) -> bool:
-        path = setting.path(observed, Sampling(setting.sampling.kernel, round(n)))
+        path = replace(setting, sampling=Sampling(setting.sampling.kernel, round(n))).path(observed)
         return _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0])
 
     n = enough(setting.sampling.n, narrow)
@@ -569,12 +511,11 @@ def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng:
     """Standard deviation of the value over samples drawn from the fitted distribution."""
     fitted = projection(setting.sampling.kernel.solve(observed.reshape(setting.shape)).ravel())
     draws = rng.multinomial(setting.sampling.n, setting.sampling.observed(fitted), size=samples) / setting.sampling.n
-    values = [_value_of_sample(setting, lam) for lam in draws]
-    return float(np.std(values, ddof=1))
 
+    def value(sample: FloatArray) -> float:
+        # the scores of a sample may have variances near 0
+        if setting.scores is not None and ScoreMoments.of(setting.sampling, sample, setting.scores).faint():
+            return setting.projected(sample)
+        return setting.shown(setting.path(sample).value)
 
-def _value_of_sample(setting: AskedStatistic, observed: FloatArray) -> float:
-    """The statistic of a bootstrap sample, whose scores may have variances near 0."""
-    if setting.scores is not None and ScoreMoments.of(setting.sampling, observed, setting.scores).faint():
-        return setting.projected(observed)
-    return setting.shown(setting.path(observed).value)
+    return float(np.std([value(sample) for sample in draws], ddof=1))

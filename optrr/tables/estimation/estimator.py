@@ -10,19 +10,11 @@
 
 Intervals are the same for all methods, with one exception. A test by the unbiased estimate, inverted, covers the truth as often
 as it says (:mod:`optrr.tables.estimation.score_interval`); where another method's estimate lies outside, the interval is moved
-outwards to it. A bootstrap of the projected and likelihood methods does not cover: their errors have another law at the
-boundary of the simplex, where the fit often is, than at the truth. It gives standard errors only.
+outwards to it, which can only make it cover more. A bootstrap of the projected and likelihood methods does not cover, because
+their errors have another law at the boundary of the simplex, where the fit often is, than at the truth. It gives errors only.
 
-Standard errors and intervals by the unbiased estimate, whatever method a table of estimates comes from.
-
-The intervals hold for the truth (:mod:`optrr.tables.estimation.score_interval`); where the method's own estimate lies outside,
-its interval is moved outwards to it, which can only make it cover more.
-
-RR-Adjustment of a whole file: one table of the records reweighted to the margins of all attributes (MDR §5, Algorithm 2).
-
-The weights depend on all attributes and on what was randomized together, so this starts from the records, not from counts of
-the table that is asked for. Its associations stay as weakened as the randomized records show them; its intervals are those of
-the unbiased estimate, moved outwards to the adjusted one.
+RR-Adjustment of a whole file starts from its records, because the weights depend on all attributes and on what was randomized
+together. Its associations stay as weakened as the randomized records show them.
 """
 
 from __future__ import annotations
@@ -42,11 +34,11 @@ from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
 from optrr.tables.estimation import simplex
-from optrr.tables.estimation.adjustment import adjust, estimated_margin, margin_groups
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.adjustment import Group, adjust_to_estimates, margin_groups
+from optrr.tables.estimation.impossible import kernel_of, warn_of_records
 from optrr.tables.estimation.result import (
-    Convergence,
     Estimate,
+    Fitted,
     Target,
     check_bootstrap,
     check_confidence,
@@ -61,31 +53,21 @@ INTERVAL_CELLS = 1 << 15
 _ALIKE = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
-class TableErrors:
-    """Which table the errors are for, and what is wished of its intervals; see :class:`Estimate`."""
-
-    domain: Domain
-    n: int
-    method: str
-    confidence: float
-    target: Target = "population"
-    simultaneous: bool = False
-
-    def around(self, proportions: FloatArray, bias: str = "", convergence: Convergence | None = None) -> Estimate:
-        """An estimate without errors and intervals so far."""
-        unknown = np.full(proportions.shape, np.nan)
-        return Estimate(
-            **vars(self),
-            proportions=proportions,
-            standard_errors=unknown,
-            lower=unknown,
-            upper=unknown,
-            interval="none",
-            bias=bias,
-            errors="none",
-            convergence=convergence,
-        )
+def without_errors(domain: Domain, n: int, fitted: Fitted, **fields: Any) -> Estimate:
+    """An estimate without errors and intervals so far, with further fields of :class:`Estimate`."""
+    unknown = np.full(fitted.proportions.shape, np.nan)
+    return Estimate(
+        domain=domain,
+        n=n,
+        proportions=fitted.proportions,
+        standard_errors=unknown,
+        lower=unknown,
+        upper=unknown,
+        interval="none",
+        errors="none",
+        convergence=fitted.convergence,
+        **fields,
+    )
 
 
 def with_standard_errors(out: Estimate, kernel: Kernel, observed: FloatArray) -> Estimate:
@@ -154,67 +136,55 @@ _LARGE_TOLERANCE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class _Fitted:
-    proportions: FloatArray
-    convergence: Convergence | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class _Data:
-    """What a method sees: observed proportions, number of records, the joint kernel, and groups of axes with their kernels."""
+    """What a method sees: observed proportions, number of records, the joint kernel, and of "adjusted" the groups of axes."""
 
     observed: FloatArray
     n: int
     kernel: Kernel
-    groups: tuple[tuple[tuple[int, ...], Kernel], ...]
+    groups: tuple[Group, ...]
 
 
-def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], _Fitted]:
-    def method(data: _Data) -> _Fitted:
+def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], Fitted]:
+    def method(data: _Data) -> Fitted:
         raw = data.kernel.solve(data.observed)
-        return _Fitted(function(raw.ravel()).reshape(raw.shape))
+        return Fitted(function(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _unbiased(data: _Data) -> _Fitted:
-    return _Fitted(data.kernel.solve(data.observed))
-
-
-def _ibu(data: _Data) -> _Fitted:
+def _ibu(data: _Data) -> Fitted:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     large = data.kernel.cells > likelihood.MAX_NEWTON
-    fitted = likelihood.ibu(
+    return likelihood.ibu(
         data.observed,
         data.kernel,
         tolerance=_LARGE_TOLERANCE / data.n if large else likelihood.TOLERANCE,
         max_iterations=_LARGE_ITERATIONS if large else likelihood.MAX_ITERATIONS,
         n=data.n,
     )
-    return _Fitted(fitted.proportions, fitted.convergence)
 
 
-def _mle(data: _Data) -> _Fitted:
+def _mle(data: _Data) -> Fitted:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
     if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
-        return _Fitted(likelihood.closed_form(data.observed, kernel))
+        return Fitted(likelihood.closed_form(data.observed, kernel))
     return _ibu(data)
 
 
-def _adjusted(data: _Data) -> _Fitted:
+def _adjusted(data: _Data) -> Fitted:
     seen = np.argwhere(data.observed > 0)
-    margins = [estimated_margin(seen, data.observed[data.observed > 0], axes, kernel) for axes, kernel in data.groups]
-    fitted = adjust(seen, data.observed[data.observed > 0], margins, [axes for axes, _ in data.groups])
+    fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], data.groups)
     out = np.zeros_like(data.observed)
     out[tuple(seen.T)] = fitted.weights
-    return _Fitted(out, fitted.convergence)
+    return Fitted(out, fitted.convergence)
 
 
-_FITTERS: dict[str, Callable[[_Data], _Fitted]] = {
-    "unbiased": _unbiased,
+_FITTERS: dict[str, Callable[[_Data], Fitted]] = {
+    "unbiased": lambda data: Fitted(data.kernel.solve(data.observed)),
     "norm-sub": _simplex(simplex.norm_sub),
     "clip": _simplex(simplex.clip),
     "projection": _simplex(simplex.projection),
@@ -266,26 +236,35 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         for an unknown method, counts of another domain, or too few records. SingularMarginal where the mechanism hides an
         effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
     """
-    _check(counts, mechanism, method, confidence, target, bootstrap)
-    data = _data(counts, checked_mechanism(mechanism))
-    warn_of_records([counts], mechanism)
-    fitted = _FITTERS[method](data)
-    named = TableErrors(counts.domain, counts.n, method, confidence, target, simultaneous)
-    out = named.around(fitted.proportions, BIAS[method], fitted.convergence)
-    if method == "adjusted":
-        out = replace(out, warnings=_margins_warning(counts, mechanism))
-    out = with_standard_errors(out, data.kernel, data.observed)
+    if method not in METHODS:
+        raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
+    check_confidence(confidence)
+    if target not in ("population", "data"):
+        raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")
+    if bootstrap and target == "data":
+        raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
+    check_bootstrap(bootstrap)
+    kernel = kernel_of(counts, mechanism)
+    check_records(counts.n)
+    adjusted = method == "adjusted"
+    groups = margin_groups(mechanism, counts.domain) if adjusted else ()
+    data = _Data(counts.proportions, counts.n, kernel, groups)
+    plain = without_errors(
+        counts.domain,
+        data.n,
+        _FITTERS[method](data),
+        method=method,
+        confidence=confidence,
+        bias=BIAS[method],
+        target=target,
+        simultaneous=simultaneous,
+        warnings=_margins_warning(counts, mechanism) if adjusted else (),
+    )
+    out = with_standard_errors(plain, kernel, data.observed)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, bootstrap, np.random.default_rng(random_state))
-    return with_intervals(out, data.kernel, data.observed, interval_cells)
-
-
-def _data(counts: Counts, mechanism: Randomizer) -> _Data:
-    names = counts.domain.names
-    groups = [[n for n in group if n in names] for group in margin_groups(mechanism)]
-    kernels = [(counts.domain.indices(group), mechanism.kernel(group)) for group in groups if group]
-    return _Data(counts.proportions, counts.n, mechanism.kernel(names), tuple(kernels))
+    return with_intervals(out, kernel, data.observed, interval_cells)
 
 
 def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
@@ -296,30 +275,6 @@ def _margins_warning(counts: Counts, mechanism: Randomizer) -> tuple[str, ...]:
         f"adjusted to the margins of {known} alone; estimate_adjusted(data, …) uses those of all {mechanism.domain.m} "
         "attributes, as MDR's Algorithm 2 does",
     )
-
-
-def _check(  # noqa: PLR0913 (all arguments of the front door)
-    counts: Counts, mechanism: Randomizer, method: str, confidence: float, target: str, bootstrap: int
-) -> None:
-    if not isinstance(counts, Counts):
-        raise InvalidInput(
-            f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)"
-        )
-    if method not in METHODS:
-        raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
-    check_confidence(confidence)
-    if target not in ("population", "data"):
-        raise InvalidInput(f"target = {target!r}; give 'population' or 'data'")
-    if bootstrap and target == "data":
-        raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
-    check_bootstrap(bootstrap)
-    check_records(counts.n)
-    for attribute in counts.domain:
-        if mechanism.domain[attribute.name] != attribute:
-            raise InvalidInput(
-                f"attribute {attribute.name!r} has other categories in the counts than in the mechanism's domain; count "
-                "with the domain of the design"
-            )
 
 
 def _with_bootstrap(out: Estimate, data: _Data, samples: int, rng: np.random.Generator) -> Estimate:
@@ -378,22 +333,18 @@ def estimate_adjusted(
     chosen = domain.indices(attributes)
     origins = tuple(origins_of(data))
     rows, numbers = distinct(data, domain, allow_extra=True)
-    check_records(int(numbers.sum()))
-    weights = numbers.astype(np.float64)
-    groups = [domain.indices(group) for group in margin_groups(mechanism)]
-    margins = [
-        estimated_margin(rows, weights, group, mechanism.kernel([domain.names[i] for i in group])) for group in groups
-    ]
-    fitted = adjust(rows, weights, margins, groups, max_rounds=ADJUSTMENT_ROUNDS)
-    kernel = mechanism.kernel([domain.names[i] for i in chosen])
+    n, weights = int(numbers.sum()), numbers.astype(np.float64)
+    check_records(n)
+    fitted = adjust_to_estimates(rows, weights, margin_groups(mechanism, domain), ADJUSTMENT_ROUNDS)
+    asked = domain.subset([domain.names[i] for i in chosen])
+    kernel = mechanism.kernel(asked.names)
     cells = np.ravel_multi_index(tuple(rows[:, list(chosen)].T), kernel.sizes)
 
     def table(of: Any) -> Any:
         return np.bincount(cells, weights=of, minlength=prod(kernel.sizes)).reshape(kernel.sizes)
 
-    proportions, observed = table(fitted.weights), table(weights / weights.sum())
-    asked = domain.subset([domain.names[i] for i in chosen])
+    reweighted, observed = Fitted(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     warn_of_records([Counts(asked, table(weights), origins)], mechanism)
-    named = TableErrors(asked, int(numbers.sum()), "adjusted", confidence, simultaneous=simultaneous)
-    plain = named.around(proportions, BIAS["adjusted"], fitted.convergence)
+    wished = {"confidence": confidence, "simultaneous": simultaneous}
+    plain = without_errors(asked, n, reweighted, method="adjusted", bias=BIAS["adjusted"], **wished)
     return with_intervals(with_standard_errors(plain, kernel, observed), kernel, observed)

@@ -42,13 +42,13 @@ import numpy as np
 from optrr.domain.domain import Category, CellsResult, Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.parts import Table
 from optrr.show.result import in_json, named_in_json
 from optrr.show.text import amount, category_word
 from optrr.tables.estimation.estimator import METHODS
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.impossible import kernel_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The distance of which results say how many fakes move a share so far.
@@ -223,7 +223,7 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
     fakes
         k, at least 1 and fewer than the records counted.
     method
-        the estimate that the note is about, one of :data:`optrr.tables.estimation.METHODS`.
+        the estimate that the note is about, one of :data:`optrr.tables.estimation.estimator.METHODS`.
 
     Raises
     ------
@@ -234,8 +234,7 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
     check_fakes(fakes, counts.n)
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
-    warn_of_records([counts], mechanism)
+    kernel = kernel_of(counts, mechanism)
     weights = kernel.inverse()
     shape = counts.table.shape
     rows = np.broadcast_to(counts.table.reshape(-1, 1), weights.shape)

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.errors import warn
+from optrr.errors import InvalidInput, warn
 from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.mechanism import Randomizer
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.releases.provenance import doubts, require_design
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -59,6 +59,30 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
     for origin in origins:
         require_design(origin, mechanism.digest)
     warn([*(line for origin in origins for line in doubts(origin)), *impossible(counts, mechanism)])
+
+
+def kernel_of(counts: Counts, mechanism: Randomizer) -> Kernel:
+    """The kernel of the counts' table, after :func:`warn_of_records`: every estimate of a table of counts starts so.
+
+    Raises
+    ------
+    InvalidInput
+        for what is no counts, and for counts of another domain or another design.
+    """
+    if not isinstance(counts, Counts):
+        raise InvalidInput(
+            f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)"
+        )
+    known = checked_mechanism(mechanism).domain
+    for attribute in counts.domain:
+        if known[attribute.name] != attribute:
+            raise InvalidInput(
+                f"attribute {attribute.name!r} has other categories in the counts than in the mechanism's domain; count "
+                "with the domain of the design"
+            )
+    kernel = mechanism.kernel(counts.domain.names)
+    warn_of_records([counts], mechanism)
+    return kernel
 
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:

@@ -4,7 +4,6 @@ An interval of the form estimate ± z · standard error fails where the statisti
 its standard error depends on its value, and where its estimate leans to one side. Here every value θ that the statistic can
 have is tested: a table with that value is taken, the law of the estimate under it is computed, and θ belongs to the interval
 unless the estimate lies in one of the law's tails of probability (1 − confidence)/2.
-Which tables are taken is in :mod:`optrr.tables.estimation.paths`.
 
 The law is that of a quadratic function of nearly normal proportions, T − θ = aᵀZ + ½(ZᵀHZ − tr HS), Z ~ (0, S), with
 
@@ -18,145 +17,44 @@ evenness holds and the noise is alike in all directions.
 An estimate beyond the end of the statistic's range is taken as that end where the far limit is sought: no interval is then
 empty or a point, and coverage at the end itself is above the confidence (97.5 % for 95 %).
 
-Ends of intervals that invert a test: where a function turns negative on the way outwards from an estimate.
+Each value θ of a statistic is tested at one table that has it:
 
-For one function, how far the end lies is not known beforehand, so that steps grow until one of them passes it; from there on a
-root is enclosed (Brent, Algorithms for Minimization without Derivatives, 1973). Many functions, each with a known farthest
-point, take their steps together by the method of Chandrupatla (Advances in Engineering Software 28, 1997, 145).
+    φ² (hence χ², V)     all departures from independence are scaled alike until φ² = θ
+    correlation          a multiple of the independent table times both standardised scores is added
+    entropy              all departures from the even table are scaled, and the result projected to the simplex
+    mutual information   all departures from the independent table with the same margins, likewise
 
-``scipy.optimize.elementwise.find_root`` does the same as the latter. To import it takes a sixth of the time of a whole estimate
-of a small file, and every estimate with intervals would pay for it.
+φ² divides by margins, and an estimate T of it that is too small goes with margins that are too large. Noise that makes the
+difference has on average moved the table by (T − θ) S∇g/Var T, which is taken back before departures are scaled (a least
+favourable family: DiCiccio & Efron, Statistical Science 11, 1996, §8), so that what the law depends on moves along with θ. The
+same is done for entropy and mutual information: scaled departures alone would move the margins as far as the cells, though the
+data know margins far better. On Adult's sex × income at ε 0.5, 20,000 records, deviations of the entropy's law at the truth
+were then a half to one and a half times the right one, by what noise had made of the table, and 6 % of lower limits missed.
+
+φ² and the correlation are taken at the unbiased estimate, less ½ tr(Hessian · estimated covariance). That makes them
+U-statistics up to third order, so that no fourth moments enter their variance. Entropy and mutual information are sums of
+x ln x over cells and margins, each estimated by :mod:`optrr.tables.estimation.statistics`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import pairwise
-from math import copysign, inf, isnan, sqrt
+from functools import cached_property
+from itertools import chain, pairwise
+from math import log, prod, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammainc, gammaincc, ndtr
+from scipy.special import gammainc, gammaincc, ndtr, xlogy
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.tables.distributions import norm
-from optrr_solvers.arrays import FloatArray, IntArray
-
-# Values at points, (k,), of the functions of these positions, (k,).
-Functions = Callable[[FloatArray, IntArray], FloatArray]
-
-# Where a step does not reach the end, the next is this many times as long.
-GROWTH = 1.5
-# Ends of intervals are found to this share of a first step that ends near them where the law is normal.
-LIMIT = 1e-3
-# The least that an end is found to, for steps of a size near 0.
-_LEAST = 1e-15
-
-
-class _Untested(Exception):
-    """A value on the way, or between two others, at which the function is NaN."""
-
-
-def outward(start: float, step: float, growth: float, end: float) -> Iterator[float]:
-    """The start and points beyond it, each step ``growth`` > 1 times as long as the one before; the last is the ``end``.
-
-    ``step`` has the sign of the way to the end. Without an end in that direction, infinity, the points go on for ever.
-    """
-    yield start
-    while start != end:
-        start = end if abs(step) >= abs(end - start) else start + step
-        step *= growth
-        yield start
-
-
-def invert(  # noqa: PLR0913 (a function, the way, and how finely it is gone)
-    function: Callable[[float], float],
-    start: float,
-    step: float,
-    end: float,
-    *,
-    growth: float = GROWTH,
-    precision: float = LIMIT,
-) -> float:
-    """Where the function turns negative, between the first two points `outward` of which the second has a negative value.
-
-    To ``precision`` steps, the function taken for continuous; its value is computed once at a point. The first of the two
-    points where it is negative there, too. Infinite in the direction of the ``end`` where it is negative at no point after the
-    start, or NaN before the end is found.
-    """
-
-    @cache
-    def at(point: float) -> float:
-        value = function(point)
-        if isnan(value):
-            raise _Untested
-        return value
-
-    try:
-        for inside, outside in pairwise(outward(start, step, growth, end)):
-            at(inside)
-            if at(outside) < 0:
-                xtol = precision * abs(step) + _LEAST
-                return inside if at(inside) < 0 else float(brentq(at, inside, outside, xtol=xtol))
-    except _Untested:
-        pass
-    return copysign(inf, (end - start) or step)
-
-
-def inverted(
-    functions: Functions, near: FloatArray, far: FloatArray, absolute: float | FloatArray, relative: float
-) -> FloatArray:
-    """Brackets, (2, B), of where functions turn negative on the way from ``near`` to ``far``, (B,); nearer ends first.
-
-    A bracket holds a change of sign and is shorter than absolute + relative · |x|; a point where the function is 0 is one of
-    length 0. It is twice the far point where the function is not negative there or that is the near one, and else twice the
-    near point where the function is not positive. About ten evaluations of each function where it is smooth; at most about
-    twice what halving takes. It need not be continuous.
-    """
-    everything = np.arange(near.size)
-    at_near, at_far = functions(near, everything), functions(far, everything)
-    out = np.tile(np.where((at_far >= 0) | (near == far), far, near), (2, 1))
-    at = np.flatnonzero((at_far < 0) & (at_near > 0) & (near != far))
-    absolute = np.broadcast_to(absolute, near.shape)
-    a, b, fa, fb = near[at], far[at], at_near[at], at_far[at]
-    t = np.full(at.size, 0.5)
-    out[:, at] = a, b
-    while at.size:
-        x = a + t * (b - a)
-        fx = functions(x, at)
-        same = np.sign(fx) == np.sign(fa)
-        c, fc = _chosen(same, a, b), _chosen(same, fa, fb)
-        b, fb = _chosen(same, b, a), _chosen(same, fb, fa)
-        a, fa = x, fx
-        b = _chosen(fa == 0, a, b)
-        shortest: FloatArray = absolute[at] + relative * np.abs(_chosen(np.abs(fa) < np.abs(fb), a, b))
-        out[:, at] = a, b
-        left = np.abs(b - a) > shortest
-        at = at[left]
-        a, b, c, fa, fb, fc = (values[left] for values in (a, b, c, fa, fb, fc))
-        t = _step(a, b, c, fa, fb, fc, shortest[left])
-    return np.where(np.abs(out[0] - near) <= np.abs(out[1] - near), out, out[::-1])
-
-
-def _step(  # noqa: PLR0913 (three points and their values)
-    a: FloatArray, b: FloatArray, c: FloatArray, fa: FloatArray, fb: FloatArray, fc: FloatArray, shortest: FloatArray
-) -> FloatArray:
-    """Which share of the way from a to b to go: by inverse quadratic interpolation where that is safe, else half."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-        interpolated = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-        safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-    least = 0.5 * shortest / np.abs(b - a)
-    return np.asarray(np.clip(np.where(safe, interpolated, 0.5), least, 1 - least))
-
-
-def _chosen(first: NDArray[np.bool_], one: FloatArray, other: FloatArray) -> FloatArray:
-    return np.asarray(np.where(first, one, other), dtype=np.float64)
-
+from optrr.tables.estimation import statistics
+from optrr.tables.estimation.score_interval import invert, outward
+from optrr.tables.estimation.simplex import projection
+from optrr_solvers.arrays import FloatArray
 
 # Records added to every cell before the noise of cells is computed: a cell without reports is not known without error.
 _ADDED = 0.5
@@ -285,3 +183,226 @@ def limit(path: Path, tail: float, side: int) -> float:
     # the first step ends near the limit where the law is normal
     reach = float(norm.isf(tail)) * path.deviation() or path.range[1] - path.range[0]
     return float(np.clip(invert(excess, path.value, reach if side else -reach, path.range[side]), *path.range))
+
+
+# The table is moved by at most this many standard errors of the estimate. No limit lies farther away, and farther away the
+# first-order formula does not hold.
+_FARTHEST = 3.0
+# No share of a category falls below this part of its estimate on the way.
+_LEAST_SHARE = 0.25
+# Sums this many standard errors above 0 have their x ln x estimated without bias. Elsewhere biases are up to BIAS standard
+# errors. A law's mean has those of its table; in the true one they may differ by as much, to either side, and are added as
+# errors are.
+_FAINT = 6.0
+# Share of the even table that a table without departures gets at most.
+_MOST_EVEN = 0.5
+# Scales are found to this precision: the law varies slowly with them, and its mean is the value itself.
+_SCALE = 1e-4
+_LARGEST_SCALE = 2.0**14
+
+
+class _Moved:
+    """Tables moved in the direction of the noise that would explain a difference between estimate and value."""
+
+    def __init__(self, sampling: Sampling, table: FloatArray, gradient: FloatArray, law: EstimateLaw) -> None:
+        along = sampling.covariance(sampling.observed(table)) @ gradient
+        self._table, self._deviation = table, np.sqrt(law.variance)
+        self._direction = along.reshape(table.shape) / self._deviation if law.variance > 0 else 0 * table
+
+    def table(self, difference: float) -> FloatArray:
+        """By the value less the estimate."""
+        errors = difference / self._deviation if self._deviation > 0 else 0.0
+        return np.asarray(self._table + float(np.clip(errors, -_FARTHEST, _FARTHEST)) * self._direction)
+
+
+class PhiSquared(Path):
+    """φ² of a table, or its part over the cells of clear categories."""
+
+    def __init__(self, sampling: Sampling, observed: FloatArray, table: FloatArray, cells: NDArray[np.bool_]) -> None:
+        self._sampling, self._table, self._cells = sampling, table, cells
+        expansion = statistics.phi_squared(table, self._cells)
+        self.plug_in = expansion.value
+        self.estimate = expansion.value - expansion.bias(sampling.covariance(observed, sampling.n - 1))
+        self.range = (0.0, min(table.shape) - 1.0)
+        centre = self._scaled(table, self.value)
+        there = statistics.phi_squared(centre, self._cells)
+        law = sampling.law(self.value, centre, there.gradient, there.hessian)
+        self._moved = _Moved(sampling, table, there.gradient, law)
+
+    def law(self, value: float) -> EstimateLaw:
+        """The law at the table whose squared departures from independence sum to the value."""
+        table = self._scaled(self._moved.table(value - self.value), value)
+        expansion = statistics.phi_squared(table, self._cells)
+        return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
+
+    def _scaled(self, table: FloatArray, value: float) -> FloatArray:
+        rows, columns = (_positive(table.sum(axis=k), self._table.sum(axis=k)) for k in (1, 0))
+        independent = np.outer(rows, columns)
+        departure = table - np.outer(table.sum(axis=1), table.sum(axis=0))
+        if not departure.any():
+            departure = _along_ranks(independent)
+        size = statistics.phi_squared(independent + departure, self._cells).value
+        return np.asarray(independent + np.sqrt(value / size) * departure if size > 0 else independent)
+
+
+def _positive(margin: FloatArray, estimate: FloatArray) -> FloatArray:
+    """A margin that nowhere falls far below its estimate."""
+    kept = np.maximum(margin, _LEAST_SHARE * np.maximum(estimate, 0.0))
+    return np.asarray(kept / kept.sum())
+
+
+class Correlation(Path):
+    """Pearson's correlation of a table whose scores have positive variances."""
+
+    def __init__(
+        self, sampling: Sampling, observed: FloatArray, table: FloatArray, scores: tuple[FloatArray, FloatArray]
+    ) -> None:
+        self._sampling, self._table, self._scores = sampling, table, scores
+        expansion = statistics.pearson_correlation(table, scores)
+        self.plug_in = expansion.value
+        self.estimate = expansion.value - expansion.bias(sampling.covariance(observed, sampling.n - 1))
+        rows, columns = table.sum(axis=1), table.sum(axis=0)
+        self._direction = np.outer(_standardised(rows, scores[0]), _standardised(columns, scores[1]))
+        self.range = (-1.0, 1.0)
+
+    def law(self, value: float) -> EstimateLaw:
+        """The law at the estimated table, moved along both scores until its correlation is the value."""
+        table = self._table + (value - self.plug_in) * self._direction
+        expansion = statistics.pearson_correlation(table, self._scores)
+        return self._sampling.law(value, table, expansion.gradient, expansion.hessian)
+
+
+def _along_ranks(independent: FloatArray) -> FloatArray:
+    """Some departure from independence that keeps the margins, for where the estimate shows none."""
+    rows, columns = independent.sum(axis=1), independent.sum(axis=0)
+    return np.asarray(
+        np.outer(_standardised(rows, np.arange(rows.size)), _standardised(columns, np.arange(columns.size)))
+    )
+
+
+def _standardised(margin: FloatArray, scores: FloatArray) -> FloatArray:
+    """Scores with mean 0 and variance 1, times the margin; 0 where they do not vary."""
+    centred = scores - margin @ scores
+    variance = margin @ centred**2
+    return np.asarray(margin * centred / np.sqrt(variance) if variance > 0 else np.zeros_like(margin))
+
+
+class _Logarithms(Path):
+    """Σ_k w_k x_k ln x_k in nats, x = Lπ sums of cells, w their signs."""
+
+    def __init__(self, sampling: Sampling, observed: FloatArray, sums: FloatArray, signs: FloatArray) -> None:
+        self._sampling, self._sums, self._signs = sampling, sums, signs
+        covariance = sampling.noise(observed)
+        self._errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, covariance, sums, optimize=True))
+        raw = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes)).ravel()
+        noisy = sums @ raw
+        self.estimate = self._combined(statistics.debiased(noisy / self._errors), noisy)
+        proper = projection(raw)
+        self.plug_in = self._exact(proper)
+        proper = self._with_departures(proper)
+        self._table = proper
+        centre = self._scaled(proper, self.value)
+        self._moved = _Moved(sampling, proper, self._derivatives(centre)[0], self._law_at(self.value, centre))
+        faint = sums @ centre < _FAINT * self._errors
+        self.slack = statistics.BIAS * float(np.sqrt(np.sum(self._errors[faint] ** 2)))
+
+    @abstractmethod
+    def _least(self, table: FloatArray) -> FloatArray:
+        """(R,) the table of least value that departures are measured from."""
+
+    def _with_departures(self, table: FloatArray) -> FloatArray:
+        """(R,) the table, or one near it where nothing departs from its table of least value."""
+        return table
+
+    @abstractmethod
+    def _some_departure(self, least: FloatArray) -> FloatArray:
+        """A departure (R,) from that table, for where the estimate shows none."""
+
+    def law(self, value: float) -> EstimateLaw:
+        """The law at the table whose departures are scaled to the value."""
+        return self._law_at(value, self._scaled(projection(self._moved.table(value - self.value)), value))
+
+    def _law_at(self, value: float, table: FloatArray) -> EstimateLaw:
+        """The law with the mean that the estimate has under the table: where many faint sums are alike, their biases add up."""
+        x = self._sums @ table
+        bias = self._combined(statistics.smoothed(x / self._errors), x) - self._exact(table)
+        return self._sampling.law(value + bias, table, *self._derivatives(table))
+
+    def _derivatives(self, table: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of the mean over the noise, as the expansion in Hermite polynomials has them."""
+        y = self._sums @ table / self._errors
+        slope = self._signs * (statistics.smoothed(y, 1) + np.log(self._errors))
+        bend = self._signs * statistics.smoothed(y, 2) / self._errors
+        return self._sums.T @ slope, (self._sums.T * bend) @ self._sums
+
+    def _exact(self, table: FloatArray) -> float:
+        x = self._sums @ table
+        return float(self._signs @ xlogy(x, x))
+
+    def _combined(self, of_unit: FloatArray, x: FloatArray) -> float:
+        """Σ w x ln x from y ln y (or what stands for it), y = x/s."""
+        return float(self._signs @ (self._errors * of_unit + x * np.log(self._errors)))
+
+    def _scaled(self, table: FloatArray, value: float) -> FloatArray:
+        """The table with departures from the least scaled, on the simplex, until it has the value or none is larger."""
+        least = self._least(table)
+        departure = table - least
+        if not departure.any():
+            departure = self._some_departure(least)
+
+        def at(scale: float) -> FloatArray:
+            moved = least + scale * departure
+            return moved if moved.min() >= 0 else projection(moved)
+
+        def excess(scale: float) -> float:
+            return self._exact(at(scale)) - value
+
+        if excess(0.0) >= 0:
+            return at(0.0)
+        for low, high in pairwise(chain([0.0], outward(1.0, 1.0, 2.0, _LARGEST_SCALE))):
+            if excess(high) >= 0:
+                return at(float(brentq(excess, low, high, xtol=_SCALE * high)))
+            if high > 1 and excess(high) <= excess(low):
+                break
+        return at(high)
+
+
+class NegativeEntropy(_Logarithms):
+    """−H in nats."""
+
+    def __init__(self, sampling: Sampling, observed: FloatArray) -> None:
+        cells = observed.size
+        self.range = (-log(cells), 0.0)
+        super().__init__(sampling, observed, np.eye(cells), np.ones(cells))
+
+    def _least(self, table: FloatArray) -> FloatArray:
+        return np.full(table.size, 1 / table.size)
+
+    def _some_departure(self, least: FloatArray) -> FloatArray:
+        return np.asarray(np.eye(least.size)[0] - least)
+
+
+class MutualInformation(_Logarithms):
+    """I in nats."""
+
+    def __init__(self, sampling: Sampling, observed: FloatArray, shape: tuple[int, int]) -> None:
+        self._shape = shape
+        self.range = (0.0, log(min(shape)))
+        sums = np.concatenate([np.eye(prod(shape)), statistics.row_sums(shape), statistics.column_sums(shape)])
+        signs = np.concatenate([np.ones(prod(shape)), -np.ones(sum(shape))])
+        super().__init__(sampling, observed, sums, signs)
+
+    def _least(self, table: FloatArray) -> FloatArray:
+        cells = table.reshape(self._shape)
+        return np.outer(cells.sum(axis=1), cells.sum(axis=0)).ravel()
+
+    def _with_departures(self, table: FloatArray) -> FloatArray:
+        """Where noise leaves an attribute one category, no table with its margins has another value: others get their noise."""
+        cells = table.reshape(self._shape)
+        if min(np.count_nonzero(cells.sum(axis=k)) for k in (0, 1)) > 1:
+            return table
+        even = min(float(self._errors.max()), _MOST_EVEN)
+        return (1 - even) * table + even / table.size
+
+    def _some_departure(self, least: FloatArray) -> FloatArray:
+        return np.asarray(_along_ranks(least.reshape(self._shape)).ravel())

@@ -33,8 +33,6 @@ the quadratic model has weights λ̂/λ² and targets 2λ − λ²/λ̂, and its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
@@ -42,7 +40,7 @@ from scipy.optimize import Bounds, minimize, nnls
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
-from optrr.tables.estimation.result import Convergence
+from optrr.tables.estimation.result import Convergence, Fitted
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A cell below this share of an even one is left out, unless its gradient calls for it.
@@ -274,14 +272,6 @@ MAX_ITERATIONS = 5000
 _EM_STEPS = 90
 
 
-@dataclass(frozen=True, eq=False)
-class Likelihood:
-    """A fitted table, and how it was reached."""
-
-    proportions: FloatArray
-    convergence: Convergence
-
-
 def log_likelihood(proportions: ArrayLike, observed: ArrayLike, kernel: Kernel) -> float:
     """ℓ(π) in nats per record; −∞ where an observed cell is impossible."""
     return _mean_log(np.asarray(observed, dtype=np.float64), kernel.expected(proportions))
@@ -312,7 +302,7 @@ def closed_form(observed: ArrayLike, kernel: EffectKernel) -> FloatArray:
 
 def ibu(
     observed: ArrayLike, kernel: Kernel, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS, n: int = 1
-) -> Likelihood:
+) -> Fitted:
     """Iterative Bayesian update from the uniform distribution, accelerated; the limit maximises the likelihood.
 
     Parameters
@@ -345,7 +335,7 @@ def ibu(
         tolerance=tolerance,
         log_likelihood=n * log_likelihood(pi, lam, kernel),
     )
-    return Likelihood(pi, convergence)
+    return Fitted(pi, convergence)
 
 
 def _mean_log(observed: FloatArray, expected: FloatArray) -> float:

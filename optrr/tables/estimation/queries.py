@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Category, Domain, category_text
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.impossible import kernel_of
 from optrr.tables.estimation.result import check_confidence, check_records
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 
@@ -79,8 +79,7 @@ def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidenc
     inside = _checked(subset, counts.domain)
     check_confidence(confidence)
     check_records(counts.n)
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
-    warn_of_records([counts], mechanism)
+    kernel = kernel_of(counts, mechanism)
     lam = counts.proportions
     value = counts.n * float(kernel.solve(lam)[inside].sum())
     error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))

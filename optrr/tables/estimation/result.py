@@ -58,6 +58,14 @@ class Convergence:
     log_likelihood: float | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted table, and how it was reached; None where nothing was iterated."""
+
+    proportions: FloatArray
+    convergence: Convergence | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(CellsResult):
     """Estimated proportions of one attribute set.
@@ -93,9 +101,9 @@ class Estimate(CellsResult):
     lower: FloatArray
     upper: FloatArray
     confidence: float
-    target: Target
     interval: Literal["score", "none"]
     bias: str
+    target: Target = "population"
     errors: Literal["unbiased", "bootstrap", "none"] = "unbiased"
     simultaneous: bool = False
     convergence: Convergence | None = None

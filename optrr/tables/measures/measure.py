@@ -23,14 +23,14 @@ from optrr.domain.domain import Attribute, Category, Domain, category_text, list
 from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
 from optrr.show.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.show.parts import Table
 from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import category_word, records_enough
 from optrr.tables.estimation.derived import enough
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.impossible import kernel_of
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.estimation.result import Estimate, check_confidence, check_records
 from optrr.tables.measures import quantities
@@ -156,9 +156,8 @@ def estimate_among(
     kept = Kept.of(counts.domain, among)
     if kept.all > MAX_CELLS:
         raise InvalidInput(f"the table has {kept.all} cells; among some categories it has at most {MAX_CELLS}")
-    kernel = checked_mechanism(mechanism).kernel(counts.domain.names)
+    kernel = kernel_of(counts, mechanism)
     kernel.check_invertible()
-    warn_of_records([counts], mechanism)
     error, low, high = _intervals(counts, kernel, kept, (1 - confidence) / (kept.cells.size if simultaneous else 1))
     # the unbiased table over its own sum, so that the shares sum to 1
     cells = kernel.solve(counts.proportions).ravel()[kept.cells]
@@ -381,8 +380,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     counts = kept.counts(whole)
     check_records(whole.n)
     _check(counts, name, comparing)
-    kernel = checked_mechanism(mechanism).kernel(whole.domain.names)
-    warn_of_records([whole], mechanism)
+    kernel = kernel_of(whole, mechanism)
     kernel.check_invertible()
     sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
     compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]

@@ -51,7 +51,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from optrr.tables.estimation.intervals import EstimateLaw, Sampling, invert
+from optrr.tables.estimation.intervals import EstimateLaw, Sampling
+from optrr.tables.estimation.score_interval import invert
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import Expansion, column_sums, row_sums
 from optrr_solvers.arrays import FloatArray

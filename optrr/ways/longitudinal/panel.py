@@ -48,9 +48,8 @@ from optrr.records.frames import FrameCodec
 from optrr.records.origins import check_design
 from optrr.records.reading.registry import open_source
 from optrr.show.result import intervals_said
-from optrr.tables.estimation.intervals import inverted
 from optrr.tables.estimation.result import check_confidence
-from optrr.tables.estimation.score_interval import NullLaw, WeightedMeans, cell_means, score_intervals, tails
+from optrr.tables.estimation.score_interval import NullLaw, WeightedMeans, cell_means, inverted, score_intervals, tails
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.longitudinal.design import LongitudinalDesign
 from optrr.ways.longitudinal.rounds import people_of

@@ -71,7 +71,7 @@ class Stages:
         return design(
             domain,
             epsilons,
-            total_epsilon=total,
+            total=total,
             method=self.method,
             preserve=self.preserve,
             kappa=self.kappa,
