@@ -205,13 +205,13 @@ class BallLaw(Law):
 
     def class_pair_eigenvalues(self) -> FloatArray:
         """λ_ij for i in class g and another j in class h, shape (G, G); classes of one have no pair inside."""
-        alpha, shares = self.mixture
+        # the uniform answer's pair eigenvalues are 0
+        _, shares = self.mixture
         out = np.zeros((self.counts.size, self.counts.size))
         chi = 1 / (1 - 1 / self.class_sizes)  # 1 − χ is this where the attribute changed
         for p, part in zip(shares, self.inside, strict=True):
             kept = 1 - chi * part.changed
             out += p * (kept[:, None] + kept[None, :] - 1 + np.outer(chi, chi) * part.both_changed())
-        del alpha  # the uniform answer's pair eigenvalues are 0
         return out
 
     def pair_eigenvalues(self) -> FloatArray:
