@@ -140,10 +140,7 @@ WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, objec
 def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
     """The workload meant by "marginals", "pairs", a file's path, or tables, checked against the domain.
 
-    Raises
-    ------
-    InvalidInput
-        for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
+    Raises InvalidInput for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
     """
     if isinstance(given, Workload):
         workload = given

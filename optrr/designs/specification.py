@@ -108,10 +108,7 @@ _TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attribut
 def spec_record(raw: Any) -> Spec:
     """The file's content, checked.
 
-    Raises
-    ------
-    InvalidInput
-        naming the attribute and the key, with the key that was probably meant.
+    Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
     """
     if not isinstance(raw, Mapping):
         raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')

@@ -66,10 +66,7 @@ def interval_of_floats(label: str) -> str | None:
 class Bins:
     """The edges of an attribute's categories, all numbers or all dates, ascending; the outer ones may be ±inf.
 
-    Raises
-    ------
-    InvalidInput
-        for fewer than three edges, edges that do not ascend, or a mixture of numbers and dates.
+    Raises InvalidInput for fewer than three edges, edges that do not ascend, or a mixture of numbers and dates.
     """
 
     edges: tuple[Edge, ...]

@@ -113,10 +113,7 @@ class ColumnCodec:
     ``output_type`` is ``kind`` where it can hold every declared category, otherwise text. It depends on the
     declaration alone, never on the data.
 
-    Raises
-    ------
-    InvalidInput
-        for a type that is neither text, number, boolean, date, nor a dictionary of one of them.
+    Raises InvalidInput for a type that is neither text, number, boolean, date, nor a dictionary of one of them.
     """
 
     def __init__(self, attribute: Attribute, kind: pa.DataType) -> None:
@@ -173,11 +170,8 @@ class ColumnCodec:
     def encode(self, column: pa.Array, first_record: int = 0) -> Codes:
         """Codes of a column, shape (n,), int32; ``first_record`` is its offset, for error messages.
 
-        Raises
-        ------
-        InvalidInput
-            naming the place and the kind, never the value, of the first unknown or missing one (records counted from 1);
-            where the data order their categories and the declaration orders them differently.
+        Raises InvalidInput naming the place and the kind, never the value, of the first unknown or missing one (records
+        counted from 1); where the data order their categories and the declaration orders them differently.
         """
         if pa.types.is_dictionary(column.type):
             inner = self._encode_plain(column.dictionary)

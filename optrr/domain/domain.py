@@ -260,10 +260,7 @@ def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
 class Domain:
     """Attributes with different names, in the order of a record. Iterates over them.
 
-    Raises
-    ------
-    InvalidInput
-        where it has no attribute, or two of one name.
+    Raises InvalidInput where it has no attribute, or two of one name.
     """
 
     attributes: tuple[Attribute, ...]
@@ -334,10 +331,7 @@ class Domain:
     def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
         """Positions of the attributes of these names, in this order; a single text is one name.
 
-        Raises
-        ------
-        InvalidInput
-            for an unknown name, a name given twice, or none at all.
+        Raises InvalidInput for an unknown name, a name given twice, or none at all.
         """
         chosen = (names,) if isinstance(names, str) else tuple(names)
         out = tuple(self.index(n) for n in chosen)
@@ -409,10 +403,7 @@ def declaration(attribute: Attribute) -> dict[str, Any]:
 def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.integer]:
     """The array itself, if it holds codes of this domain, shape (n, m), n at least 1.
 
-    Raises
-    ------
-    InvalidInput
-        for another shape or type, or a code outside 0..r_i−1.
+    Raises InvalidInput for another shape or type, or a code outside 0..r_i−1.
     """
     array = np.asarray(codes)
     if array.ndim != 2 or array.shape[1] != domain.m or not np.issubdtype(array.dtype, np.integer):

@@ -167,10 +167,7 @@ class ReleaseOptions:
     ) -> Provenance:
         """Of these records, randomized now; ``opened`` are the same records, where they are opened already.
 
-        Raises
-        ------
-        InvalidInput
-            for records that are randomized already, and above the limit.
+        Raises InvalidInput for records that are randomized already, and above the limit.
         """
         known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
         check_limit(known.releases, self.limit)
@@ -237,10 +234,7 @@ class Randomizer(ABC):
 
         A set that cannot be estimated has a kernel all the same: its own solves refuse.
 
-        Raises
-        ------
-        InvalidInput
-            for unknown or repeated names.
+        Raises InvalidInput for unknown or repeated names.
         """
 
     @abstractmethod
@@ -252,10 +246,7 @@ class Randomizer(ABC):
 
         Cells are numbered in row-major order (last attribute fastest). For looking at: estimation never needs it.
 
-        Raises
-        ------
-        InvalidInput
-            above 4096 cells (128 MB).
+        Raises InvalidInput above 4096 cells (128 MB).
         """
         return self.kernel(self.domain.names if names is None else names).matrix()
 
@@ -307,10 +298,7 @@ def perturbed_frame(
 ) -> Frame:
     """As :meth:`Randomizer.perturb`, for a frame that has these public columns as well: they go through as they are.
 
-    Raises
-    ------
-    InvalidInput
-        as there, and for public columns that are attributes or are not there.
+    Raises InvalidInput as there, and for public columns that are attributes or are not there.
     """
     # data frames take longer to import than most designs take to solve
     from optrr.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
@@ -324,10 +312,7 @@ def perturbed_frame(
 def checked_mechanism(given: object) -> Randomizer:
     """What was given, if it is a mechanism.
 
-    Raises
-    ------
-    InvalidInput
-        for anything else, such as the design that the mechanism belongs to.
+    Raises InvalidInput for anything else, such as the design that the mechanism belongs to.
     """
     if not isinstance(given, Randomizer):
         raise InvalidInput(f"got a {type(given).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
@@ -350,13 +335,7 @@ _RECORDS = 64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mechanism(Labelled, Randomizer):
-    """Randomizes records of ``domain`` by ``law``.
-
-    Raises
-    ------
-    InvalidInput
-        where the law's sizes are not the domain's.
-    """
+    """Randomizes records of ``domain`` by ``law``. Raises InvalidInput where the law's sizes are not the domain's."""
 
     domain: Domain
     law: Law

@@ -162,11 +162,8 @@ def from_probabilities(probabilities: Any) -> DistortionMatrix:
     Rows are rescaled to sum to 1 exactly and rounded to multiples of 2^-63; a positive entry stays positive. Entries of 0
     are allowed and make ε infinite.
 
-    Raises
-    ------
-    InvalidInput
-        for a matrix that is not square, holds anything but numbers from 0 to 1, whose rows do not sum to 1 within 1e-6,
-        or that is singular.
+    Raises InvalidInput for a matrix that is not square, holds anything but numbers from 0 to 1, whose rows do not sum to 1
+    within 1e-6, or that is singular.
     """
     p = _checked(probabilities)
     rows = [[Fraction(x) for x in row] for row in p.tolist()]
