@@ -161,12 +161,10 @@ class EffectKernel(Kernel):
         small = np.argwhere(np.abs(self.eigenvalues) < MIN_EIGENVALUE)
         if small.size:
             worst = small[np.argmin(small[:, -k:].sum(axis=1))]
-            message = _hidden(self._named(worst[-k:]), float(self.eigenvalues[tuple(worst)]))
+            members = [name for name, inside in zip(self.names, worst[-k:], strict=True) if inside]
+            message = _hidden(members, float(self.eigenvalues[tuple(worst)]))
             where = f"table {worst[0] + 1} of {self.batch[0]}: " if self.batch else ""
             raise SingularMarginal(where + message)
-
-    def _named(self, members: IntArray) -> list[str]:
-        return [name for name, inside in zip(self.names, members, strict=True) if inside]
 
     @cached_property
     def _inverse_eigenvalues(self) -> FloatArray:

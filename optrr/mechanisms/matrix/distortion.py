@@ -234,7 +234,13 @@ def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> D
 def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> list[list[Enclosure]]:
     """Every entry P[v, u] of the Laplace matrix between two rationals 1e-55 apart; t rows of t intervals."""
     _check(size, epsilon)
-    points = _checked_cuts(size, cuts)
+    points = [Fraction(2 * u + 1, 2) for u in range(1, size)]
+    if cuts is not None:
+        if len(cuts) != size - 1 or not all(u <= c <= u + 1 for u, c in enumerate(cuts, start=1)):
+            raise InvalidInput(
+                f"cuts = {list(cuts)!r}; give {size - 1} cut points with u ≤ c_u ≤ u+1 for u = 1..{size - 1}"
+            )
+        points = [Fraction(float(c)) for c in cuts]
     rate = Fraction(epsilon) / (size - 1)
     zero, one = (Fraction(0), Fraction(0)), (Fraction(1), Fraction(1))
     rows = []
@@ -302,16 +308,6 @@ def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list
         high = half(exp_enclosure(-(points[u - 1] - v) * rate)) if u <= len(points) else (Fraction(0), Fraction(0))
         return minus(low, high)
     return minus(below[u], below[u - 1])
-
-
-def _checked_cuts(size: int, cuts: Sequence[float] | None) -> list[Fraction]:
-    if cuts is None:
-        return [Fraction(2 * u + 1, 2) for u in range(1, size)]
-    if len(cuts) != size - 1 or not all(u <= c <= u + 1 for u, c in enumerate(cuts, start=1)):
-        raise InvalidInput(
-            f"cuts = {list(cuts)!r}; give {size - 1} cut points with u ≤ c_u ≤ u+1 for u = 1..{size - 1}"
-        )
-    return [Fraction(float(c)) for c in cuts]
 
 
 def _check(size: int, epsilon: float) -> None:
