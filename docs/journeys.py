@@ -37,8 +37,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 
-from optrr.designs.design_file import load_design
-
 FIGURES = ("entered", "handing on", "returns, first", "returns, all")
 Calls = list[tuple[str, str]]  # the file that calls, empty where none of ours does, and the file that is called
 Figures = dict[str, dict[str, int]]  # of each journey, each of `FIGURES`
@@ -126,7 +124,9 @@ def journeys(folder: Path) -> dict[str, Callable[[], object]]:
     command("gwas-design", variants, "--total-epsilon", 20, "-o", genomic_file, *asked)
     command("gwas-perturb", variants, "--design", genomic_file, "-o", folder / "variants.bed", *seed, *asked)
 
-    design, test = load_design(design_file), optrr.test
+    # older trees load a design by its class
+    load = getattr(optrr, "load", None) or optrr.Design.load
+    design, test = load(design_file), optrr.test
     counts, mechanism = optrr.count(records, design.domain, ("a", "b")), design.mechanism
     return {
         "estimate": lambda: command("estimate", records, "--design", design_file, "--attributes", "a,b", "--json"),

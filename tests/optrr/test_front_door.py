@@ -209,5 +209,5 @@ def test_a_genomic_study() -> None:
     cohort = genomics.Cohort(genomics.MatrixGenotypes(variants, names, codes), np.arange(n), status)
     asked = genomics.design(cohort, total=30)
     assert asked.design.epsilon <= 30
-    found = asked.randomize(cohort, random_state=2).scan().to_pandas()
-    assert found["P"].idxmin() == 1 and found["P"].min() < 1e-6
+    associations = asked.randomize(cohort, random_state=2).scan().to_pandas()
+    assert associations["P"].idxmin() == 1 and associations["P"].min() < 1e-6

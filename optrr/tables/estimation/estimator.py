@@ -38,7 +38,7 @@ from optrr.tables.estimation.adjustment import Group, adjust_to_estimates, margi
 from optrr.tables.estimation.impossible import kernel_of, warn_of_records
 from optrr.tables.estimation.result import (
     Estimate,
-    Fitted,
+    FittedTable,
     Target,
     check_bootstrap,
     check_confidence,
@@ -53,7 +53,7 @@ INTERVAL_CELLS = 1 << 15
 _ALIKE = 1e-12
 
 
-def without_errors(domain: Domain, n: int, fitted: Fitted, **fields: Any) -> Estimate:
+def without_errors(domain: Domain, n: int, fitted: FittedTable, **fields: Any) -> Estimate:
     """An estimate without errors and intervals so far, with further fields of :class:`Estimate`."""
     unknown = np.full(fitted.proportions.shape, np.nan)
     return Estimate(
@@ -145,15 +145,15 @@ class _Data:
     groups: tuple[Group, ...]
 
 
-def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], Fitted]:
-    def method(data: _Data) -> Fitted:
+def _simplex(function: Callable[[FloatArray], FloatArray]) -> Callable[[_Data], FittedTable]:
+    def method(data: _Data) -> FittedTable:
         raw = data.kernel.solve(data.observed)
-        return Fitted(function(raw.ravel()).reshape(raw.shape))
+        return FittedTable(function(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _ibu(data: _Data) -> Fitted:
+def _ibu(data: _Data) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     large = data.kernel.cells > likelihood.MAX_NEWTON
@@ -166,25 +166,25 @@ def _ibu(data: _Data) -> Fitted:
     )
 
 
-def _mle(data: _Data) -> Fitted:
+def _mle(data: _Data) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
     if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
-        return Fitted(likelihood.closed_form(data.observed, kernel))
+        return FittedTable(likelihood.closed_form(data.observed, kernel))
     return _ibu(data)
 
 
-def _adjusted(data: _Data) -> Fitted:
+def _adjusted(data: _Data) -> FittedTable:
     seen = np.argwhere(data.observed > 0)
     fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], data.groups)
     out = np.zeros_like(data.observed)
     out[tuple(seen.T)] = fitted.weights
-    return Fitted(out, fitted.convergence)
+    return FittedTable(out, fitted.convergence)
 
 
-_FITTERS: dict[str, Callable[[_Data], Fitted]] = {
-    "unbiased": lambda data: Fitted(data.kernel.solve(data.observed)),
+_FITTERS: dict[str, Callable[[_Data], FittedTable]] = {
+    "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
     "norm-sub": _simplex(simplex.norm_sub),
     "clip": _simplex(simplex.clip),
     "projection": _simplex(simplex.projection),
@@ -343,7 +343,7 @@ def estimate_adjusted(
     def table(of: Any) -> Any:
         return np.bincount(cells, weights=of, minlength=prod(kernel.sizes)).reshape(kernel.sizes)
 
-    reweighted, observed = Fitted(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
+    reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     warn_of_records([Counts(asked, table(weights), origins)], mechanism)
     wished = {"confidence": confidence, "simultaneous": simultaneous}
     plain = without_errors(asked, n, reweighted, method="adjusted", bias=BIAS["adjusted"], **wished)

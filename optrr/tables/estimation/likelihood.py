@@ -40,7 +40,7 @@ from scipy.optimize import Bounds, minimize, nnls
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
-from optrr.tables.estimation.result import Convergence, Fitted
+from optrr.tables.estimation.result import Convergence, FittedTable
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A cell below this share of an even one is left out, unless its gradient calls for it.
@@ -302,7 +302,7 @@ def closed_form(observed: ArrayLike, kernel: EffectKernel) -> FloatArray:
 
 def ibu(
     observed: ArrayLike, kernel: Kernel, tolerance: float = TOLERANCE, max_iterations: int = MAX_ITERATIONS, n: int = 1
-) -> Fitted:
+) -> FittedTable:
     """Iterative Bayesian update from the uniform distribution, accelerated; the limit maximises the likelihood.
 
     Parameters
@@ -335,7 +335,7 @@ def ibu(
         tolerance=tolerance,
         log_likelihood=n * log_likelihood(pi, lam, kernel),
     )
-    return Fitted(pi, convergence)
+    return FittedTable(pi, convergence)
 
 
 def _mean_log(observed: FloatArray, expected: FloatArray) -> float:

@@ -59,7 +59,7 @@ class Convergence:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedTable:
     """A fitted table, and how it was reached; None where nothing was iterated."""
 
     proportions: FloatArray

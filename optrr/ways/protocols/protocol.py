@@ -46,7 +46,7 @@ from optrr.records.counts import MAX_CELLS
 from optrr.releases.account import Account, Spent
 from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
 from optrr.tables.estimation.estimator import ADJUSTMENT_ROUNDS, with_intervals, with_standard_errors, without_errors
-from optrr.tables.estimation.result import Estimate, Fitted, check_confidence, check_records
+from optrr.tables.estimation.result import Estimate, FittedTable, check_confidence, check_records
 from optrr.tables.estimation.simplex import clip
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
@@ -351,7 +351,7 @@ class Collector:
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
         wished = {"confidence": confidence, "simultaneous": together}
-        plain = without_errors(asked, self.n, Fitted(table), method=self.protocol.name, bias=_BIAS, **wished)
+        plain = without_errors(asked, self.n, FittedTable(table), method=self.protocol.name, bias=_BIAS, **wished)
         return with_intervals(with_standard_errors(plain, kernel, observed), kernel, observed)
 
     def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
