@@ -16,7 +16,6 @@ from sympy import Rational
 
 BACKS = (
     "optrr_solvers.closed_form.two_attributes",
-    "optrr_solvers.closed_form._few_categories",
     "optrr_solvers.closed_form._excess_ratio",
     "optrr_solvers.closed_form._small_case",
     "optrr_solvers.closed_form._large_case",

@@ -95,23 +95,21 @@ class Advice(TableResult):
         """The advice in words: who wins, by how much, and what that gives up."""
         # the even and the best split of one way of asking count as one
         runner = next(o for o in self.options if o.family != self.best.family)
+        second = runner.title[0].lower() + runner.title[1:]
         if not np.isfinite(runner.error):
             lead = f"{self.best.title} is the only one that can estimate every table."
         elif self.ratio(runner) < 1 + _EQUAL:
-            lead = (
-                f"{self.best.title} and {runner.title[0].lower()}{runner.title[1:]} are equally accurate (within 1 %)."
-            )
+            lead = f"{self.best.title} and {second} are equally accurate (within 1 %)."
         else:
-            second = runner.title[0].lower() + runner.title[1:]
             lead = (
-                f"{self.best.title} wins: next best is {second}, with {_times(self.ratio(runner))} its squared error."
+                f"{self.best.title} wins: next best is {second}, with {self.ratio(runner):.3g} times its squared error."
             )
         out = [lead + _COST + ("; ".join(self.best.gives_up) or "nothing") + "."]
         if not self.best.keeps_records:
             record = self.best_with_records
             out.append(
                 f"If full records are needed, {record.title[0].lower()}{record.title[1:]} is best, with "
-                f"{_times(self.ratio(record))} the squared error of the winner."
+                f"{self.ratio(record):.3g} times the squared error of the winner."
             )
         near = [o for o in self.options if o.error <= _NEAR * self.best.error]
         if len({o.keeps_records for o in near}) > 1:
@@ -123,7 +121,7 @@ class Advice(TableResult):
         optimum = next(o for o in self.options if o.name == "optimum")
         if kronecker is not None:
             out.append(
-                f"Kronecker's best split has {_times(kronecker.error / optimum.error)} the optimum's squared error, at "
+                f"Kronecker's best split has {kronecker.error / optimum.error:.3g} times the optimum's squared error, at "
                 f"conditional epsilon {kronecker.conditional_epsilon:.3g} instead of {optimum.conditional_epsilon:.3g}."
             )
         return tuple(out)
@@ -174,10 +172,6 @@ class Advice(TableResult):
         }
 
 
-def _times(ratio: float) -> str:
-    return f"{ratio:.3g} times"
-
-
 def advise(
     domain: Domain | Mapping[str, int | Iterable[Any]],
     total: float,
@@ -203,7 +197,8 @@ def advise(
         one line each: what is wrong and the remedy.
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-    wanted = _without_requirements(workload_of(learn, declared))
+    wanted = workload_of(learn, declared)
+    wanted = replace(wanted, tables=tuple(replace(t, standard_error=None) for t in wanted.tables))
     allocation = allocate(declared, total, learn=wanted, n=n)
     total = float(total)
     ways = [options.optimum(allocation), *options.kronecker(declared, wanted, total)]
@@ -215,7 +210,3 @@ def advise(
     # options that differ by rounding only keep this order, in which the optimum is first
     ordered = sorted(ways, key=lambda o: float(f"{o.error:.9g}"))
     return Advice(declared, wanted, total, n, tuple(ordered), allocation)
-
-
-def _without_requirements(wanted: Workload) -> Workload:
-    return Workload(wanted.name, tuple(replace(t, standard_error=None) for t in wanted.tables))

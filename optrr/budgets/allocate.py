@@ -101,7 +101,14 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
         raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
     task = _Task(declared, wanted, wishes, n, progress)
-    task.check_covered()
+    # what is not to be learned should not be collected
+    in_tables = {name for t in wanted.tables for name in t.attributes}
+    for name, floor in zip(declared.names, wishes.floor(declared), strict=True):
+        if name not in in_tables and not floor > 0:
+            raise InvalidInput(
+                f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
+                "it a floor"
+            )
     if sampling and (total is None or wishes != Wishes()):
         raise InvalidInput(
             "sampling needs a total epsilon, and takes no floors, ceilings, caps or pairs to preserve; leave sampling out"
@@ -113,7 +120,8 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     nats = real(total)
     if not (math.isfinite(nats) and nats > 0):
         raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
-    allocation = task.within(nats, method)
+    problem = task.problem(nats)
+    allocation = task.allocation(problem, most_accurate(problem, wishes.pairs(declared), method))
     return sampled_if_better(allocation, nats) if sampling else allocation
 
 
@@ -148,17 +156,6 @@ class _Task:
         names = self.domain.names
         return AllocationProblem(self.arrays, total, floors, ceilings, caps, targets, names, self.progress)
 
-    def check_covered(self) -> None:
-        """Every attribute must be in a table or have a floor: what is not to be learned should not be collected."""
-        floors = self._limits[0]
-        in_tables = {name for t in self.workload.tables for name in t.attributes}
-        for name, floor in zip(self.domain.names, floors, strict=True):
-            if name not in in_tables and not floor > 0:
-                raise InvalidInput(
-                    f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
-                    "it a floor"
-                )
-
     def accurate(self) -> Allocation:
         """Smallest total for the accuracies required."""
         missing = next((t for t in self.workload.tables if t.standard_error is None), None)
@@ -169,23 +166,16 @@ class _Task:
         if self.wishes.pairs(self.domain):
             raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
         problem = self.problem(1.0)
-        return self._allocation(problem, self._designed(problem) or least_total(problem))
-
-    def _designed(self, problem: AllocationProblem) -> Allocated | None:
-        """The certified design, where only accuracies of single attributes are required and some ε_i gives each of them."""
         epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
         if problem.joint_targets.size or not np.all(epsilons <= EPSILON_RANGE[1]):
-            return None
+            return self.allocation(problem, least_total(problem))
+        # only accuracies of single attributes are required and some ε_i gives each of them: the certified design
         caps = problem.cap if problem.capped else None
         solution = solve(Problem(self.domain.sizes, epsilons, caps=caps, names=self.domain.names))
-        return Allocated(solution, "accuracies", solution.upper, least_total=solution.lower)
+        return self.allocation(problem, Allocated(solution, "accuracies", solution.upper, least_total=solution.lower))
 
-    def within(self, total: float, method: str) -> Allocation:
-        """Most accurate law of this total."""
-        problem = self.problem(total)
-        return self._allocation(problem, most_accurate(problem, self.wishes.pairs(self.domain), method))
-
-    def _allocation(self, problem: AllocationProblem, allocated: Allocated) -> Allocation:
+    def allocation(self, problem: AllocationProblem, allocated: Allocated) -> Allocation:
+        """What was found, with its errors and their bound."""
         lam = self.arrays.eigenvalues(allocated.solution.law)
         error, lower = self.arrays.error(lam), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"

@@ -25,9 +25,8 @@ from optrr.ways.protocols.sampled_tables import MAX_CELLS, SampledTables
 from optrr.ways.protocols.supports import best_report, report_error
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
-from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.laws import BlockLaw, Law, ProductLaw
+from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.joint import joint_law
 
 
@@ -98,26 +97,26 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     """Every attribute on its own: the total split evenly, and as well as it can be where that is found."""
     arrays = wanted.arrays(domain)
     blocks = single_blocks(arrays)
+
+    def option(name: str, title: str, split: Split) -> Option:
+        return Option(
+            name,
+            title,
+            split.error,
+            True,
+            float(split.epsilons.max()),
+            1.0,
+            ("accuracy only: pairs, records and conditional privacy are all kept",),
+            lambda: baseline_design(domain, ProductLaw(domain.sizes, _within(split, total)), name),
+        )
+
     even = even_split(arrays, blocks, total)
-    out = [_kronecker_option(domain, "kronecker-even", "Every attribute on its own (even split)", even, total)]
+    out = [option("kronecker-even", "Every attribute on its own (even split)", even)]
     # where the best split is not found, the even split is still compared
     with suppress(SolveFailed):
         best = best_split(arrays, blocks, total)
-        out.append(_kronecker_option(domain, "kronecker", "Every attribute on its own (best split)", best, total))
+        out.append(option("kronecker", "Every attribute on its own (best split)", best))
     return out
-
-
-def _kronecker_option(domain: Domain, name: str, title: str, split: Split, total: float) -> Option:
-    return Option(
-        name,
-        title,
-        split.error,
-        True,
-        float(split.epsilons.max()),
-        1.0,
-        ("accuracy only: pairs, records and conditional privacy are all kept",),
-        _law_builder(domain, name, lambda: ProductLaw(domain.sizes, _within(split, total))),
-    )
 
 
 def _within(split: Split, total: float) -> FloatArray:
@@ -125,13 +124,10 @@ def _within(split: Split, total: float) -> FloatArray:
     return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-50)))
 
 
-def _law_builder(domain: Domain, name: str, law: Callable[[], Law]) -> Callable[[], Asking]:
-    return lambda: baseline_design(domain, law(), name)
-
-
 def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
     """One randomized response on the product of all attributes."""
-    arrays = _single(domain, wanted)
+    # every attribute is a class of its own, as clusters need it
+    arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
     visible = 1 / float(split.eigenvalues[0]) if domain.m > 1 else None
     return Option(
@@ -145,20 +141,22 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
             f"conditional privacy (conditional epsilon {total:.3g})",
             "one-way accuracy, for equal visibility of all effects",
         ),
-        _law_builder(domain, "whole-record", lambda: joint_law(domain.sizes, total)),
+        lambda: baseline_design(domain, joint_law(domain.sizes, total), "whole-record"),
     )
 
 
 def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence[Sequence[str]]) -> Option:
     """One randomized response on the product of each cluster (MDR §4), the total split as well as it can be."""
     groups = partition(domain, clusters)
-    arrays = _single(domain, wanted)
+    # every attribute is a class of its own, as clusters need it
+    arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = best_split(arrays, cluster_blocks(arrays, groups), total)
     shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
 
-    def law() -> Law:
+    def build() -> Asking:
         each = zip(groups, _within(split, total).tolist(), strict=True)
-        return BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
+        law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
+        return baseline_design(domain, law, "clusters")
 
     return Option(
         "clusters",
@@ -168,13 +166,8 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
         float(split.epsilons.max()),
         1.0,
         ("conditional privacy inside a cluster", "pairs across clusters are as under Kronecker"),
-        _law_builder(domain, "clusters", law),
+        build,
     )
-
-
-def _single(domain: Domain, wanted: Workload) -> TableWorkload:
-    """The workload with every attribute a class of its own, as clusters need it."""
-    return wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
 
 
 def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:

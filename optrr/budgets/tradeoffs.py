@@ -6,14 +6,16 @@ Two families of curves, as data (:class:`Curve`) and as charts:
   Kronecker, and the optimum under conditional caps that are a share of the total;
 - error at one total ε against caps on the conditional ε, from Kronecker's own to none.
 
-Errors are the workload's Σ weight G_U (:mod:`optrr.budgets.allocate`); with n also as a typical standard error, the
-root mean square over all cells of all tables.
+Errors are the workload's Σ weight G_U; with n also as a typical standard error, the root mean square over all cells of all
+tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,7 +69,7 @@ class Tradeoff(TableResult):
         curve = Curve(name, self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
         return Tradeoff(self.axis, (*self.curves, curve), self.n)
 
-    def with_point(self, name: str, x: float, error: float, standard_error: float | None = None) -> Tradeoff:
+    def with_point(self, name: str, x: float, error: float, standard_error: float | None) -> Tradeoff:
         """The same with one point more, such as what was chosen."""
         return Tradeoff(self.axis, (*self.curves, Curve(name, (x,), (error,), (standard_error,))), self.n)
 
@@ -130,16 +132,33 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     wanted = workload_of(learn, declared)
     if not len(totals) or not np.all(np.diff(totals) > 0):
         raise InvalidInput(f"totals {list(totals)}; give increasing total epsilons")
-    builder = _Builder(declared, wanted, n)
-    ways: list[tuple[str, dict[str, Any]]] = [("Kronecker, best split", {}), ("optimum", {})]
+    arrays = wanted.arrays(declared)
+    blocks = single_blocks(arrays)
+
+    def optimum(total: float, **limits: Any) -> float:
+        return allocate(declared, total, learn=wanted, n=n, **limits).error
+
+    ways: list[tuple[str, Callable[[float], float]]] = [
+        ("Kronecker, best split", lambda total: best_split(arrays, blocks, total).error),
+        ("optimum", optimum),
+    ]
     if preserve_pairs and declared.m > 1:
         chosen = "pairs" if preserve_pairs is True else list(preserve_pairs)
         every = chosen == "pairs" or len(chosen) == declared.m * (declared.m - 1) // 2
         kept = "every pair" if every else amount(len(chosen), "pair")
-        ways.append((f"optimum, {kept} kept", {"preserve": chosen}))
-    ways += [(f"optimum, conditional ε at most {share:g} × total", {"share": share}) for share in cap_shares]
-    curves = [builder.curve(name, totals, how, kronecker=k == 0) for k, (name, how) in enumerate(ways)]
-    return Tradeoff("total epsilon, nats", tuple(c for c in curves if c.abscissae), n)
+        ways.append((f"optimum, {kept} kept", lambda total: optimum(total, preserve=chosen)))
+    for share in cap_shares:
+        capped = partial(lambda share, total: optimum(total, conditional_cap=share * total), share)
+        ways.append((f"optimum, conditional ε at most {share:g} × total", capped))
+    curves = []
+    for k, (name, error) in enumerate(ways):
+        points = []
+        for total in totals:
+            with suppress(*((Infeasible, MethodTooLarge, SolveFailed) if k else (SolveFailed,))):
+                points.append((float(total), error(total)))
+        if points:
+            curves.append(_curve(declared, wanted, n, name, points))
+    return Tradeoff("total epsilon, nats", tuple(curves), n)
 
 
 def cap_tradeoff(
@@ -159,50 +178,18 @@ def cap_tradeoff(
     wanted = workload_of(learn, declared)
     arrays = wanted.arrays(declared)
     split = best_split(arrays, single_blocks(arrays), total)
-    builder = _Builder(declared, wanted, n)
     shares = np.geomspace(1.0, total / float(split.epsilons.min()), points).tolist()
-    errors = []
+    points_under_caps = []
     for s in shares:
         # at s = 1, rounding must not put the caps below the split that they come from
         caps = np.minimum(split.epsilons * s * (1 + 1e-9), total)
         cap = dict(zip(declared.names, caps.tolist(), strict=True))
-        errors.append(allocate(declared, total, learn=wanted, n=n, conditional_cap=cap).error)
-    level = builder.made("Kronecker, best split", [(s, split.error) for s in shares])
-    curve = builder.made("optimum under the caps", list(zip(shares, errors, strict=True)))
+        points_under_caps.append((s, allocate(declared, total, learn=wanted, n=n, conditional_cap=cap).error))
+    level = _curve(declared, wanted, n, "Kronecker, best split", [(s, split.error) for s in shares])
+    curve = _curve(declared, wanted, n, "optimum under the caps", points_under_caps)
     return Tradeoff("conditional epsilon allowed, times Kronecker's", (level, curve), n)
 
 
-@dataclass(frozen=True, eq=False)
-class _Builder:
-    domain: Domain
-    workload: Workload
-    n: int | None
-
-    def curve(self, name: str, totals: Sequence[float], how: dict[str, Any], *, kronecker: bool) -> Curve:
-        points = []
-        for total in totals:
-            error = self._kronecker(total) if kronecker else self._optimum(total, how)
-            if error is not None:
-                points.append((float(total), error))
-        return self.made(name, points)
-
-    def made(self, name: str, points: list[tuple[float, float]]) -> Curve:
-        errors = tuple(e for _, e in points)
-        typical = tuple(self.workload.typical_standard_error(self.domain, e, self.n) for e in errors)
-        return Curve(name, tuple(x for x, _ in points), errors, typical)
-
-    def _kronecker(self, total: float) -> float | None:
-        arrays = self.workload.arrays(self.domain)
-        try:
-            return best_split(arrays, single_blocks(arrays), total).error
-        except SolveFailed:
-            return None
-
-    def _optimum(self, total: float, how: dict[str, Any]) -> float | None:
-        options = {"preserve": how["preserve"]} if "preserve" in how else {}
-        if "share" in how:
-            options["conditional_cap"] = how["share"] * total
-        try:
-            return allocate(self.domain, total, learn=self.workload, n=self.n, **options).error
-        except (Infeasible, MethodTooLarge, SolveFailed):
-            return None
+def _curve(domain: Domain, wanted: Workload, n: int | None, name: str, points: list[tuple[float, float]]) -> Curve:
+    abscissae, errors = zip(*points, strict=True)
+    return Curve(name, abscissae, errors, tuple(wanted.typical_standard_error(domain, e, n) for e in errors))

@@ -117,20 +117,21 @@ class Workload:
         if n is None:
             raise InvalidInput("standard errors are required, so n is needed: say how many people will answer")
         wanted = {frozenset(domain.indices(t.attributes)): t for t in self.tables}
-        return np.asarray([_limit(wanted[frozenset(t)], wanted[frozenset(t)].cells(domain), n) for t in arrays.tables])
-
-
-def _limit(table: WantedTable, cells: int, n: int) -> float:
-    if table.standard_error is None:
-        return np.inf
-    limit, least = n * cells * table.standard_error**2, 1 - 1 / cells
-    if limit > least:
-        return limit
-    possible, people = (least / (n * cells)) ** 0.5, least / (cells * table.standard_error**2)
-    raise Infeasible(
-        f"table {table.title}: standard error {table.standard_error:g} cannot be reached at any epsilon with n = {n}, sampling "
-        f"alone leaves {possible:.4g}; ask for more than that, or for more than {int(np.ceil(people))} people"
-    )
+        out = np.full(len(arrays.tables), np.inf)
+        for k, members in enumerate(arrays.tables):
+            table = wanted[frozenset(members)]
+            if table.standard_error is None:
+                continue
+            cells = table.cells(domain)
+            out[k], least = n * cells * table.standard_error**2, 1 - 1 / cells
+            if out[k] <= least:
+                possible, people = (least / (n * cells)) ** 0.5, least / (cells * table.standard_error**2)
+                raise Infeasible(
+                    f"table {table.title}: standard error {table.standard_error:g} cannot be reached at any epsilon with "
+                    f"n = {n}, sampling alone leaves {possible:.4g}; ask for more than that, or for more than "
+                    f"{int(np.ceil(people))} people"
+                )
+        return out
 
 
 WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, object] | Sequence[str]]
@@ -139,10 +140,7 @@ WorkloadLike = str | Path | Workload | Iterable[WantedTable | Mapping[str, objec
 def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
     """The workload meant by "marginals", "pairs", a file's path, or tables, checked against the domain.
 
-    Raises
-    ------
-    InvalidInput
-        for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
+    Raises InvalidInput for an unknown word, a bad file, an unknown attribute, a table given twice, or too many tables.
     """
     if isinstance(given, Workload):
         workload = given
@@ -150,11 +148,6 @@ def workload_of(given: WorkloadLike, domain: Domain) -> Workload:
         workload = _named(str(given), domain)
     else:
         workload = Workload("tables", tuple(_table(t) for t in given))
-    _check(workload, domain)
-    return workload
-
-
-def _check(workload: Workload, domain: Domain) -> None:
     if not workload.tables:
         raise InvalidInput("the workload has no tables; name at least one, or 'marginals'")
     seen: set[frozenset[int]] = set()
@@ -163,6 +156,7 @@ def _check(workload: Workload, domain: Domain) -> None:
         if key in seen:
             raise InvalidInput(f"table {table.title} is in the workload twice; name it once")
         seen.add(key)
+    return workload
 
 
 def _table(given: WantedTable | Mapping[str, object] | Sequence[str]) -> WantedTable:

@@ -203,9 +203,9 @@ class FullRecords(Asking):
         Public columns go through as they are.
         """
         if self.public:
-            from optrr.mechanisms.perturb import perturb_with_public  # noqa: PLC0415 (data frames bring Arrow)
+            from optrr.mechanisms.mechanism import perturbed_frame  # noqa: PLC0415
 
-            return perturb_with_public(data, self.mechanism, self.public, random_state)
+            return perturbed_frame(data, self.mechanism, self.public, random_state)
         return self.mechanism.perturb(data, random_state)
 
     @property

@@ -52,10 +52,7 @@ _MAX_STEPS = 1000
 def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Clusters:
     """At most ``clusters`` groups of dependent attributes, and every unrelated attribute alone; sizes are not limited.
 
-    Raises
-    ------
-    InvalidInput
-        for a matrix that is not symmetric with entries in 0..1, or fewer than one cluster.
+    Raises InvalidInput for a matrix that is not symmetric with entries in 0..1, or fewer than one cluster.
     """
     affinity = checked_affinity(dependence)
     if clusters < 1:
@@ -128,10 +125,7 @@ def spectral_clusters(dependence: ArrayLike, clusters: int = 3, random_state: in
 
     ``random_state`` seeds its k-means; it touches no protected data.
 
-    Raises
-    ------
-    InvalidInput
-        for an unsuitable matrix, or where scikit-learn is not installed.
+    Raises InvalidInput for an unsuitable matrix, or where scikit-learn is not installed.
     """
     affinity = checked_affinity(dependence)
     m = affinity.shape[0]
@@ -305,10 +299,7 @@ def checked_clusters(
 ) -> Clusters:
     """Positions of named clusters.
 
-    Raises
-    ------
-    InvalidInput
-        where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
+    Raises InvalidInput where an attribute is missing, repeated or unknown, or a cluster of several has too many combinations.
     """
     indexed = tuple(domain.indices(c) for c in clusters)
     flat = [i for c in indexed for i in c]

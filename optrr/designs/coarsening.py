@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.designs.dependence import Dependences
-from optrr.domain.domain import Attribute, Category, Domain
+from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -105,7 +105,9 @@ def coarsen(
         for code, part in enumerate(parts):
             group[part] = code
         groups.append(group)
-        attributes.append(Attribute(a.name, tuple(_joined(a, part) for part in parts)))
+        texts = [JOINT.join(a.texts[c] or "" for c in part) for part in parts]
+        merged = [a.categories[p[0]] if len(p) == 1 else text for p, text in zip(parts, texts, strict=True)]
+        attributes.append(Attribute(a.name, tuple(merged)))
     return Coarsening(domain, Domain(tuple(attributes)), tuple(groups))
 
 
@@ -157,12 +159,6 @@ def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
         if before >= 0:
             heappush(heap, (mass[before] + together, before, i, stop))
     return [list(range(i, end[i])) for i in range(size) if mass[i] >= 0]
-
-
-def _joined(attribute: Attribute, part: Sequence[int]) -> Category:
-    if len(part) == 1:
-        return attribute.categories[part[0]]
-    return JOINT.join("" if t is None else t for t in (attribute.texts[c] for c in part))
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,10 +162,7 @@ def dependence_matrix(
 
     The scores are None where one of the two is not ordinal.
 
-    Raises
-    ------
-    InvalidInput
-        where ``ordinal`` names what is no attribute.
+    Raises InvalidInput where ``ordinal`` names what is no attribute.
     """
     scores = {name: checked_scores(domain[name], None) for name in ordinal}
     out = np.eye(domain.m)
@@ -185,10 +182,8 @@ _RESOLVED = 2.0
 class RandomizedPair:
     """Counts of two randomized attributes, shape (r, c), and the kernel of the mechanism on them.
 
-    Raises
-    ------
-    InvalidInput
-        for a table without records; SingularMarginal where an eigenvalue is nearly 0 and a correction is asked for.
+    Raises InvalidInput for a table without records; SingularMarginal where an eigenvalue is nearly 0 and a correction is asked
+    for.
     """
 
     counts: IntArray

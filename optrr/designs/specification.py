@@ -108,10 +108,7 @@ _TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attribut
 def spec_record(raw: Any) -> Spec:
     """The file's content, checked.
 
-    Raises
-    ------
-    InvalidInput
-        naming the attribute and the key, with the key that was probably meant.
+    Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
     """
     if not isinstance(raw, Mapping):
         raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')
@@ -405,7 +402,7 @@ def _attribute(spec: AttributeSpec) -> Attribute:
     marks = () if isinstance(spec.missing, bool) else tuple(str(category_text(m)) for m in spec.missing)
     categories = _categories(spec, bins)
     if spec.missing is True and None not in categories:
-        categories = (*categories, None) if spec.size is None else numbered(spec.size, missing=True)
+        categories = (*categories, None) if spec.size is None else numbered(spec.size, True)
     return Attribute(spec.name, categories, spec.ordered or bins is not None, bins, marks, spec.rest)
 
 
@@ -427,4 +424,4 @@ def _categories(spec: AttributeSpec, bins: Bins | None) -> tuple[Category, ...]:
             f"attribute {shown(spec.name)} has size {str(spec.size)[:_SHOWN]}; a size is a whole number from "
             f"{SIZE_RANGE[0]} to {SIZE_RANGE[1]}"
         )
-    return numbered(spec.size)
+    return numbered(spec.size, False)

@@ -14,7 +14,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import Content, Given, path_of
-from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Problem, Solution, TableLaw
+from optrr_solvers import BallLaw, Certificate, CountLaw, Law, Solution, TableLaw
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.certificates.grid_bound import MAX_WINDOW
@@ -81,8 +81,19 @@ def is_heavy(*solutions: Solution) -> bool:
 
 def work(solution: Solution) -> Work:
     """An upper estimate for all checks of a design."""
-    out = _of_law(solution.law) + _of_certificate(solution.certificate)
-    return out + _of_pairs(solution.problem, solution.law) if solution.problem.pairs else out
+    law, problem = solution.law, solution.problem
+    out = _of_law(law) + _of_certificate(solution.certificate)
+    if not problem.pairs or isinstance(law, TableLaw):
+        return out
+    # eigenvalues of all pairs, which are computed where some are to be preserved
+    if isinstance(law, BallLaw):
+        nodes = sum(min(_nodes(law, x.ball), MAX_NODES) for x in law.balls)
+        seconds = _STEP * len(law.classes) ** 2 * nodes
+    elif isinstance(law, CountLaw):
+        seconds = len(law.classes) ** 2 / 2 * (_MARGINAL + _STEP * law.log_density.size)
+    else:
+        seconds = problem.m**2 / 2 * _MARGINAL
+    return out + Work(seconds, 32.0 * problem.m**2)
 
 
 def _of_law(law: Law) -> Work:
@@ -202,15 +213,3 @@ def _of_certificate(certificate: Certificate | None) -> Work:
     rows = len(certificate.classes) + len(certificate.pairs) + 4
     whole = cells if cells <= EXACT_CELLS or certificate.caps else 0
     return Work(rows * (_STEP * cells + _INTEGER_STEP * whole), 64.0 * cells + 4.0 * _INTEGER_BYTES * whole)
-
-
-def _of_pairs(problem: Problem, law: Law) -> Work:
-    """Eigenvalues of all pairs, which are computed where some are to be preserved."""
-    if isinstance(law, TableLaw):
-        return Work(0.0, 0.0)
-    if isinstance(law, BallLaw):
-        nodes = sum(min(_nodes(law, x.ball), MAX_NODES) for x in law.balls)
-        return Work(_STEP * len(law.classes) ** 2 * nodes, 32.0 * problem.m**2)
-    pairs = len(law.classes) ** 2 if isinstance(law, CountLaw) else problem.m**2
-    cells = law.log_density.size if isinstance(law, CountLaw) else 0
-    return Work(pairs / 2 * (_MARGINAL + _STEP * cells), 32.0 * problem.m**2)

@@ -40,8 +40,7 @@ def number_text(value: float) -> str:
 def edge_text(edge: Edge) -> str:
     """An edge as labels show it: a number, or a date in ISO form (without its time at midnight)."""
     if isinstance(edge, datetime):
-        plain = edge.isoformat(sep=" ")
-        return plain.removesuffix(" 00:00:00")
+        return edge.isoformat(sep=" ").removesuffix(" 00:00:00")
     return edge.isoformat() if isinstance(edge, date) else number_text(edge)
 
 
@@ -67,10 +66,7 @@ def interval_of_floats(label: str) -> str | None:
 class Bins:
     """The edges of an attribute's categories, all numbers or all dates, ascending; the outer ones may be ±inf.
 
-    Raises
-    ------
-    InvalidInput
-        for fewer than three edges, edges that do not ascend, or a mixture of numbers and dates.
+    Raises InvalidInput for fewer than three edges, edges that do not ascend, or a mixture of numbers and dates.
     """
 
     edges: tuple[Edge, ...]
@@ -81,18 +77,14 @@ class Bins:
         object.__setattr__(self, "edges", edges)
         if self.closed not in ("left", "right"):
             raise InvalidInput(f"bins are closed {self.closed!r}; say 'left' or 'right'")
+        told = ", ".join(map(edge_text, edges[:10])) or "none"
         kinds = {isinstance(e, date) for e in edges if not _infinite(e)}
         if len(edges) < 3 or len(kinds) != 1:
-            raise InvalidInput(f"bins have the edges {self._told()}; give three or more, all numbers or all dates")
+            raise InvalidInput(f"bins have the edges {told}; give three or more, all numbers or all dates")
         inner = [e for e in edges if not _infinite(e)]
-        outer_only = all(not _infinite(e) for e in edges[1:-1])
+        outer_only = not any(map(_infinite, edges[1:-1]))
         if not outer_only or np.any(np.diff(self._numbers) <= 0) or len(set(inner)) < len(inner):
-            raise InvalidInput(
-                f"bins have the edges {self._told()}; give each edge once, from the lowest to the highest"
-            )
-
-    def _told(self) -> str:
-        return ", ".join(map(edge_text, self.edges[:10])) or "none"
+            raise InvalidInput(f"bins have the edges {told}; give each edge once, from the lowest to the highest")
 
     @property
     def of_dates(self) -> bool:
@@ -130,8 +122,7 @@ class Bins:
 
     def parsed(self, texts: Iterable[str]) -> NDArray[np.float64]:
         """Numbers that texts stand for (dates: seconds since 1970); nan where a text is none."""
-        read = _date_number if self.of_dates else _plain_number
-        return np.array([read(t) for t in texts], dtype=np.float64)
+        return np.array([_number_of(t, self.of_dates) for t in texts], dtype=np.float64)
 
     def record(self) -> list[float | str]:
         """The edges as JSON holds them: numbers, dates as text, "-inf" and "inf"."""
@@ -140,23 +131,18 @@ class Bins:
 
 def bins_of(edges: Sequence[Any], closed: Closed = "left") -> Bins:
     """Bins from edges as files hold them: numbers, dates, or their texts (``"2000-01-01"``, ``"inf"``)."""
-    return Bins(tuple(_edge_of(e) for e in edges), closed)
-
-
-def _edge_of(edge: Any) -> Edge:
-    if not isinstance(edge, str):
-        return edge  # type: ignore[no-any-return]  # checked by Bins
-    if edge.lstrip("+-") == "inf":
-        return float(edge)
-    if _NUMBER.fullmatch(edge):
-        return float(edge)
-    try:
-        parsed = datetime.fromisoformat(edge)
-    except ValueError:
-        raise InvalidInput(
-            f"bins have the edge {edge[:40]!r}; give numbers, dates such as 2000-01-31, or inf"
-        ) from None
-    return parsed
+    read: list[Edge] = []
+    for edge in edges:
+        if isinstance(edge, str) and (edge.lstrip("+-") == "inf" or _NUMBER.fullmatch(edge)):
+            read.append(float(edge))
+            continue
+        try:
+            read.append(datetime.fromisoformat(edge) if isinstance(edge, str) else edge)
+        except ValueError:
+            raise InvalidInput(
+                f"bins have the edge {edge[:40]!r}; give numbers, dates such as 2000-01-31, or inf"
+            ) from None
+    return Bins(tuple(read), closed)
 
 
 def _edge(edge: Any) -> Edge:
@@ -181,11 +167,9 @@ def _number(edge: Edge) -> float:
     return (moment - datetime(1970, 1, 1)).total_seconds()
 
 
-def _plain_number(text: str) -> float:
-    return float(text) if _NUMBER.fullmatch(text) else math.nan
-
-
-def _date_number(text: str) -> float:
+def _number_of(text: str, date: bool) -> float:
+    if not date:
+        return float(text) if _NUMBER.fullmatch(text) else math.nan
     try:
         return _number(_edge(datetime.fromisoformat(text)))
     except ValueError:

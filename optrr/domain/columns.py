@@ -5,16 +5,15 @@ categories are written in the column's own type once, and Arrow's hash lookup do
 hold (say ``other`` in a column of integers) simply cannot occur in it. Spaces are part of a value; nothing is stripped.
 Numbers and dates of an attribute with bins are placed between its edges.
 
-Which library a data frame is of, asked without importing any: a frame's library is loaded already.
-
-pandas types that Arrow has no plain type for: intervals (``pandas.cut``) and periods become text, and come back.
+pandas types that Arrow has no plain type for, intervals (``pandas.cut``) and periods, become text, and come back.
+Which library a frame is of is asked without importing any: a frame's library is loaded already.
 """
 
 from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable
 from datetime import date, datetime, time
 from functools import cached_property
 from typing import Any
@@ -104,14 +103,8 @@ def back_from_plain(values: pa.ChunkedArray, dtype: Any, attribute: Attribute) -
 
 Codes = NDArray[np.int32]
 
-_UNKNOWN = OUTSIDE
-_MISSING = NO_VALUE
 # What people write for a missing value; never taken for one unless it is declared, but named in the message.
 MISSING_MARKS = frozenset({"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", "None", "NULL", "null", "<NA>", "NaT"})
-
-
-# What mends bins that do not reach far enough.
-_REMEDY = ": widen the outer ones, to -inf or inf if need be"
 
 
 class ColumnCodec:
@@ -120,10 +113,7 @@ class ColumnCodec:
     ``output_type`` is ``kind`` where it can hold every declared category, otherwise text. It depends on the
     declaration alone, never on the data.
 
-    Raises
-    ------
-    InvalidInput
-        for a type that is neither text, number, boolean, date, nor a dictionary of one of them.
+    Raises InvalidInput for a type that is neither text, number, boolean, date, nor a dictionary of one of them.
     """
 
     def __init__(self, attribute: Attribute, kind: pa.DataType) -> None:
@@ -138,7 +128,7 @@ class ColumnCodec:
     @cached_property
     def _held(self) -> list[tuple[int, object]]:
         """Code and value, in the column's own type, of every category that the type can hold."""
-        return list(_values(zip(self.attribute.texts, range(self.attribute.size), strict=True), self._plain))
+        return _values(zip(self.attribute.texts, range(self.attribute.size), strict=True), self._plain)
 
     @cached_property
     def _lookup(self) -> tuple[pa.Array, Codes]:
@@ -146,13 +136,13 @@ class ColumnCodec:
         marks = [(mark, int(self._missing)) for mark in self.attribute.missing]
         other = self.attribute.readings.items() if _is_text(self._plain) else ()
         held = [*self._held, *_values([*marks, *other], self._plain)]
-        codes = np.array([code for code, _ in held] + [_UNKNOWN], dtype=np.int32)
+        codes = np.array([code for code, _ in held] + [OUTSIDE], dtype=np.int32)
         return _array_of([value for _, value in held], _searchable(self._plain)), codes
 
     @property
     def _missing(self) -> np.int32:
         missing = self.attribute.missing_code
-        return np.int32(_MISSING if missing is None else missing)
+        return np.int32(NO_VALUE if missing is None else missing)
 
     @property
     def keeps_type(self) -> bool:
@@ -162,10 +152,11 @@ class ColumnCodec:
     @cached_property
     def output_type(self) -> pa.DataType:
         """Arrow type of decoded columns."""
-        if not self.keeps_type:
+        if not self.keeps_type or pa.types.is_null(self.kind):
             return pa.string()
         if not pa.types.is_dictionary(self.kind):
-            return _released(self.kind)
+            # a released value is written in the given type again, where that can be
+            return pa.float64() if pa.types.is_decimal(self.kind) else self.kind
         index = self.kind.index_type
         wide = np.iinfo(index.to_pandas_dtype()).max >= self.attribute.size - 1
         return pa.dictionary(index if wide else pa.int32(), self._plain, ordered=self.kind.ordered)
@@ -179,16 +170,18 @@ class ColumnCodec:
     def encode(self, column: pa.Array, first_record: int = 0) -> Codes:
         """Codes of a column, shape (n,), int32; ``first_record`` is its offset, for error messages.
 
-        Raises
-        ------
-        InvalidInput
-            naming the place and the kind, never the value, of the first unknown or missing one (records counted from 1);
-            where the data order their categories and the declaration orders them differently.
+        Raises InvalidInput naming the place and the kind, never the value, of the first unknown or missing one (records
+        counted from 1); where the data order their categories and the declaration orders them differently.
         """
         if pa.types.is_dictionary(column.type):
             inner = self._encode_plain(column.dictionary)
-            if column.type.ordered:
-                self._check_order(inner)
+            declared = inner[(inner >= 0) & (inner != self._missing)]
+            if column.type.ordered and np.any(np.diff(declared) < 0):
+                theirs = [self.attribute.texts[c] for c in declared]
+                raise InvalidInput(
+                    f"column {shown(self.attribute.name)} is ordered {listed(theirs)} and declared in the order "
+                    f"{listed(self.attribute.texts)}; declare the categories in the column's order, or make it unordered"
+                )
             codes = np.append(inner, self._missing)
             at = column.indices.fill_null(len(column.dictionary)) if column.indices.null_count else column.indices
             out: Codes = codes[at.to_numpy(zero_copy_only=False)]
@@ -198,63 +191,48 @@ class ColumnCodec:
             self._refuse(column, int(np.flatnonzero(out < 0)[0]), first_record)
         return out
 
-    def _check_order(self, codes: Codes) -> None:
-        declared = codes[(codes >= 0) & (codes != self._missing)]
-        if np.any(np.diff(declared) < 0):
-            theirs = [self.attribute.texts[c] for c in declared]
-            raise InvalidInput(
-                f"column {shown(self.attribute.name)} is ordered {listed(theirs)} and declared in the order "
-                f"{listed(self.attribute.texts)}; declare the categories in the column's order, or make it unordered"
-            )
-
     def _encode_plain(self, values: pa.Array) -> Codes:
         if pa.types.is_null(values.type):
             return np.full(len(values), self._missing)
         searched, codes = self._lookup
-        comparable = self._as(searched.type, values)
+        try:
+            comparable = values if values.type.equals(searched.type) else values.cast(searched.type)
+        except pa.ArrowException:
+            # Arrow's message holds the value that it could not convert, so it is not shown
+            raise InvalidInput(
+                f"column {shown(self.attribute.name)} holds {values.type} after {self.kind}; give every column one type"
+            ) from None
         at = pc.index_in(comparable, value_set=searched)
         out: Codes = codes[_places(at, len(searched))]
         if values.null_count:
             out[values.is_null().to_numpy(zero_copy_only=False)] = self._missing
         if self.attribute.bins is not None and not pa.types.is_boolean(values.type):
             self._place(out, comparable)
-        elif pa.types.is_floating(comparable.type) and out.size and out.min() == _UNKNOWN:
-            out[(out == _UNKNOWN) & pc.is_nan(comparable).fill_null(False).to_numpy(zero_copy_only=False)] = (
-                self._missing
-            )
+        elif pa.types.is_floating(comparable.type) and out.size and out.min() == OUTSIDE:
+            no_number = pc.is_nan(comparable).fill_null(False).to_numpy(zero_copy_only=False)
+            out[(out == OUTSIDE) & no_number] = self._missing
             if "0" in self.attribute.codes:
                 # −0.0 is another value to Arrow, and the same number
                 zero = pc.equal(comparable, 0.0).fill_null(False).to_numpy(zero_copy_only=False)
-                out[(out == _UNKNOWN) & zero] = self.attribute.codes["0"]
+                out[(out == OUTSIDE) & zero] = self.attribute.codes["0"]
         if self.attribute.rest is not None:
-            out[out == _UNKNOWN] = self.attribute.codes[self.attribute.rest]
+            out[out == OUTSIDE] = self.attribute.codes[self.attribute.rest]
         return out
-
-    def _as(self, kind: pa.DataType, values: pa.Array) -> pa.Array:
-        if values.type.equals(kind):
-            return values
-        try:
-            return values.cast(kind)
-        except pa.ArrowException:
-            # Arrow's message holds the value that it could not convert, so it is not shown
-            raise InvalidInput(
-                f"column {shown(self.attribute.name)} holds {values.type} after {self.kind}; give every column one type"
-            ) from None
 
     def _place(self, out: Codes, values: pa.Array) -> None:
         """Put numbers and dates that are no label into their bins."""
         bins = self.attribute.bins
         assert bins is not None
-        rest = np.flatnonzero(out == _UNKNOWN)
+        rest = np.flatnonzero(out == OUTSIDE)
         if not rest.size:
             return
         chosen = values.take(pa.array(rest)) if rest.size < len(values) else values
-        codes = np.array([*self.attribute.bin_codes, self._missing, _UNKNOWN], dtype=np.int32)
+        codes = np.array([*self.attribute.bin_codes, self._missing, OUTSIDE], dtype=np.int32)
         if _is_text(values.type):
             coded = chosen.dictionary_encode()
             numbers = bins.parsed(coded.dictionary.to_pylist())[coded.indices.to_numpy(zero_copy_only=False)]
             # a text that is no number is not a missing one
-            out[rest] = np.where(np.isnan(numbers), _UNKNOWN, codes[bins.codes(numbers)])
+            out[rest] = np.where(np.isnan(numbers), OUTSIDE, codes[bins.codes(numbers)])
         elif _is_date(values.type) == bins.of_dates:
             out[rest] = codes[bins.codes(_numbers(chosen))]
 
@@ -268,7 +246,7 @@ class ColumnCodec:
             )
         if attribute.bins is not None and (outside := _outside(column[row], attribute.bins)):
             # wider bins are no remedy for what they cannot hold at all
-            remedy = _REMEDY if "outside" in outside else ""
+            remedy = ": widen the outer ones, to -inf or inf if need be" if "outside" in outside else ""
             raise InvalidInput(f"{where}: {outside}; they are {listed(attribute.bins.labels)}{remedy}")
         raise InvalidInput(
             f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}"
@@ -292,12 +270,9 @@ class ColumnCodec:
         return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=self.output_type.ordered)
 
 
-def _values(coded: Iterator[tuple[str | None, int]] | Any, kind: pa.DataType) -> Iterator[tuple[int, object]]:
+def _values(coded: Iterable[tuple[str | None, int]], kind: pa.DataType) -> list[tuple[int, object]]:
     """Code and value in an Arrow type of every text that it can hold."""
-    for text, code in coded:
-        value = _as_value(text, kind)
-        if value is not None:
-            yield code, value
+    return [(code, value) for text, code in coded if (value := _as_value(text, kind)) is not None]
 
 
 def _places(at: pa.Int32Array, otherwise: int) -> NDArray[np.int32]:
@@ -333,13 +308,6 @@ def _searchable(kind: pa.DataType) -> pa.DataType:
     return pa.float64() if pa.types.is_decimal(kind) else kind
 
 
-def _released(kind: pa.DataType) -> pa.DataType:
-    """The type of a released column: the given one, where a value can be written in it again."""
-    if pa.types.is_null(kind):
-        return pa.string()
-    return pa.float64() if pa.types.is_decimal(kind) else kind
-
-
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
@@ -372,7 +340,11 @@ def _as_value(text: str | None, kind: pa.DataType) -> Any:
     if pa.types.is_boolean(kind):
         return {"true": True, "false": False}.get(text)
     if _is_date(kind):
-        return _as_date(text, kind)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        return moment if pa.types.is_timestamp(kind) else moment.date() if moment.time() == time.min else None
     if not (text.lstrip("-").isascii() and text.lstrip("-").isdigit()) or str(number := int(text)) != text:
         return None if pa.types.is_integer(kind) else _as_fraction(text, kind)
     numpy_type = np.dtype(_searchable(kind).to_pandas_dtype())
@@ -395,16 +367,6 @@ def _as_fraction(text: str, kind: pa.DataType) -> float | None:
         return value
     narrow = np.float16(value) if pa.types.is_float16(kind) else np.float32(value)
     return float(narrow) if str(narrow) == text else None
-
-
-def _as_date(text: str, kind: pa.DataType) -> date | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if pa.types.is_timestamp(kind):
-        return moment
-    return moment.date() if moment.time() == time.min else None
 
 
 def _outside(cell: pa.Scalar, bins: Bins) -> str:

@@ -9,11 +9,8 @@ Categories are compared by canonical text, because the same record may come from
 by itself. ``None`` is the missing value, a category like any other, which must be declared; so must be the marks that
 stand for it (``NA``, ``.``, 99). Numbers and dates become categories by declared bins (:mod:`optrr.domain.bins`).
 
-An attribute as files hold it: JSON with its name, its categories and what else was declared of it.
-
-Records as codes: an integer array, shape (n, m), the positions of each record's categories in the domain.
-
-Tables of numbers over an attribute set as columns: one row per cell, the categories first.
+Records are an integer array of codes, shape (n, m), the positions of their categories; a table is one row per cell, the
+categories first.
 """
 
 from __future__ import annotations
@@ -73,21 +70,17 @@ def listed(values: Sequence[object]) -> str:
 _FEW = 1024
 
 
-def numbered(size: int, missing: bool = False) -> tuple[Category, ...]:
-    """The categories 0..size−1, and the missing value behind them: one tuple for all attributes, known to be valid."""
-    return _numbered(size, missing)
-
-
-@lru_cache(maxsize=256)
-def _numbered(size: int, missing: bool) -> tuple[Category, ...]:
-    numbers = tuple(range(size)) if size <= _FEW else _all_numbers()[:size]
-    return (*numbers, None) if missing else numbers
-
-
 @lru_cache(maxsize=1)
 def _all_numbers() -> tuple[int, ...]:
     # the tuples of many large attributes then hold the same numbers
     return tuple(range(SIZE_RANGE[1]))
+
+
+@lru_cache(maxsize=256)
+def numbered(size: int, missing: bool, /) -> tuple[Category, ...]:
+    """The categories 0..size−1, and the missing value behind them: one tuple for all attributes, known to be valid."""
+    numbers = tuple(range(size)) if size <= _FEW else _all_numbers()[:size]
+    return (*numbers, None) if missing else numbers
 
 
 def _as_numbered(categories: tuple[Category, ...]) -> tuple[Category, ...] | None:
@@ -157,7 +150,13 @@ class Attribute:
                 f"attribute {self.name!r} reads the rest as {self.rest!r}, which is no category; add it to the categories"
             )
         if self.bins is not None:
-            self._check_bins(self.bins)
+            object.__setattr__(self, "ordered", True)
+            labels = sum(c is not None for c in self.categories)
+            if labels != len(self.bins.labels):
+                raise InvalidInput(
+                    f"attribute {self.name!r} has {len(self.bins.labels)} bins and {labels} categories; give each bin its "
+                    "label, or leave the categories out"
+                )
         if not SIZE_RANGE[0] <= self.size <= SIZE_RANGE[1]:
             raise InvalidInput(_bad_size(self.name, self.size))
         # of a million numbers it is known that they differ; looking would be slow
@@ -190,16 +189,7 @@ class Attribute:
         object.__setattr__(self, "missing", texts)
         if texts and None not in self.categories[-1:] and None not in self.categories:
             n = self.numbers
-            object.__setattr__(self, "categories", (*self.categories, None) if n is None else numbered(n, missing=True))
-
-    def _check_bins(self, bins: Bins) -> None:
-        object.__setattr__(self, "ordered", True)
-        labels = sum(c is not None for c in self.categories)
-        if labels != len(bins.labels):
-            raise InvalidInput(
-                f"attribute {self.name!r} has {len(bins.labels)} bins and {labels} categories; give each bin its label, or "
-                "leave the categories out"
-            )
+            object.__setattr__(self, "categories", (*self.categories, None) if n is None else numbered(n, True))
 
     def _repeated(self) -> str | None:
         seen: set[str | None] = set()
@@ -269,10 +259,7 @@ def binned(name: str, bins: Bins, missing: Iterable[str] = ()) -> Attribute:
 class Domain:
     """Attributes with different names, in the order of a record. Iterates over them.
 
-    Raises
-    ------
-    InvalidInput
-        where it has no attribute, or two of one name.
+    Raises InvalidInput where it has no attribute, or two of one name.
     """
 
     attributes: tuple[Attribute, ...]
@@ -297,12 +284,21 @@ class Domain:
             raise InvalidInput(
                 f"got a {type(declared).__name__} for a domain; give names with their categories, like {{'sex': ['F', 'M']}}"
             )
-        return cls(
-            tuple(
-                binned(name, value) if isinstance(value, Bins) else Attribute(name, _declared(name, value))
-                for name, value in declared.items()
-            )
-        )
+        attributes = []
+        for name, value in declared.items():
+            if isinstance(value, Bins):
+                attributes.append(binned(name, value))
+            elif isinstance(value, int | np.integer) and not isinstance(value, bool):
+                if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
+                    raise InvalidInput(_bad_size(name, int(value)))
+                attributes.append(Attribute(name, numbered(int(value), False)))
+            elif isinstance(value, str) or not isinstance(value, Iterable):
+                raise InvalidInput(
+                    f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories"
+                )
+            else:
+                attributes.append(Attribute(name, tuple(value)))
+        return cls(tuple(attributes))
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -334,10 +330,7 @@ class Domain:
     def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
         """Positions of the attributes of these names, in this order; a single text is one name.
 
-        Raises
-        ------
-        InvalidInput
-            for an unknown name, a name given twice, or none at all.
+        Raises InvalidInput for an unknown name, a name given twice, or none at all.
         """
         chosen = (names,) if isinstance(names, str) else tuple(names)
         out = tuple(self.index(n) for n in chosen)
@@ -360,16 +353,6 @@ class Domain:
 
     def __iter__(self) -> Iterator[Attribute]:
         return iter(self.attributes)
-
-
-def _declared(name: str, value: int | Iterable[Category]) -> tuple[Category, ...]:
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        if not SIZE_RANGE[0] <= value <= SIZE_RANGE[1]:
-            raise InvalidInput(_bad_size(name, int(value)))
-        return numbered(int(value))
-    if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidInput(f"attribute {name!r} is declared as {value!r}; give its size or the list of its categories")
-    return tuple(value)
 
 
 def _bad_size(name: str, size: int) -> str:
@@ -419,10 +402,7 @@ def declaration(attribute: Attribute) -> dict[str, Any]:
 def checked_codes(codes: NDArray[np.integer], domain: Domain) -> NDArray[np.integer]:
     """The array itself, if it holds codes of this domain, shape (n, m), n at least 1.
 
-    Raises
-    ------
-    InvalidInput
-        for another shape or type, or a code outside 0..r_i−1.
+    Raises InvalidInput for another shape or type, or a code outside 0..r_i−1.
     """
     array = np.asarray(codes)
     if array.ndim != 2 or array.shape[1] != domain.m or not np.issubdtype(array.dtype, np.integer):

@@ -83,14 +83,11 @@ class PublicColumns:
 
     def said(self) -> str:
         """The columns with what they are for: "weight 'w', stratum 'region'"."""
-        roles = [(role, name) for role, name in self._by_role() if name is not None]
-        return ", ".join(f"{role} {shown(name)}" for role, name in roles)
-
-    def _by_role(self) -> list[tuple[str, str | None]]:
-        return [
+        roles = [
             *zip(("weight", "stratum", "cluster"), self._single(), strict=True),
             *(("group", g) for g in self.group),
         ]
+        return ", ".join(f"{role} {shown(name)}" for role, name in roles if name is not None)
 
     def warning(self) -> str:
         """One line on what they are and that nothing protects them; for every label."""

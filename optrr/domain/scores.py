@@ -34,10 +34,7 @@ def has_numbers(attribute: Attribute) -> bool:
 def checked_scores(attribute: Attribute, scores: ArrayLike | None) -> FloatArray:
     """(r,) numbers for an attribute's categories: as given, or the categories' own where they are numbers, or 0..r−1.
 
-    Raises
-    ------
-    InvalidInput
-        for another number of scores than categories, or scores that are not finite or all alike.
+    Raises InvalidInput for another number of scores than categories, or scores that are not finite or all alike.
     """
     given: Any = scores
     if given is None:

@@ -1,17 +1,13 @@
-"""The mechanism of a law of change sets: a domain and a law, which together say how to randomize and what it costs.
-
-For each record the law draws the change set S, and every attribute in S moves to one of its other categories, each as
-likely: add a uniform 1..r_i−1 modulo r_i to its code (design §2). Only the flipped cells are edited.
-
-The ε that a law states of itself: total, of each attribute and conditional, for whatever is made of a law.
-
-What a mechanism's output says of itself, and the refusal to randomize it again (:mod:`optrr.releases.provenance`).
-
-What randomizes records: the interface of every mechanism, whatever it is made of.
+"""What randomizes records: the interface of every mechanism, and the mechanism of a law of change sets.
 
 The only way from randomized records to numbers is mechanism → counts → kernel → estimate or test. So a mechanism says which
 records it takes (``domain``), what it costs (``epsilon`` and its kin), how it randomizes (``randomize_in_place``) and how what
 it did is undone (``kernel``); everything else follows from these.
+
+Of a law of change sets: for each record it draws the change set S, and every attribute in S moves to one of its other
+categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (design §2). Only the flipped cells are edited.
+
+A release says of itself how it came to be, and is not randomized again by accident (:mod:`optrr.releases.provenance`).
 """
 
 from __future__ import annotations
@@ -171,10 +167,7 @@ class ReleaseOptions:
     ) -> Provenance:
         """Of these records, randomized now; ``opened`` are the same records, where they are opened already.
 
-        Raises
-        ------
-        InvalidInput
-            for records that are randomized already, and above the limit.
+        Raises InvalidInput for records that are randomized already, and above the limit.
         """
         known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
         check_limit(known.releases, self.limit)
@@ -241,10 +234,7 @@ class Randomizer(ABC):
 
         A set that cannot be estimated has a kernel all the same: its own solves refuse.
 
-        Raises
-        ------
-        InvalidInput
-            for unknown or repeated names.
+        Raises InvalidInput for unknown or repeated names.
         """
 
     @abstractmethod
@@ -256,10 +246,7 @@ class Randomizer(ABC):
 
         Cells are numbered in row-major order (last attribute fastest). For looking at: estimation never needs it.
 
-        Raises
-        ------
-        InvalidInput
-            above 4096 cells (128 MB).
+        Raises InvalidInput above 4096 cells (128 MB).
         """
         return self.kernel(self.domain.names if names is None else names).matrix()
 
@@ -294,14 +281,7 @@ class Randomizer(ABC):
             called like an attribute, for records that are randomized already, and for what is not in memory, such as a Spark
             frame.
         """
-        # data frames bring Arrow, which takes longer to import than most designs take to solve
-        from optrr.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
-        from optrr.records.origins import randomized_before  # noqa: PLC0415
-
-        refuse_spark_frame(data)
-        known, source = randomized_before(data, again), as_source(random_state)
-        out = recode_frame(data, self.domain, lambda codes: self.randomize_in_place(codes, source))
-        return marked(out, lambda: released_by(self, source, known))
+        return perturbed_frame(data, self, NONE, random_state, again)
 
     def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
         """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
@@ -313,13 +293,26 @@ class Randomizer(ABC):
         return out
 
 
+def perturbed_frame(
+    data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None, again: bool = False
+) -> Frame:
+    """As :meth:`Randomizer.perturb`, for a frame that has these public columns as well: they go through as they are.
+
+    Raises InvalidInput as there, and for public columns that are attributes or are not there.
+    """
+    # data frames take longer to import than most designs take to solve
+    from optrr.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
+
+    refuse_spark_frame(data)
+    known, source = randomized_before(data, again), as_source(random_state)
+    out = recode_frame(data, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source), public)
+    return marked(out, lambda: replace(released_by(mechanism, source, known), public=public))
+
+
 def checked_mechanism(given: object) -> Randomizer:
     """What was given, if it is a mechanism.
 
-    Raises
-    ------
-    InvalidInput
-        for anything else, such as the design that the mechanism belongs to.
+    Raises InvalidInput for anything else, such as the design that the mechanism belongs to.
     """
     if not isinstance(given, Randomizer):
         raise InvalidInput(f"got a {type(given).__name__} for a mechanism; give a Mechanism, such as design.mechanism")
@@ -342,13 +335,7 @@ _RECORDS = 64
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mechanism(Labelled, Randomizer):
-    """Randomizes records of ``domain`` by ``law``.
-
-    Raises
-    ------
-    InvalidInput
-        where the law's sizes are not the domain's.
-    """
+    """Randomizes records of ``domain`` by ``law``. Raises InvalidInput where the law's sizes are not the domain's."""
 
     domain: Domain
     law: Law

@@ -1,64 +1,37 @@
 """Randomize files and streams: batch by batch, in bounded memory, and all or nothing.
 
 A target file appears complete or not at all: batches go to a file in a private folder beside it, which is moved in place at
-the end (:mod:`optrr.records.whole_files`). Files are in random order, because a record's place may tell its value
-(:mod:`optrr.records.shuffling`); frames, and batches without a target, keep the order of the data. A half-written release
-would otherwise be a second look at the same people once the run is repeated. What is written says by which design it was
-randomized (:mod:`optrr.releases.provenance`), and what says so already is not randomized again by accident.
+the end (:mod:`optrr.records.whole_files`). A half-written release would otherwise be a second look at the same people once the
+run is repeated. What has gone through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a
+second run releases those records again.
 
-Randomized data frames with public columns beside the attributes: these go through as they are, and the frame says so.
-
-Randomized records into a pipe, as CSV.
-
-They are shuffled, because a record's place may tell its value, and so the first goes out when the last has come in. Where
-their order is kept, they go through batch after batch, and another program can read while records still come. What has gone
-through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a second run releases those
-records again. A file is the safe target (:func:`optrr.mechanisms.perturb.release_file`).
+Files and pipes are in random order, because a record's place may tell its value (:mod:`optrr.records.shuffling`), and so the
+first record goes into a pipe when the last has come in; frames, and batches without a target, keep the order of the data. What
+is written says by which design it was randomized (:mod:`optrr.releases.provenance`), and what says so already is not randomized
+again by accident.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from optrr.domain.columns import is_polars_lazyframe
 from optrr.domain.domain import Domain, listed
-from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, released_by
-from optrr.records.frames import FrameCodec, marked, recode_frame, refuse_spark_frame
-from optrr.records.origins import randomized_before
+from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions
+from optrr.records.frames import FrameCodec
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Once, Places, RecordsAt, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
 from optrr.releases.provenance import COLUMN, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source
-
-Frame = TypeVar("Frame")
-
-
-def perturb_with_public(
-    data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None
-) -> Frame:
-    """As :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, for a frame that has these public columns as well.
-
-    Raises
-    ------
-    InvalidInput
-        as there, and for public columns that are attributes or are not there.
-    """
-    refuse_spark_frame(data)
-    known, source = randomized_before(data, False), as_source(random_state)
-    whole = recode_frame(data, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source), public)
-    return marked(whole, lambda: replace(released_by(mechanism, source, known), public=public))
-
 
 Progress = Callable[[int], None]
 

@@ -24,7 +24,7 @@ elsewhere PYSPARK_PYTHON or ``spark.pyspark.python`` names the one that has optr
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
@@ -38,10 +38,9 @@ from optrr.mechanisms.mechanism import Randomizer, released_by
 from optrr.records.frames import FrameCodec, is_spark_frame
 from optrr.records.origins import randomized_before
 from optrr.records.spark_frames import arrow_schema, map_partitions, refusals
-from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
+from optrr.releases.provenance import KEPT, SHUFFLED
 from optrr_solvers.randomness import as_source
 
-_PRIVATE = "700"
 # The end of the name of the first copy, in the folder that is removed.
 _STAGED = "staged"
 
@@ -74,7 +73,10 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
     schema = arrow_schema(frame)
     codec = FrameCodec(mechanism.domain, schema)
     provenance = replace(released_by(mechanism, as_source(None), before), order=KEPT if keep_order else SHUFFLED)
-    place = _unused_name(schema.names)
+    # a column of places, called as no other is, also for Spark, which takes upper and lower case for the same
+    place = "place"
+    while place in {name.lower() for name in schema.names}:
+        place += "_"
     output = codec.output_schema if keep_order else codec.output_schema.append(pa.field(place, pa.int64()))
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,37 +86,22 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
             places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
             yield pa.RecordBatch.from_arrays([*out.columns, *places], schema=output)
 
-    written = map_partitions(frame, schema.names, kernel, _marked_schema(output, provenance))
+    # each column carries the provenance, so that it stays when columns are dropped
+    marked = import_module("pyspark.sql.pandas.types").from_arrow_schema(output)
+    for column in marked.fields:
+        column.metadata = provenance.metadata()
+    written = map_partitions(frame, schema.names, kernel, marked)
     session = frame.sparkSession
     with _whole_folder(session, path) as folder, refusals():
         if keep_order:
             written.write.mode("error").parquet(folder)
         else:
             written.write.mode("error").parquet(f"{folder}.{_STAGED}")
-            _shuffled(session.read.parquet(f"{folder}.{_STAGED}"), place).write.mode("error").parquet(folder)
+            staged = session.read.parquet(f"{folder}.{_STAGED}")
+            # in as many partitions as before, chosen by these numbers, too
+            apart = staged.repartition(max(1, staged.rdd.getNumPartitions()), place)
+            apart.sortWithinPartitions(place).drop(place).write.mode("error").parquet(folder)
     return session.read.parquet(path)
-
-
-def _shuffled(staged: Any, place: str) -> Any:
-    """The records in the order of their random numbers, in as many partitions as before, chosen by these numbers, too."""
-    partitions = max(1, staged.rdd.getNumPartitions())
-    return staged.repartition(partitions, place).sortWithinPartitions(place).drop(place)
-
-
-def _unused_name(names: Sequence[str]) -> str:
-    """A column's name that no other has, also for Spark, which takes upper and lower case for the same."""
-    name = "place"
-    while name in {n.lower() for n in names}:
-        name += "_"
-    return name
-
-
-def _marked_schema(schema: pa.Schema, provenance: Provenance) -> Any:
-    """Spark's types of the columns, each with the provenance, so that it stays when columns are dropped."""
-    spark = import_module("pyspark.sql.pandas.types").from_arrow_schema(schema)
-    for column in spark.fields:
-        column.metadata = provenance.metadata()
-    return spark
 
 
 @contextmanager
@@ -127,14 +114,13 @@ def _whole_folder(session: Any, path: str) -> Iterator[str]:
     storage = target.getFileSystem(session._jsc.hadoopConfiguration())
     parent = target.getParent() or hadoop.Path(".")
     folder = hadoop.Path(parent, f".{target.getName()}.partial")
-    storage.delete(
-        folder, True
-    )  # before a target that holds something is refused, so that nothing is left beside it either
+    # before a target that holds something is refused, so that nothing is left beside it either
+    storage.delete(folder, True)
     _make_room(storage, target)
     new = hadoop.Path(folder, secrets.token_hex(8))
     try:
         storage.mkdirs(folder)
-        storage.setPermission(folder, session._jvm.org.apache.hadoop.fs.permission.FsPermission(_PRIVATE))
+        storage.setPermission(folder, hadoop.permission.FsPermission("700"))
         yield new.toString()
         _make_room(storage, target)
         if not storage.rename(new, target):

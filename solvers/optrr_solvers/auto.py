@@ -37,17 +37,14 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
     Raises InvalidProblem for an unknown method and for an option that the named method does not have, and whatever the method
     raises.
     """
-    if method == "auto":
-        return _auto(problem, options)
-    if method not in METHODS:
+    if method in METHODS:
+        return METHODS[method].solve(problem, options)
+    if method != "auto":
         raise InvalidProblem(f"unknown method {method!r}; choose among auto, {', '.join(METHODS)}")
-    return METHODS[method].solve(problem, options)
-
-
-def _auto(problem: Problem, options: SolveOptions) -> Solution:
     started = time.perf_counter()
     failures: list[str] = []
-    exact = _exact(problem, _with_share(options, _EXACT_SHARE), failures)
+    limit = None if options.time_limit is None else _EXACT_SHARE * options.time_limit
+    exact = _exact(problem, replace(options, time_limit=limit), failures)
     if exact is not None:
         return exact
     deadline = options.deadline(started)
@@ -55,9 +52,9 @@ def _auto(problem: Problem, options: SolveOptions) -> Solution:
     _certified(tried, options, deadline)
     if tried.best is None or tried.best.status is not Status.OPTIMAL:
         # POR's heuristic, where it keeps every ε_i, and Kronecker
-        for method in METHODS.values():
-            if method.guarantee is Guarantee.BASELINE and method.takes(problem) and method.automatic(problem):
-                tried.add(method.solve(problem))
+        for baseline in METHODS.values():
+            if baseline.guarantee is Guarantee.BASELINE and baseline.takes(problem) and baseline.automatic(problem):
+                tried.add(baseline.solve(problem))
         _blocks(tried, deadline)
     return tried.answer(options, started)
 
@@ -74,10 +71,6 @@ def _exact(problem: Problem, options: SolveOptions, failures: list[str]) -> Solu
                 # a program that double precision cannot solve, or pairs that treat alike attributes differently
                 failures.append(f"{method.name}: {failed}" if isinstance(failed, InvalidProblem) else str(failed))
     return None
-
-
-def _with_share(options: SolveOptions, share: float) -> SolveOptions:
-    return options if options.time_limit is None else replace(options, time_limit=share * options.time_limit)
 
 
 def _heeded(method: Method, options: SolveOptions) -> SolveOptions:

@@ -44,9 +44,8 @@ class ScaledSolution:
 
 def scale_range(ratios: FloatArray) -> tuple[float, float]:
     """The scales at which every s · ratio_i is an ε that can be solved for; none where the first exceeds the second."""
-    return EPSILON_RANGE[0] / float(np.min(ratios)) * (1 + _INSIDE), EPSILON_RANGE[1] / float(np.max(ratios)) * (
-        1 - _INSIDE
-    )
+    low, high = EPSILON_RANGE
+    return low / float(np.min(ratios)) * (1 + _INSIDE), high / float(np.max(ratios)) * (1 - _INSIDE)
 
 
 def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well behaved)

@@ -82,18 +82,14 @@ def alike(problem: Problem) -> bool:
 def two_attributes(problem: Problem) -> FloatArray:
     """ln x of POR's four cases, shape (2, 2): [0, 0] nothing changes, [1, 0] only the first, [0, 1] only the second."""
     (a, b), (e, g) = problem.sizes.astype(float).tolist(), problem.epsilons.tolist()
-    small = _few_categories(problem)
+    # cases I and II: cd ≥ (a−1)(b−1)
+    small = bool(problem.epsilons.sum() >= np.log(problem.sizes - 1.0).sum())
     if small and _excess_ratio(a, e) < _excess_ratio(b, g):
         return np.ascontiguousarray(_small_case(b, a, g, e).T)
     if small:
         return _small_case(a, b, e, g)
     table = _large_case(a, b, e, g)
     return table if table[0, 0] >= table[1, 0] else np.ascontiguousarray(_large_case(b, a, g, e).T)
-
-
-def _few_categories(problem: Problem) -> bool:
-    """Whether cd ≥ (a−1)(b−1): cases I and II."""
-    return bool(problem.epsilons.sum() >= np.log(problem.sizes - 1.0).sum())
 
 
 def _excess_ratio(size: float, epsilon: float) -> float:

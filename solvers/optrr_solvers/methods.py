@@ -101,12 +101,6 @@ def _cells(problem: Problem) -> int:
     return math.prod(c.size + 1 for c in groups) if len(groups) <= 64 else 1 << 64
 
 
-def _classes_are_few(problem: Problem) -> bool:
-    """Counting alike attributes halves the lattice at least, or makes it small where there is no other."""
-    most = min(_CLASSES_CELLS, 1 << (problem.m - 1)) if problem.m <= MAX_TABLE else _CLASSES_CELLS
-    return _cells(problem) <= most
-
-
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -135,7 +129,8 @@ METHODS: dict[str, Method] = {
             pairs=True,
             options=("tolerance", "time_limit"),
             fits=lambda problem: _cells(problem) <= _CLASSES_CELLS,
-            automatic=_classes_are_few,
+            # counting alike attributes halves the lattice at least, or makes it small where there is no other
+            automatic=lambda problem: problem.m > MAX_TABLE or _cells(problem) <= 1 << (problem.m - 1),
         ),
         Method(
             "reduced",

@@ -19,10 +19,7 @@ Partition = tuple[NDArray[np.int64], ...]
 def partition(groups: Iterable[Sequence[int] | ArrayLike], m: int, what: str = "classes") -> Partition:
     """The groups as index arrays; ``what`` they are is for the message.
 
-    Raises
-    ------
-    InvalidInput
-        where a group is empty, or they do not hold every attribute 0..m−1 exactly once.
+    Raises InvalidInput where a group is empty, or they do not hold every attribute 0..m−1 exactly once.
     """
     wrong = InvalidInput(f"the {what} must hold every attribute 0..{m - 1} exactly once")
     try:

@@ -9,12 +9,11 @@ Letters: r sizes, ε epsilons, f flips, d uniform flips, f ≤ d always. All eps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from optrr_solvers.arrays import FloatArray, IntArray, real
@@ -90,44 +89,37 @@ class Problem:
         if not 1 <= sizes.size <= MAX_ATTRIBUTES:
             raise InvalidProblem(f"{sizes.size} attributes; give between 1 and {MAX_ATTRIBUTES}")
         object.__setattr__(self, "epsilons", epsilons)
-        self._check_each(sizes)
-        object.__setattr__(self, "sizes", sizes.astype(np.int64))
-        object.__setattr__(self, "pairs", tuple(sorted({self._checked_pair(p) for p in self.pairs})))
-        if not (np.isfinite(real(self.kappa)) and self.kappa > 0):
-            raise InvalidProblem(
-                f"kappa = {written(self.kappa)}; give a positive number, 1 keeps Kronecker's pair visibility"
-            )
-        if self.caps is not None:
-            object.__setattr__(self, "caps", self._checked_caps(self.caps))
-
-    def name(self, i: int) -> str:
-        """How messages call attribute i."""
-        return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
-
-    def _check_each(self, sizes: NDArray[np.generic]) -> None:
         wide = sizes.astype(np.float64)
         low, high = SIZE_RANGE
         bad = np.flatnonzero(~((wide >= low) & (wide <= high) & (wide == np.round(wide))))
         if bad.size:
             i = int(bad[0])
             raise InvalidProblem(f"{self.name(i)} has size {sizes[i]}; a size is a whole number from {low} to {high}")
-        low_e, high_e = EPSILON_RANGE
-        bad = np.flatnonzero(~((self.epsilons >= low_e) & (self.epsilons <= high_e)))
+        least, most = EPSILON_RANGE
+        bad = np.flatnonzero(~((epsilons >= least) & (epsilons <= most)))
         if bad.size:
             i = int(bad[0])
             raise InvalidProblem(
-                f"{self.name(i)} has epsilon {self.epsilons[i]}; "
-                f"give a finite number of nats from {low_e:g} to {high_e:g}"
+                f"{self.name(i)} has epsilon {epsilons[i]}; give a finite number of nats from {least:g} to {most:g}"
             )
+        object.__setattr__(self, "sizes", sizes.astype(np.int64))
+        self._check_requirements()
 
-    def _checked_pair(self, pair: Sequence[int]) -> tuple[int, int]:
-        i, j = sorted(int(k) for k in pair)
-        if not (0 <= i < j < self.m):
-            raise InvalidProblem(f"pair {tuple(pair)} must name two different attributes among 0..{self.m - 1}")
-        return i, j
-
-    def _checked_caps(self, caps: ArrayLike) -> FloatArray | None:
-        caps = np.broadcast_to(np.asarray(caps, dtype=np.float64), self.sizes.shape)
+    def _check_requirements(self) -> None:
+        pairs = set()
+        for pair in self.pairs:
+            i, j = sorted(int(k) for k in pair)
+            if not (0 <= i < j < self.m):
+                raise InvalidProblem(f"pair {tuple(pair)} must name two different attributes among 0..{self.m - 1}")
+            pairs.add((i, j))
+        object.__setattr__(self, "pairs", tuple(sorted(pairs)))
+        if not (np.isfinite(real(self.kappa)) and self.kappa > 0):
+            raise InvalidProblem(
+                f"kappa = {written(self.kappa)}; give a positive number, 1 keeps Kronecker's pair visibility"
+            )
+        if self.caps is None:
+            return
+        caps = np.broadcast_to(np.asarray(self.caps, dtype=np.float64), self.sizes.shape)
         bad = np.flatnonzero(~(caps >= self.epsilons))
         if bad.size:
             i = int(bad[0])
@@ -135,7 +127,11 @@ class Problem:
                 f"{self.name(i)} has conditional cap {caps[i]:g} below its epsilon {self.epsilons[i]:g}; "
                 f"no mechanism exists: raise the cap to at least {self.epsilons[i]:g} or lower the epsilon"
             )
-        return caps if np.isfinite(caps).any() else None
+        object.__setattr__(self, "caps", caps if np.isfinite(caps).any() else None)
+
+    def name(self, i: int) -> str:
+        """How messages call attribute i."""
+        return f"attribute {self.names[i]!r}" if self.names else f"attribute {i}"
 
     @property
     def m(self) -> int:

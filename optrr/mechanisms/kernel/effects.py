@@ -1,8 +1,4 @@
-"""The kernel of a law of change sets: diagonal in effects, so P and P⁻¹ cost O(k Π r) and no matrix is built (design §3.2).
-
-Every axis is taken to [mean, first r−1 deviations], effects are multiplied by λ_W or 1/λ_W, and taken back. The elementwise
-square of P⁻¹ depends on the change set only, as P⁻¹ does, so it is diagonal in effects too.
-"""
+"""The kernel of a law of change sets: diagonal in effects, so that no matrix is built (design §3.2)."""
 
 from __future__ import annotations
 
@@ -110,17 +106,14 @@ class EffectKernel(Kernel):
         """Multiply every effect by its λ_W."""
         return self._scaled(table, self.eigenvalues)
 
-    def adjoint(self, table: ArrayLike) -> FloatArray:
-        """As `forward`: the kernel is symmetric."""
-        return self.forward(table)
+    # the kernel is symmetric
+    adjoint = forward
 
     def solve(self, table: ArrayLike) -> FloatArray:
         """Divide every effect by its λ_W."""
         return self._scaled(table, self._inverse_eigenvalues)
 
-    def solve_adjoint(self, table: ArrayLike) -> FloatArray:
-        """As `solve`: the kernel is symmetric."""
-        return self.solve(table)
+    solve_adjoint = solve
 
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
         """A power of the inverse's entries is a kernel of change sets, hence diagonal in effects."""
@@ -168,12 +161,10 @@ class EffectKernel(Kernel):
         small = np.argwhere(np.abs(self.eigenvalues) < MIN_EIGENVALUE)
         if small.size:
             worst = small[np.argmin(small[:, -k:].sum(axis=1))]
-            message = _hidden(self._named(worst[-k:]), float(self.eigenvalues[tuple(worst)]))
+            members = [name for name, inside in zip(self.names, worst[-k:], strict=True) if inside]
+            message = _hidden(members, float(self.eigenvalues[tuple(worst)]))
             where = f"table {worst[0] + 1} of {self.batch[0]}: " if self.batch else ""
             raise SingularMarginal(where + message)
-
-    def _named(self, members: IntArray) -> list[str]:
-        return [name for name, inside in zip(self.names, members, strict=True) if inside]
 
     @cached_property
     def _inverse_eigenvalues(self) -> FloatArray:

@@ -19,10 +19,7 @@ WRITTEN_SUM = 1e-6
 class MatrixKernel(Kernel):
     """Any row-stochastic matrix P[u, v] = Pr(output v | input u) over the cells of ``sizes`` (row-major); dense.
 
-    Raises
-    ------
-    InvalidInput
-        for a matrix that is not square, has negative entries, or whose rows do not sum to 1.
+    Raises InvalidInput for a matrix that is not square, has negative entries, or whose rows do not sum to 1.
     """
 
     def __init__(self, p: ArrayLike, sizes: Sequence[int] | None = None, names: Iterable[str] = ()) -> None:

@@ -1,6 +1,4 @@
-"""What every kernel can do: apply P and its inverse, and from them variances, covariances and dense matrices.
-
-RVL eqs. 17 and 18; the formulas stand in :mod:`optrr.mechanisms.kernel`.
+"""What every kernel can do: apply P and its inverse, and from them variances, covariances and dense matrices (RVL eqs. 17, 18).
 
 The kernel of groups of attributes randomized independently: the inverse of a Kronecker product is one of inverses (RIJ).
 """

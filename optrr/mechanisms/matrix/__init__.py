@@ -1,8 +1,4 @@
-"""General single-attribute matrices: randomized response, Laplace with post-processing, geometric, and any other.
-
-``distortion`` holds one matrix as whole numbers and ``families`` makes the known ones; ``enclosures`` prove their ε.
-``mechanism`` randomizes every attribute by its own, and ``reconstruction`` says how well a category can be guessed.
-"""
+"""General single-attribute matrices: randomized response, Laplace with post-processing, geometric, and any other."""
 
 from optrr.mechanisms.matrix.distortion import (
     DistortionMatrix,

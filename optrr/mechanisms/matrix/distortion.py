@@ -8,12 +8,6 @@ one column of P at a time. A sampler compares uniform words with thresholds, so 
 2^-63. It is that matrix which is stored, whose ε is computed in exact rationals and rounded up, and which estimation
 inverts: nothing is lost between the formula and the draw. A positive entry is at least 2^-63, so ε ends at 43.67.
 
-Rational enclosures of e^x for rational x, so that a ratio test on a Laplace matrix is a proof and not a rounding.
-
-The decimal module's exp is correctly rounded; the only other error is that of writing the exponent with 60 digits.
-
-Randomized response, the Laplace mechanism with post-processing, and the truncated geometric mechanism, as matrices.
-
 Randomized response (RVL eqs. 8, 19): e^ε/(t−1+e^ε) on the diagonal, 1/(t−1+e^ε) elsewhere. Among all ε-private
 matrices it has the largest trace (Results 1 and 3).
 
@@ -23,14 +17,15 @@ between cut points c_u ∈ [u, u+1]:
     P[v, u] = F_v(c_u) − F_v(c_{u−1}),   F_v(c) = ½ e^{(c−v)/b} for c ≤ v,  1 − ½ e^{−(c−v)/b} above,  c_0 = −∞, c_t = ∞.
 
 The trace is a sum over cut points, each term concave and largest at c_u = u + ½ (Results 2 and 4). With midpoints and h =
-ε/(2(t−1)) the matrix's own ε is ε + ln(1 − (1−e^{−h})²), strictly below ε: post-processing leaves part of ε unused.
+ε/(2(t−1)) the matrix's own ε is ε + ln(1 − (1−e^{−h})²), strictly below ε: post-processing leaves part of ε unused. Entries lie
+between rationals, so that its ratio test is a proof: the decimal module's exp is correctly rounded, and the only other error is
+that of writing the exponent with 60 digits.
 
 Truncated geometric (Ghosh, Roughgarden & Sundararajan 2009), the discrete counterpart, with α = e^{−ε/(t−1)}:
 (1−α)/(1+α) α^|u−v| inside and α^|u−v|/(1+α) at the two ends; its ε is ε.
 
-How well one person's category can be read back from the report (RVL eqs. 5, 12, 14).
-
-The reader knows the prior π and answers x̂ at random from the posterior, so for true category v
+How well one person's category can be read back from the report (RVL eqs. 5, 12, 14): the reader knows the prior π and answers
+x̂ at random from the posterior, so for true category v
 
     Pr(v → v) = Σ_u P[v, u] Pr(x = v | y = u) = Σ_u P[v, u]² π_v / λ_u,      λ = Pᵀπ,
 
@@ -88,19 +83,6 @@ def minus(a: Enclosure, b: Enclosure) -> Enclosure:
 def half(a: Enclosure) -> Enclosure:
     """a/2."""
     return a[0] / 2, a[1] / 2
-
-
-def ratio_bound(rows: list[list[Enclosure]]) -> Fraction:
-    """An upper bound on max over columns of the largest by the smallest entry, entries positive."""
-    columns = zip(*rows, strict=True)
-    return max(_column_bound(list(column)) for column in columns)
-
-
-def _column_bound(column: list[Enclosure]) -> Fraction:
-    smallest = min(low for low, _ in column)
-    if smallest <= 0:
-        raise OverflowError("an entry is too small to be told from 0 with 55 digits")
-    return max(high for _, high in column) / smallest
 
 
 Weights = NDArray[np.uint64]
@@ -180,11 +162,8 @@ def from_probabilities(probabilities: Any) -> DistortionMatrix:
     Rows are rescaled to sum to 1 exactly and rounded to multiples of 2^-63; a positive entry stays positive. Entries of 0
     are allowed and make ε infinite.
 
-    Raises
-    ------
-    InvalidInput
-        for a matrix that is not square, holds anything but numbers from 0 to 1, whose rows do not sum to 1 within 1e-6,
-        or that is singular.
+    Raises InvalidInput for a matrix that is not square, holds anything but numbers from 0 to 1, whose rows do not sum to 1
+    within 1e-6, or that is singular.
     """
     p = _checked(probabilities)
     rows = [[Fraction(x) for x in row] for row in p.tolist()]
@@ -255,7 +234,13 @@ def laplace(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> D
 def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> list[list[Enclosure]]:
     """Every entry P[v, u] of the Laplace matrix between two rationals 1e-55 apart; t rows of t intervals."""
     _check(size, epsilon)
-    points = _checked_cuts(size, cuts)
+    points = [Fraction(2 * u + 1, 2) for u in range(1, size)]
+    if cuts is not None:
+        if len(cuts) != size - 1 or not all(u <= c <= u + 1 for u, c in enumerate(cuts, start=1)):
+            raise InvalidInput(
+                f"cuts = {list(cuts)!r}; give {size - 1} cut points with u ≤ c_u ≤ u+1 for u = 1..{size - 1}"
+            )
+        points = [Fraction(float(c)) for c in cuts]
     rate = Fraction(epsilon) / (size - 1)
     zero, one = (Fraction(0), Fraction(0)), (Fraction(1), Fraction(1))
     rows = []
@@ -267,7 +252,13 @@ def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = 
 
 def laplace_epsilon(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> float:
     """Upper bound on the ε of the ideal Laplace matrix, proved in interval arithmetic, in nats."""
-    return log_ceiling(ratio_bound(laplace_enclosure(size, epsilon, cuts)))
+    ratios = []
+    for column in zip(*laplace_enclosure(size, epsilon, cuts), strict=True):
+        smallest = min(low for low, _ in column)
+        if smallest <= 0:
+            raise OverflowError("an entry is too small to be told from 0 with 55 digits")
+        ratios.append(max(high for _, high in column) / smallest)
+    return log_ceiling(max(ratios))
 
 
 def optimal_cuts(size: int, epsilon: float) -> FloatArray:
@@ -317,16 +308,6 @@ def _between(points: list[Fraction], u: int, v: int, rate: Fraction, below: list
         high = half(exp_enclosure(-(points[u - 1] - v) * rate)) if u <= len(points) else (Fraction(0), Fraction(0))
         return minus(low, high)
     return minus(below[u], below[u - 1])
-
-
-def _checked_cuts(size: int, cuts: Sequence[float] | None) -> list[Fraction]:
-    if cuts is None:
-        return [Fraction(2 * u + 1, 2) for u in range(1, size)]
-    if len(cuts) != size - 1 or not all(u <= c <= u + 1 for u, c in enumerate(cuts, start=1)):
-        raise InvalidInput(
-            f"cuts = {list(cuts)!r}; give {size - 1} cut points with u ≤ c_u ≤ u+1 for u = 1..{size - 1}"
-        )
-    return [Fraction(float(c)) for c in cuts]
 
 
 def _check(size: int, epsilon: float) -> None:

@@ -29,10 +29,7 @@ from optrr_solvers.randomness import BitSource
 class MatrixMechanism(Randomizer):
     """Randomizes records of ``domain``, attribute i by ``matrices[i]``, independently.
 
-    Raises
-    ------
-    InvalidInput
-        where the matrices do not fit the domain.
+    Raises InvalidInput where the matrices do not fit the domain.
     """
 
     domain: Domain

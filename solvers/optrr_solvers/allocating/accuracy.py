@@ -84,7 +84,17 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
             f"table {workload.tables[k]} cannot have error {problem.target[k]:.4g}; sampling alone leaves {least[k]:.4g}"
         )
     if not problem.joint_targets.size:
-        return _by_design(problem, started)
+        epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
+        over = np.flatnonzero(epsilons > EPSILON_RANGE[1])
+        if over.size:
+            i = int(over[0])
+            raise Infeasible(
+                f"{problem.name(i)} would need epsilon {epsilons[i]:.4g}, and {EPSILON_RANGE[1]:g} is the most there is; "
+                "ask for less accuracy"
+            )
+        caps = problem.cap if problem.capped else None
+        solution = design(Problem(workload.sizes, epsilons, caps=caps, names=problem.names))
+        return SmallestTotal(solution.law, solution.upper, solution.lower, time.perf_counter() - started)
     lattice = EffectLattice(workload)
     if lattice.cells > MAX_PROGRAM_CELLS:
         raise MethodTooLarge(
@@ -92,20 +102,6 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
             f"{lattice.cells}; require accuracies of single attributes, or give a total"
         )
     return _by_program(problem, lattice, started)
-
-
-def _by_design(problem: AllocationProblem, started: float) -> SmallestTotal:
-    epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
-    over = np.flatnonzero(epsilons > EPSILON_RANGE[1])
-    if over.size:
-        i = int(over[0])
-        raise Infeasible(
-            f"{problem.name(i)} would need epsilon {epsilons[i]:.4g}, and {EPSILON_RANGE[1]:g} is the most there is; "
-            "ask for less accuracy"
-        )
-    caps = problem.cap if problem.capped else None
-    solution = design(Problem(problem.workload.sizes, epsilons, caps=caps, names=problem.names))
-    return SmallestTotal(solution.law, solution.upper, solution.lower, time.perf_counter() - started)
 
 
 def kronecker_total(problem: AllocationProblem) -> float:
@@ -167,7 +163,16 @@ class _Program:
         per_table = workload.shares[joint].toarray() / guess[:effects] ** 2
         limit = self.problem.target[joint] * (1 - self.margin)
         met = (per_table / limit[:, None]) @ cost <= total * np.ones(joint.size)
-        limited = self._limit_rules(lam, total, guess)
+        low, high = limits(self.problem, lattice.rows)
+        # row of the lattice, 1 for a floor or −1 for a ceiling, and the rule, of every limit
+        limited = [
+            (k, 1.0, lam[k] >= total * (low[k] * (1 + self.margin) / guess[k]))
+            for k in np.flatnonzero(np.isfinite(low)).tolist()
+        ]
+        limited += [
+            (k, -1.0, lam[k] <= total * (high[k] * (1 - self.margin) / guess[k]))
+            for k in np.flatnonzero(np.isfinite(high)).tolist()
+        ]
         rules = [share <= top, cubes, met, *(rule for *_, rule in limited)]
         if self.problem.capped:
             caps = self.problem.cap[[int(c[0]) for c in lattice.classes]]
@@ -180,16 +185,6 @@ class _Program:
         for k, sign, rule in limited:
             pulls[k] += sign * max(float(rule.dual_value), 0.0) / guess[k]
         return self._checked(share.value, met.dual_value, pulls, started)
-
-    def _limit_rules(self, lam: Any, total: Any, guess: FloatArray) -> list[tuple[int, float, Any]]:
-        """Row of the lattice, 1 for a floor or −1 for a ceiling, and the rule, of every limit."""
-        low, high = limits(self.problem, self.lattice.rows)
-        rules: list[tuple[int, float, Any]] = []
-        for k in np.flatnonzero(np.isfinite(low)):
-            rules.append((int(k), 1.0, lam[int(k)] >= total * (low[k] * (1 + self.margin) / guess[k])))
-        for k in np.flatnonzero(np.isfinite(high)):
-            rules.append((int(k), -1.0, lam[int(k)] <= total * (high[k] * (1 - self.margin) / guess[k])))
-        return rules
 
     def _checked(
         self, share: FloatArray, multipliers: FloatArray, pulls: FloatArray, started: float

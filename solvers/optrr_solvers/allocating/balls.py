@@ -113,7 +113,12 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
     """The best mixture of laws of these totals with the law so far."""
     oracle = KnapsackOracle(totals.mu, problem.total)
     if before is None:
-        first = _exponential(problem, totals)
+        # e^{−X} with X scaled to Kronecker's best split, which is randomized response on every attribute
+        counts = np.asarray([c.size for c in totals.classes])
+        reach = min(float(kronecker_split(problem) @ counts), problem.total)
+        logs = reach * (1 - totals.totals / totals.most)
+        mean = float(totals.mu @ np.exp(logs))
+        first = Atom(1 / mean, np.expm1(logs) / mean)
         start = Corner(totals.effects_of(first.mass(totals.mu)), first)
     else:
         start = Corner(before.effects, None)
@@ -125,15 +130,6 @@ def _generation(problem: AllocationProblem, totals: EffectTotals, before: _State
     effects = mixture.effects
     used = effects[: len(problem.workload.effects)]
     return _State(parts, effects, problem.workload.error(used)), mixture
-
-
-def _exponential(problem: AllocationProblem, totals: EffectTotals) -> Atom:
-    """The density e^{−X} with X scaled to Kronecker's best split, which is randomized response on every attribute."""
-    counts = np.asarray([c.size for c in totals.classes])
-    reach = min(float(kronecker_split(problem) @ counts), problem.total)
-    logs = reach * (1 - totals.totals / totals.most)
-    mean = float(totals.mu @ np.exp(logs))
-    return Atom(1 / mean, np.expm1(logs) / mean)
 
 
 def steering(workload: TableWorkload, effects: FloatArray, uniform: float, push: FloatArray) -> FloatArray:

@@ -110,19 +110,12 @@ def kronecker_error(problem: AllocationProblem, total: float) -> float | None:
         return None
 
 
-def chosen_method(problem: AllocationProblem, preserves_pairs: bool) -> str:
-    """What "auto" means: lattice where it fits, program for accuracies of joint tables, search otherwise."""
-    if preserves_pairs:
-        return "search"
-    if problem.joint_targets.size:
-        return "program"
-    cells = cells_of_classes(problem.workload)
-    return "lattice" if cells <= (MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS) else "search"
-
-
 def _solved(problem: AllocationProblem, pairs: Pairs, method: str) -> AllocatedLaw:
-    if method == "auto":
-        method = chosen_method(problem, bool(pairs))
+    if method == "auto" and (pairs or problem.joint_targets.size):
+        method = "search" if pairs else "program"
+    elif method == "auto":
+        most = MAX_CAPPED_CELLS if problem.capped else MAX_ALLOCATION_CELLS
+        method = "lattice" if cells_of_classes(problem.workload) <= most else "search"
     if pairs and method != "search":
         raise InvalidInput(f"method {method!r} cannot keep pairs; use method 'search', or the workload 'pairs'")
     if method == "search":

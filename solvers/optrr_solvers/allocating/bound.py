@@ -68,9 +68,10 @@ def minimum_under_cuts(
     Maximises the concave dual over y ≥ 0, one variable a cut, scaled so that a single tight cut has y near 1.
     """
     normals, limits = np.stack([c.normal for c in cuts]), np.asarray([c.limit for c in cuts])
-    # a lone cut whose normal is the gradient −∂F/∂λ somewhere is tight at y = 1 by homogeneity of F
-    pull = np.asarray([_lone(coefficients, c) for c in cuts])
-
+    # y at which Σ C/λ² under one cut alone has its minimum, the cube of Σ (2C)^{1/3} N^{2/3} / V: a lone cut whose normal is
+    # the gradient −∂F/∂λ somewhere is tight at y = 1 by homogeneity of F
+    reach = [float(np.sum(np.cbrt(2 * coefficients * np.maximum(c.normal, 0) ** 2))) for c in cuts]
+    pull = np.asarray([max(r / c.limit, 1e-100) ** 3 for r, c in zip(reach, cuts, strict=True)])
     used = coefficients > 0
 
     def at(y: FloatArray) -> tuple[FloatArray, float]:
@@ -98,12 +99,6 @@ def minimum_under_cuts(
     return max((at(np.asarray(y)) for y in (answer.x, start)), key=lambda minimum: minimum[1])
 
 
-def _lone(coefficients: FloatArray, cut: Cut) -> float:
-    """y at which Σ C/λ² under this cut alone has its minimum: the cube of Σ (2C)^{1/3} N^{2/3} / V."""
-    reach = float(np.sum(np.cbrt(2 * coefficients * np.maximum(cut.normal, 0) ** 2)))
-    return max(reach / cut.limit, 1e-100) ** 3
-
-
 def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
     """Least and most of λ by row (effects, then classes), shape (rows,) each.
 
@@ -119,18 +114,14 @@ def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
     for k, w in enumerate(workload.effects):
         key = tuple(sorted(int(workload.sizes[i]) for i in w))
         if key not in known:
-            known[key] = _most(key, problem.total)
+            # the largest λ_W that total E allows, by its own change sets
+            chi, mu = np.ones(1), np.ones(1)
+            for r in key:
+                chi = np.outer(chi, [1.0, -1 / (r - 1)]).ravel()
+                mu = np.outer(mu, [1 / r, 1 - 1 / r]).ravel()
+            known[key] = _raised(KnapsackOracle(mu, problem.total).best(chi)[0], mu, chi, problem.total, len(key))
         high[k] = known[key]
     return low, high
-
-
-def _most(sizes: tuple[int, ...], total: float) -> float:
-    """Largest λ_W that total E allows, W of these sizes: by its own change sets."""
-    chi, mu = np.ones(1), np.ones(1)
-    for r in sizes:
-        chi = np.outer(chi, [1.0, -1 / (r - 1)]).ravel()
-        mu = np.outer(mu, [1 / r, 1 - 1 / r]).ravel()
-    return _raised(KnapsackOracle(mu, total).best(chi)[0], mu, chi, total, len(sizes))
 
 
 def _raised(value: float, mu: FloatArray, h: FloatArray, total: float, attributes: int) -> float:

@@ -17,15 +17,15 @@ themselves; its multipliers are valid in the bound whatever they are (Lagrangian
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from scipy.optimize import nnls
 
+from optrr_solvers.allocating.effects import EffectLattice
 from optrr_solvers.allocating.frame import limits
 from optrr_solvers.allocating.oracle import Atom, Oracle
 from optrr_solvers.allocating.problem import AllocationProblem
-from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.allocating.totals import EffectTotals
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import SolveFailed
 
@@ -40,28 +40,6 @@ _TIGHTENINGS = 8
 _NEWTON_STEPS = 40
 # The equation Σ a = 1 weighs this much more than the largest entry of the least-squares problem.
 _SUM_WEIGHT = 1e3
-
-
-class LatticeCells(Protocol):
-    """What the descent asks of a lattice: cells with the workload's effects given each."""
-
-    @property
-    def workload(self) -> TableWorkload:
-        """The workload."""
-
-    @property
-    def mu(self) -> FloatArray:
-        """Law of the cells under uniformly random answers."""
-
-    @property
-    def rows(self) -> int:
-        """Length of an effect vector: the workload's effects, then one per class."""
-
-    def effects_of(self, mass: FloatArray) -> FloatArray:
-        """λ of a law on the cells, shape (rows,)."""
-
-    def cells_of(self, multipliers: FloatArray) -> FloatArray:
-        """Σ multipliers · χ on every cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +108,7 @@ class Descent:
     """The corners kept, their weights, and the loop."""
 
     def __init__(
-        self, problem: AllocationProblem, cells: LatticeCells, oracle: Oracle, start: tuple[Corner, ...]
+        self, problem: AllocationProblem, cells: EffectLattice | EffectTotals, oracle: Oracle, start: tuple[Corner, ...]
     ) -> None:
         self.problem, self.cells, self.oracle = problem, cells, oracle
         self.corners = list(start)

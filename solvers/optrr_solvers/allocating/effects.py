@@ -50,13 +50,7 @@ def effect_usage(workload: TableWorkload) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class EffectLattice:
-    """The cells of a workload's classes, with the workload's effects among them.
-
-    Raises
-    ------
-    MethodTooLarge
-        above 2^18 cells.
-    """
+    """The cells of a workload's classes, with the workload's effects among them. Raises MethodTooLarge above 2^18 cells."""
 
     workload: TableWorkload
 

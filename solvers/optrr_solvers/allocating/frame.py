@@ -7,6 +7,7 @@ hold, and its eigenvalues and error are recomputed from that law.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -43,11 +44,8 @@ def kronecker_split(problem: AllocationProblem) -> FloatArray:
 def kronecker_start(problem: AllocationProblem, lattice: EffectLattice) -> Atom:
     """Kronecker's best split within the limits, as a law on the cells: every answer is at least as good."""
     workload = problem.workload
-    logs = np.zeros(lattice.shape)
-    for g, (members, epsilon) in enumerate(zip(workload.classes, kronecker_split(problem), strict=True)):
-        shape = [1] * len(workload.classes)
-        shape[g] = -1
-        logs = logs + (epsilon * np.arange(members.size, -1, -1)).reshape(shape)
+    split = zip(workload.classes, kronecker_split(problem), strict=True)
+    logs = reduce(np.add.outer, (e * np.arange(members.size, -1, -1) for members, e in split), np.array(0.0))
     mean = float(np.sum(lattice.mu * np.exp(logs)))
     return Atom(1 / mean, np.expm1(logs) / mean)
 

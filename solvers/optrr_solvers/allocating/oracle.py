@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,13 +40,6 @@ class Atom:
     def mass(self, mu: FloatArray) -> FloatArray:
         """ν, shape of ``mu``."""
         return np.asarray(mu * (self.uniform + self.excess))
-
-
-class Oracle(Protocol):
-    """Finds the best law for h, shape of the lattice, with E_μ h = 0."""
-
-    def best(self, h: FloatArray) -> tuple[float, Atom]:
-        """An upper bound of E_ν[h] over all laws allowed, and a law that reaches it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +108,10 @@ class CappedOracle:
         bound = float((q * flat) @ h.ravel()) + _LP_SLACK * height
         low = float(q.min())
         return bound, Atom(low, (q - low).reshape(h.shape))
+
+
+# Finds the best law for h, shape of the lattice, with E_μ h = 0.
+Oracle = KnapsackOracle | CappedOracle
 
 
 def cap_rows(shape: tuple[int, ...], caps: FloatArray, total: float) -> sp.csr_array:

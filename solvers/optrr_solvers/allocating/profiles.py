@@ -154,11 +154,11 @@ class _ProfileSearch:
             assert self.best is not None
             profile = self._outer(solution)
             self.problem.report(self.best[0], self.lower)
-            if self.best[0] - self.lower <= _TOLERANCE * self.best[0]:
+            if self.best[0] - self.lower <= _TOLERANCE * self.best[0] or self.idle > _IDLE_ROUNDS:
                 break
-            if self.idle > _IDLE_ROUNDS:
-                break
-            following = _epsilons_of(self.workload.sizes, profile)
+            # ε_i = ln(1 + r λ/(1−λ)), within the supported range
+            inside = np.clip(profile, 0, 1 - 1e-16)
+            following = np.clip(np.log1p(self.workload.sizes * inside / (1 - inside)), *EPSILON_RANGE)
             if np.allclose(following, scale * ratios, rtol=1e-9):
                 break
             ratios, scale = following, 1.0
@@ -176,8 +176,11 @@ class _ProfileSearch:
         """The cut that the design's certificate proves at total E; None where there is no certificate."""
         if solution.certificate is None:
             return None
-        weights = _weights(solution.certificate, self.workload.m)
         plain = Certificate(solution.certificate.classes, solution.certificate.weights)
+        # per attribute, the largest 1
+        top, weights = max(plain.weights) or 1, np.zeros(self.workload.m)
+        for members, w in zip(plain.classes, plain.weights, strict=True):
+            weights[list(members)] = w / top
         ray = solution.problem.epsilons
         goal = self.problem.total
         low, high = 1.0, 1.0
@@ -261,18 +264,3 @@ class _ProfileSearch:
             )
         law = AllocatedLaw.of(self.problem, "search", solution.law, self.lower, started, self.rounds)
         return replace(law, design=solution)
-
-
-def _weights(certificate: Certificate, m: int) -> FloatArray:
-    """The certificate's accuracy weights per attribute, shape (m,), largest 1."""
-    top = max(certificate.weights) or 1
-    out = np.zeros(m)
-    for members, w in zip(certificate.classes, certificate.weights, strict=True):
-        out[list(members)] = w / top
-    return out
-
-
-def _epsilons_of(sizes: np.ndarray, lam: FloatArray) -> FloatArray:
-    """ε_i = ln(1 + r λ/(1−λ)), the inverse of :func:`eigenvalues_of`, within the supported range."""
-    inside = np.clip(lam, 0, 1 - 1e-16)
-    return np.clip(np.log1p(sizes * inside / (1 - inside)), *EPSILON_RANGE)

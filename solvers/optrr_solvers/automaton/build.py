@@ -139,7 +139,10 @@ def _layer(  # noqa: PLR0913 (one pass of a loop)
     ]
     changed = ways[0] if len(ways) == 1 else ways[0] + ways[1]
     total = kept + changed
-    threshold = _threshold(changed, kept, total, arithmetic, words)
+    # integers strictly between 0 and 2^bits; the smaller part is the one that is rounded
+    flipped = np.asarray(changed > kept, dtype=np.bool_)
+    threshold = _at_least_one(arithmetic.words(np.where(flipped, kept, changed) / total, words))
+    threshold[:, flipped] = complement(threshold[:, flipped])
     high = None if node.high is None else _inner(threshold, ways, total, arithmetic, words)
     layer = Layer(
         node.attribute, threshold, node.kept, node.changed, node.high, high, node.fraction, is_uniform(node)
@@ -154,14 +157,6 @@ def _inner(threshold: Words, ways: list[Numbers], total: Numbers, arithmetic: Ar
     # the rarer of two ways has at most half of the mass
     out = _at_least_one(arithmetic.words(np.where(rarer, low, high) / total, words))
     out[:, rarer] = difference(threshold[:, rarer], out[:, rarer])
-    return out
-
-
-def _threshold(part: Numbers, rest: Numbers, total: Numbers, arithmetic: Arithmetic, words: int) -> Words:
-    """part/total as integers strictly between 0 and 2^bits; the smaller of part and rest is the one that is rounded."""
-    flipped = np.asarray(part > rest, dtype=np.bool_)
-    out = _at_least_one(arithmetic.words(np.where(flipped, rest, part) / total, words))
-    out[:, flipped] = complement(out[:, flipped])
     return out
 
 

@@ -161,8 +161,7 @@ def _of_these(step: Step, which: IntArray) -> Step:
 
 def is_uniform(step: Step) -> bool:
     """Whether the attribute of a reduced diagram is a uniformly random answer whatever the others are."""
-    same = [np.array_equal(way, step.kept) and np.array_equal(log, step.log_kept) for way, log, _ in step.ways]
-    return all(same)
+    return all(np.array_equal(way, step.kept) and np.array_equal(log, step.log_kept) for way, log, _ in step.ways)
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,22 +272,20 @@ def in_sequence(blocks: Sequence[tuple[Sequence[int], Diagram]]) -> Diagram:
             nodes.append(replace(node, attribute=members[node.attribute]) if isinstance(node, Step) else node)
         last = diagram.nodes[-1]
         assert isinstance(last, Step)
-        nodes.append(_closed(replace(last, attribute=members[last.attribute]), diagram.log_density))
+        # the block's densities become factors, and one state stands after it
+        nowhere, density = np.zeros(last.states, dtype=np.int64), diagram.log_density
+        closed = replace(
+            last,
+            attribute=members[last.attribute],
+            kept=nowhere,
+            changed=nowhere,
+            high=None if last.high is None else nowhere,
+            log_kept=last.log_kept + density[last.kept],
+            log_changed=last.log_changed + density[last.changed],
+            log_high=0.0 if last.high is None else last.log_high + density[last.high],
+        )
+        nodes.append(closed)
     return reduced(Diagram(tuple(nodes), np.zeros(1)))
-
-
-def _closed(step: Step, log_density: FloatArray) -> Step:
-    """The last step of a block, with the block's densities as factors and one state after it."""
-    nowhere = np.zeros(step.states, dtype=np.int64)
-    return replace(
-        step,
-        kept=nowhere,
-        changed=nowhere,
-        high=None if step.high is None else nowhere,
-        log_kept=step.log_kept + log_density[step.kept],
-        log_changed=step.log_changed + log_density[step.changed],
-        log_high=0.0 if step.high is None else step.log_high + log_density[step.high],
-    )
 
 
 def table_diagram(log_density: FloatArray) -> Diagram:

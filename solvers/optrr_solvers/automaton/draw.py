@@ -155,7 +155,9 @@ class Sampler:
         rows = [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
         sources = split(source, count)
         # a source that cannot be split serves all blocks in order
-        threads = min(count, _processors()) if sources[0] is not sources[-1] else 1
+        limit = os.environ.get("OPTRR_THREADS", "")
+        processors = int(limit) if limit.isdecimal() and int(limit) > 0 else len(os.sched_getaffinity(0))
+        threads = min(count, processors) if sources[0] is not sources[-1] else 1
         turn: AbstractContextManager[object] = nullcontext()
         if n < count * _LONG:
             threads, turn = min(threads, _IN_TURNS), Lock()
@@ -206,10 +208,23 @@ class Sampler:
         """One layer after another; with a source, the rest of a word is drawn where its beginning equals a threshold's."""
         place, after = start, space.place(start)
         for k, table in enumerate(tables):
-            _decide(table, k, place, space)
+            # every record's random bits are subtracted from the entry for its place; all places are in the table, and
+            # without "clip", numpy would write to an array of its own before it checks them
+            reached = space.rows[k]
+            entries = table.entries[0] if place is None else table.entries.take(place, None, space.entry, "clip")
+            np.subtract(entries, reached, reached)
+            if table.second is not None:
+                if place is None:
+                    space.second[k].fill(table.second[0])
+                else:
+                    table.second.take(place, None, space.second[k], "clip")
+                np.less(space.short[k], space.second[k], space.below_second)
             if source is not None:
                 self._settle(table, k, place, space, source)
-            place = _arrive(table, k, space, after)
+            place = None
+            if table.onward:
+                np.right_shift(reached, HALF, after)
+                place = after if table.second is None else np.add(after, space.one_more, after)
         return place
 
     def _settle(self, table: _LayerTable, k: int, place: IntArray | None, space: Space, source: BitSource) -> None:
@@ -226,34 +241,3 @@ class Sampler:
             space.reached[k, i] = table.ways * state + changes << HALF
             if layer.high_words is not None:
                 space.below_second[i] = whole < integers(layer.high_words[:, own])[0]
-
-
-def _decide(table: _LayerTable, k: int, place: IntArray | None, space: Space) -> None:
-    """Subtract every record's random bits, as layer ``k`` of those walked at once, from the entry for its place."""
-    # all places are in the table; without "clip", numpy would write to an array of its own before it checks them
-    reached = space.rows[k]
-    if place is None:
-        np.subtract(table.entries[0], reached, reached)
-    else:
-        np.subtract(table.entries.take(place, None, space.entry, "clip"), reached, reached)
-    if table.second is None:
-        return
-    second = space.second[k]
-    if place is None:
-        second.fill(table.second[0])
-    else:
-        table.second.take(place, None, second, "clip")
-    np.less(space.short[k], second, space.below_second)
-
-
-def _arrive(table: _LayerTable, k: int, space: Space, after: IntArray) -> IntArray | None:
-    """The places after layer ``k``, in ``after``; None where the next layer does not depend on them."""
-    if not table.onward:
-        return None
-    np.right_shift(space.rows[k], HALF, after)
-    return after if table.second is None else np.add(after, space.one_more, after)
-
-
-def _processors() -> int:
-    limit = os.environ.get("OPTRR_THREADS", "")
-    return int(limit) if limit.isdecimal() and int(limit) > 0 else len(os.sched_getaffinity(0))

@@ -40,24 +40,19 @@ def draw_steps(space: Space, sizes: IntArray, source: BitSource) -> None:
     width = np.array([numbers // d if d > 1 else numbers - 1 for d in others.ravel().tolist()], dtype=kind)[:, None]
     for start in range(0, sizes.size, space.columns_at_once):
         rows = slice(start, start + space.columns_at_once)
-        _some_steps(space, rows, width[rows], others[rows], source)
-
-
-def _some_steps(space: Space, rows: slice, width: Codes, others: Codes, source: BitSource) -> None:
-    """Those of some attributes, whose widths of parts, and how many other categories they have, have shape (rows, 1)."""
-    changed = space.changed[rows].view(np.uint8)
-    parts = space.random(changed.size, width.dtype, source).reshape(changed.shape)
-    np.floor_divide(parts, width, out=parts)
-    # kept values need no part, and therefore none that is drawn again
-    np.multiply(parts, changed, out=parts)
-    over = np.flatnonzero(np.greater_equal(parts, others, out=space.flags(*parts.shape)))
-    every, row = parts.ravel(), over // space.n
-    while over.size:
-        again = source.words(over.size).astype(parts.dtype) // width[row, 0]
-        every[over] = again
-        wrong = again >= others[row, 0]
-        over, row = over[wrong], row[wrong]
-    np.add(parts, changed, out=space.steps[rows])
+        changed = space.changed[rows].view(np.uint8)
+        parts = space.random(changed.size, kind, source).reshape(changed.shape)
+        np.floor_divide(parts, width[rows], out=parts)
+        # kept values need no part, and therefore none that is drawn again
+        np.multiply(parts, changed, out=parts)
+        over = np.flatnonzero(np.greater_equal(parts, others[rows], out=space.flags(*parts.shape)))
+        every, row = parts.ravel(), start + over // space.n
+        while over.size:
+            again = source.words(over.size).astype(kind) // width[row, 0]
+            every[over] = again
+            wrong = again >= others[row, 0]
+            over, row = over[wrong], row[wrong]
+        np.add(parts, changed, out=space.steps[rows])
 
 
 def move(records: NDArray[np.integer], steps: Codes, sizes: IntArray) -> None:

@@ -25,7 +25,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.linalg as sla
@@ -108,14 +107,6 @@ class Classes:
         return float(min(rho[:-1].min(initial=np.inf), rho[-1] * self.share))
 
 
-class Curvature(Protocol):
-    """φ_h's second derivatives, as something that solves linear systems."""
-
-    def solve(self, right: FloatArray) -> FloatArray:
-        """H⁻¹ times the columns of ``right``, shape (G, k)."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class BallMoments:
     """ln φ_h, and relative to φ_h: the ball's mass E[ψ'], each class's changed mass E[ψ' 1_i], the Hessian."""
@@ -173,21 +164,14 @@ class LowRankCurvature:
         return np.concatenate([self.vectors[rows].real, self.vectors[rows].imag], axis=1)
 
 
+# φ_h's second derivatives: ``solve`` gives H⁻¹ times the columns of ``right``, shape (G, k).
+Curvature = DenseCurvature | LowRankCurvature
+
+
 def _row_slices(count: int, width: int) -> Iterator[slice]:
     """Slices of ``count`` rows of ``width`` numbers, few enough at a time to stay in cache."""
     step = max(1, _CHUNK // max(width, 1))
     return (slice(start, min(count, start + step)) for start in range(0, count, step))
-
-
-class MomentSource(Protocol):
-    """Where moments come from; ``slowest``: seconds of the longest evaluation; ``work``: classes times terms summed so far."""
-
-    slowest: float
-    work: float
-
-    def at(self, w: FloatArray, width: float) -> BallMoments:
-        """Moments at weights ``w``, shape (G,), for a radius of the given width."""
-        ...
 
 
 class CountedMoments:
@@ -207,7 +191,7 @@ class CountedMoments:
         self._offsets = classes.counts * classes.f - self._grid
 
     def at(self, w: FloatArray, width: float) -> BallMoments:
-        """O(cells × G), the Hessian over the cells near the border only."""
+        """Moments at weights ``w``, shape (G,), for a radius of this width: O(cells × G), the Hessian near the border only."""
         y = self._offsets @ w
         near = np.flatnonzero(y > -_BELL_REACH * width)
         self.work += float(self._grid.size)
@@ -266,6 +250,10 @@ class SpectralMoments:
         logs = np.log1p(-c.d) + theta * w * c.f + np.logaddexp(0.0, c.log_odds - theta * w)
         start_value = c.log_kept + float(c.counts @ logs)
         return _assemble(c, w, start_value + 0.5 * (theta * width) ** 2 + float(np.log(step / np.pi)), parts)
+
+
+# Where moments come from; ``slowest``: seconds of the longest evaluation; ``work``: classes times terms summed so far.
+MomentSource = CountedMoments | SpectralMoments
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,10 @@ class SampledDual:
         """``allowed``: 1 for classes whose pairs with each other, and inside, are all kept; 0 for the others."""
         self._classes, self.allowed = classes, allowed
         if classes.counts.size <= _MOST_COUNTED and math.prod(int(n) + 1 for n in classes.counts) <= _FEW_CELLS:
-            every = _counted(classes)
-            self._drawn = self._apart = _Sample(classes, kappa, *every)
+            shape = [int(n) + 1 for n in classes.counts]
+            k = np.indices(shape).reshape(len(shape), -1).T.astype(np.float64)
+            logs = log_uniform_counts(classes.problem.sizes, classes.members).ravel()
+            self._drawn = self._apart = _Sample(classes, kappa, k, logs)
             return
         rng = np.random.default_rng(_SEED)
         draws = int(min(_MOST_DRAWS, max(_LEAST_DRAWS, _NUMBERS // classes.counts.size)))
@@ -74,12 +76,6 @@ class SampledDual:
         )
         w, a = optimum.x[:size] * unit[:size], optimum.x[size:] * unit[size:]
         return RankOnePoint(w, a, float(np.logaddexp(0.0, -self._apart.log_ratio(top, w, a)[0] - top)))
-
-
-def _counted(classes: Classes) -> tuple[FloatArray, FloatArray]:
-    shape = [int(n) + 1 for n in classes.counts]
-    k = np.indices(shape).reshape(len(shape), -1).T.astype(np.float64)
-    return k, log_uniform_counts(classes.problem.sizes, classes.members).ravel()
 
 
 def _draws(classes: Classes, draws: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:

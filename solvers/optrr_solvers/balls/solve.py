@@ -238,7 +238,10 @@ def _follow(pool: Pool, source: MomentSource, options: BallOptions, allowance: A
         w = point.w
         _update(source, path, point)
         if options.progress is not None:
-            options.progress(_fraction(path, options), path.upper, path.lower)
+            # how far the gap has come from 10 nats to the tolerance, on a logarithmic scale; rough
+            left = math.log(max(path.upper - path.lower, options.tolerance) / options.tolerance)
+            done = float(np.clip(1 - left / math.log(10 / options.tolerance), 0.0, 0.95))
+            options.progress(done, path.upper, path.lower)
         # narrower radii cost more and more, and gain nothing once double precision is exhausted
         stuck = stuck + 1 if point.spread > STUCK and path.point is not None else 0
         before, gap = gap, path.upper - path.lower
@@ -261,12 +264,6 @@ def aim(options: BallOptions, upper: float) -> float:
 def blur(options: BallOptions, upper: float) -> float:
     """What ln φ may lose: ln Q loses as much at large totals, and Q − 1 times as much at small ones."""
     return aim(options, upper) / min(1.0, upper)
-
-
-def _fraction(path: _Path, options: BallOptions) -> float:
-    """How far the gap has come from 10 nats to the tolerance, on a logarithmic scale; rough."""
-    gap = max(path.upper - path.lower, options.tolerance)
-    return float(np.clip(1 - math.log(gap / options.tolerance) / math.log(10 / options.tolerance), 0.0, 0.95))
 
 
 def _update(source: MomentSource, path: _Path, point: Point) -> None:

@@ -26,7 +26,7 @@ from itertools import combinations
 
 import numpy as np
 
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.certificates import grid_bound, rank_one
 from optrr_solvers.certificates.grid_bound import WeightedClasses
 from optrr_solvers.certificates.rank_one import RankOne, TooManyTotals
@@ -153,33 +153,27 @@ def lower_bound(problem: Problem, certificate: Certificate | None) -> float:
         except TooManyTotals as error:
             raise InvalidCertificate(f"the certificate cannot be evaluated: {error}; scale it down") from error
     cells = cell_count(certificate)
-    if cells > MAX_CELLS or (cells > EXACT_CELLS and _too_heavy_to_count(certificate)):
-        return _grid_bound(problem, certificate)
+    joint = certificate.pairs or certificate.caps
+    if joint and cells > MAX_CELLS:
+        raise InvalidCertificate(
+            f"pair and cap multipliers over {cells} cells cannot be evaluated; {MAX_CELLS} cells at most"
+        )
+    # plain accuracies may have weights that overflow where change sets are counted; the grid takes any
+    heaviest = sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True))
+    if cells > MAX_CELLS or (cells > EXACT_CELLS and heaviest >= INTEGER_LIMIT and not joint):
+        try:
+            return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
+        except WindowTooWide as error:
+            raise InvalidCertificate(
+                f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; scale them "
+                "down"
+            ) from error
     h, constant, minus_mean = _dual_function(problem, certificate)
     if minus_mean <= 0:
         return 0.0
     if h.size <= EXACT_CELLS:
         return _exact_bound(problem, certificate, h, constant, minus_mean)
     return _float_bound(problem, certificate, h, constant, minus_mean)
-
-
-def _too_heavy_to_count(certificate: Certificate) -> bool:
-    """Whether plain accuracies have weights that overflow where change sets are counted; the grid takes any."""
-    heavy = sum(w * len(c) for c, w in zip(certificate.classes, certificate.weights, strict=True)) >= INTEGER_LIMIT
-    return heavy and not certificate.pairs and not certificate.caps
-
-
-def _grid_bound(problem: Problem, certificate: Certificate) -> float:
-    if certificate.pairs or certificate.caps:
-        raise InvalidCertificate(
-            f"pair and cap multipliers over {cell_count(certificate)} cells cannot be evaluated; {MAX_CELLS} cells at most"
-        )
-    try:
-        return grid_bound.lower_bound(WeightedClasses.of(problem, certificate.classes, certificate.weights))
-    except WindowTooWide as error:
-        raise InvalidCertificate(
-            f"the certificate's weights, up to {max(certificate.weights)}, are too large to evaluate: {error}; scale them down"
-        ) from error
 
 
 def _rank_one(problem: Problem, certificate: Certificate) -> RankOne:
@@ -329,14 +323,11 @@ def _float_bound(
     top = float(logs.max())
     terms = np.exp(logs - top) * ((h[inside] + whole).astype(np.float64) + fraction)
     log_sum, log_mean = top + math.log(float(terms.sum())), log_floor(minus_mean)
-    log_ratio = log_mean - log_sum - _log_sum_error(terms, logs - top, error)
+    # each term inherits its logarithm's error; numpy sums blocks of 128, then pairs
+    inherited = float(np.sum(terms * (error + 2.0**-52 * np.abs(logs - top))) / terms.sum())
+    # e^error − 1 and the rounding of this very sum are within 2 % of it
+    sum_error = 1.02 * inherited + 2.0**-53 * (128 + math.log2(terms.size) + 16)
+    log_ratio = log_mean - log_sum - sum_error
     log_ratio -= 2.0**-51 * (abs(top) + abs(log_sum) + abs(log_mean))
     bound = float(np.logaddexp(0.0, log_ratio))
     return max(bound - 4 * math.ulp(bound), 0.0)
-
-
-def _log_sum_error(terms: FloatArray, exponents: FloatArray, error: FloatArray) -> float:
-    """A-priori error of ln Σ terms: each inherits its logarithm's error; numpy sums blocks of 128, then pairs."""
-    inherited = float(np.sum(terms * (error + 2.0**-52 * np.abs(exponents))) / terms.sum())
-    # e^error − 1 and the rounding of this very sum are within 2 % of it
-    return 1.02 * inherited + 2.0**-53 * (128 + math.log2(terms.size) + 16)

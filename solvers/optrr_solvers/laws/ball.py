@@ -23,7 +23,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, Totals, mixture, table_diagram, totals_diagram
 from optrr_solvers.laws.ball_sampler import BallSampler, most_gain
 from optrr_solvers.laws.ball_sums import BallSums, CountedBall, ball_sums, totals_of
-from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class
+from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class, uniform_marginal
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.laws.excess import accuracies_drawn
 from optrr_solvers.laws.record import bounded_nats
@@ -194,24 +194,20 @@ class BallLaw(Law):
         """Shape (2,)*k; time O(2^k × nodes) for each ball."""
         chosen = checked_subset(subset, self.m)
         alpha, shares = self.mixture
-        out = np.full((1,) * len(chosen), alpha)
-        for axis, i in enumerate(chosen):
-            shape = [1] * len(chosen)
-            shape[axis] = 2
-            out = out * np.reshape([1 / self.sizes[i], 1 - 1 / self.sizes[i]], shape)
+        out = uniform_marginal(self.sizes[list(chosen)], alpha)
         for p, part in zip(shares, self.inside, strict=True):
             out = out + p * part.marginal(self.class_of[list(chosen)])
         return np.asarray(out)
 
     def class_pair_eigenvalues(self) -> FloatArray:
         """λ_ij for i in class g and another j in class h, shape (G, G); classes of one have no pair inside."""
-        alpha, shares = self.mixture
+        # the uniform answer's pair eigenvalues are 0
+        _, shares = self.mixture
         out = np.zeros((self.counts.size, self.counts.size))
         chi = 1 / (1 - 1 / self.class_sizes)  # 1 − χ is this where the attribute changed
         for p, part in zip(shares, self.inside, strict=True):
             kept = 1 - chi * part.changed
             out += p * (kept[:, None] + kept[None, :] - 1 + np.outer(chi, chi) * part.both_changed())
-        del alpha  # the uniform answer's pair eigenvalues are 0
         return out
 
     def pair_eigenvalues(self) -> FloatArray:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -117,9 +117,13 @@ class Law(ABC):
     def labels(self) -> Labels:
         """What holds for records drawn by :meth:`sample`: the law's own numbers where they cover the integers drawn."""
         if self.automaton is None:
-            return Labels(self.epsilon, self.attribute_epsilons(), self.conditional_epsilons())
+            return Labels(self.epsilon, self.drawn_accuracies(), self.conditional_epsilons())
         a = self.automaton
         return Labels(a.epsilon_label, a.attribute_labels(self.attribute_epsilons()), a.conditional_labels)
+
+    def drawn_accuracies(self) -> FloatArray:
+        """ε_i in nats of what :meth:`sample_directly` draws, shape (m,)."""
+        return self.attribute_epsilons()
 
     def sample(self, n: int, source: BitSource) -> BoolArray:
         """``n`` independent change sets, shape (n, m), True where the attribute changes; O(n m) memory."""
@@ -182,6 +186,11 @@ def inverse_effect_transform(eigenvalues: FloatArray, sizes: IntArray) -> FloatA
         whole, part = np.moveaxis(out, axis, 0)
         out = np.stack([(whole + (r - 1) * part) / r, (whole - part) * ((r - 1) / r)], axis=axis)
     return out
+
+
+def uniform_marginal(sizes: IntArray, share: float) -> FloatArray:
+    """``share`` of a uniformly random answer's change sets, shape (2,)*k."""
+    return reduce(np.multiply.outer, ([1 / r, 1 - 1 / r] for r in sizes), np.array(share))
 
 
 def checked_subset(subset: Sequence[int], m: int) -> tuple[int, ...]:

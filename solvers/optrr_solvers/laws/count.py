@@ -7,7 +7,7 @@ given the count k, every set of k attributes is as likely.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
-from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset, joint_by_class
+from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
 from optrr_solvers.laws.exact import attribute_epsilon_bounds
 from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
@@ -148,13 +148,9 @@ class CountLaw(Law):
         logs = log_expm1(above) + log_uniform_counts(self.sizes, self.classes)
         return ExcessTable(logs, log_uniform_counts_error(self.sizes, self.classes) + 2.0**-51 * above)
 
-    @cached_property
-    def labels(self) -> Labels:
-        """As of every law; without an automaton accuracies are those that the sampler's rounding leaves."""
-        if self.automaton is not None:
-            return super().labels
-        accuracies = accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
-        return Labels(self.epsilon, accuracies, self.conditional_epsilons())
+    def drawn_accuracies(self) -> FloatArray:
+        """Those that the sampler's rounding leaves."""
+        return accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus excess counts; given the counts, random subsets of each class. O(n m log m)."""
@@ -199,19 +195,11 @@ def pattern_given_count(size: int, used: int) -> FloatArray:
 
 def log_uniform_counts(sizes: IntArray, classes: Sequence[IntArray]) -> FloatArray:
     """ln of the law of the counts of a uniformly random answer, shape (m_1+1, …, m_G+1)."""
-    return _outer_sum([log_change_counts(c.size, int(sizes[c[0]])) for c in classes])
+    return reduce(np.add.outer, (log_change_counts(c.size, int(sizes[c[0]])) for c in classes), np.array(0.0))
 
 
 def log_uniform_counts_error(sizes: IntArray, classes: Sequence[IntArray]) -> FloatArray:
     """Bound on the absolute error of :func:`log_uniform_counts`, same shape."""
-    parts = _outer_sum([log_change_counts_error(c.size, int(sizes[c[0]])) for c in classes])
+    each = (log_change_counts_error(c.size, int(sizes[c[0]])) for c in classes)
+    parts = reduce(np.add.outer, each, np.array(0.0))
     return np.asarray(parts + len(classes) * 2.0**-53 * np.abs(log_uniform_counts(sizes, classes)))
-
-
-def _outer_sum(axes: Sequence[FloatArray]) -> FloatArray:
-    out = np.zeros((1,) * len(axes))
-    for g, values in enumerate(axes):
-        shape = [1] * len(axes)
-        shape[g] = -1
-        out = out + values.reshape(shape)
-    return out

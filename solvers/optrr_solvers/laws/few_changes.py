@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Step, reduced
-from optrr_solvers.laws.base import BoolArray, Labels, Law, checked_subset
+from optrr_solvers.laws.base import BoolArray, Law, checked_subset, uniform_marginal
 from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
 from optrr_solvers.laws.record import bounded_nats
 from optrr_solvers.randomness import BitSource
@@ -95,11 +95,7 @@ class FewChangesLaw(Law):
     def marginal(self, subset: Sequence[int]) -> FloatArray:
         """Uniform marginal, plus the excess of each {i} inside, plus all other excess on "nothing changed here"."""
         chosen = checked_subset(subset, self.m)
-        out = np.full((1,) * len(chosen), self._uniform)
-        for axis, i in enumerate(chosen):
-            shape = [1] * len(chosen)
-            shape[axis] = 2
-            out = out * np.reshape([1 / self.sizes[i], 1 - 1 / self.sizes[i]], shape)
+        out = uniform_marginal(self.sizes[list(chosen)], self._uniform)
         inside = self._masses[1:][list(chosen)]
         for axis, mass in enumerate(inside):
             out[tuple(int(a == axis) for a in range(len(chosen)))] += mass
@@ -142,13 +138,9 @@ class FewChangesLaw(Law):
         error = 2.0**-53 * (128 + np.log2(self.m)) * (self._log_outputs + np.log(self.sizes.max()))
         return ExcessTable(self._log_excess, error)
 
-    @cached_property
-    def labels(self) -> Labels:
-        """As of every law; without an automaton accuracies are those that the sampler's rounding leaves."""
-        if self.automaton is not None:
-            return super().labels
-        accuracies = accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
-        return Labels(self.epsilon, accuracies, self.conditional_epsilons())
+    def drawn_accuracies(self) -> FloatArray:
+        """Those that the sampler's rounding leaves."""
+        return accuracies_drawn(self.one_way(), self.sizes, self._excess.gain)
 
     def sample_directly(self, n: int, source: BitSource) -> BoolArray:
         """Uniform answers plus "nothing" and single changes."""

@@ -41,10 +41,7 @@ def inverse_distance_normaliser(sizes: ArrayLike) -> float:
 def inverse_distance_retention(sizes: ArrayLike, epsilon: float) -> float:
     """The p at which the matrix has total ``epsilon`` (nats, above ln m so that keeping stays the likeliest answer).
 
-    Raises
-    ------
-    InvalidProblem
-        below ln m: there the ratio 1 : m between distances alone costs more.
+    Raises InvalidProblem below ln m: there the ratio 1 : m between distances alone costs more.
     """
     m = np.size(sizes)
     if not epsilon > math.log(m) or not math.isfinite(epsilon):

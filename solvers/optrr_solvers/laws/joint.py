@@ -27,10 +27,7 @@ def joint_law(sizes: ArrayLike, epsilon: float) -> Law:
     A negative ``epsilon`` makes the true record the *least* likely answer. No one should want that, but MDR's own
     numbers contain it (ε_A without its absolute value), so up to 20 attributes it can be built.
 
-    Raises
-    ------
-    InvalidProblem
-        where ε is 0 or not finite (nothing could be estimated), or negative with more than 20 attributes.
+    Raises InvalidProblem where ε is 0 or not finite (nothing could be estimated), or negative with more than 20 attributes.
     """
     r = np.asarray(sizes, dtype=np.int64)
     if not math.isfinite(epsilon) or epsilon == 0:
@@ -50,10 +47,7 @@ def retention_epsilons(sizes: ArrayLike, retention: float, signed: bool = False)
     MDR prints r in place of r−1, with which the rows do not sum to 1. ``signed`` leaves the absolute value out, as MDR's
     tables do: where p < 1/r the result is negative, and no measure of privacy.
 
-    Raises
-    ------
-    InvalidProblem
-        for a probability that is not strictly between 0 and 1.
+    Raises InvalidProblem for a probability that is not strictly between 0 and 1.
     """
     if not 0 < retention < 1:
         raise InvalidProblem(f"values are kept with probability {retention}; give a probability between 0 and 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 from scipy.special import logsumexp
@@ -98,9 +98,4 @@ class TableLaw(Law):
 
 def log_uniform(sizes: IntArray) -> FloatArray:
     """ln μ_S, the law of a uniformly random answer, shape (2,)*m; 8·2^m bytes."""
-    out = np.zeros((1,) * sizes.size)
-    for i, r in enumerate(sizes):
-        shape = [1] * sizes.size
-        shape[i] = 2
-        out = out + np.reshape([-np.log(r), np.log1p(-1 / r)], shape)
-    return out
+    return reduce(np.add.outer, ([-np.log(r), np.log1p(-1 / r)] for r in sizes), np.array(0.0))

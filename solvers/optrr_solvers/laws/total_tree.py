@@ -109,7 +109,7 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     n = a.size + b.size - 1
     size = 1 << (n - 1).bit_length()
-    from_a, from_b = (np.arange(x.size) - _mean(x) for x in (a, b))
+    from_a, from_b = (np.arange(x.size) - float(x @ np.arange(x.size)) / float(x.sum()) for x in (a, b))
     deviation = math.sqrt(float(a @ from_a**2) / float(a.sum()) + float(b @ from_b**2) / float(b.sum()))
     x = np.arange(n) + from_a[0] + from_b[0]
     values, bound = np.zeros(n), np.full(n, np.inf)
@@ -127,10 +127,6 @@ def _by_tilts(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
             values[better], bound[better] = np.maximum(product * back, 0.0)[better], error[better]
     # the tilts' own exponentials, with exponents below 200
     return values, bound + 2.0**-43 * values
-
-
-def _mean(values: FloatArray) -> float:
-    return float(values @ np.arange(values.size)) / float(values.sum())
 
 
 def _split(left: TotalsRow, right: TotalsRow, totals: IntArray, source: BitSource) -> tuple[IntArray, IntArray]:
