@@ -205,11 +205,26 @@ def probed(benchmark: Benchmark) -> tuple[list[Any], dict[str, list[str]]]:
         return json.loads(run.printed), run.executed
 
 
-def restamped(benchmark: Benchmark, record: dict[str, Any]) -> dict[str, Any] | str:
+def probed_in(tree: Path, benchmark: Benchmark, record: dict[str, Any]) -> list[Any]:
+    """What the probe says in another checkout, on this machine; nothing where it has another record, or a stale one."""
+    kept = json.loads((tree / "benchmarks" / "results" / MADE_BY.name).read_text()).get(benchmark.script)
+    listed = [sys.executable, str(tree / "benchmarks" / "run.py"), "--list", benchmark.script]
+    paths = os.pathsep.join(map(str, (tree, tree / "solvers")))
+    there = os.environ | {"PYTHONPATH": paths, "OPTRR_TRACE": ""}
+    said = subprocess.run(listed, cwd=tree, env=there, capture_output=True, text=True, check=True).stdout
+    if kept != record or not said.rstrip().endswith("current"):
+        return []
+    probe = [sys.executable, "benchmarks/probing.py", benchmark.script]
+    out = subprocess.run(probe, cwd=tree, env=_environment(tree) | there, capture_output=True, text=True, check=True)
+    return list(json.loads(out.stdout))
+
+
+def restamped(benchmark: Benchmark, record: dict[str, Any], beside: Path | None = None) -> dict[str, Any] | str:
     """A record of today's code where it would make the same result, else why it may not.
 
     What the record then names is what the probe ran and what is left of what the whole run ran. A current result whose script
-    has got a probe since keeps what that says.
+    has got a probe since keeps what that says. Searches end elsewhere in the last digits on another kind of processor: then a
+    checkout ``beside`` this one, in which the result is current, says what the probe says on this machine.
     """
     other = "never run" if not record else changed_data(record)
     if other or tuple(record["arguments"]) != benchmark.arguments:
@@ -220,19 +235,21 @@ def restamped(benchmark: Benchmark, record: dict[str, Any]) -> dict[str, Any] | 
     if record.get("probe") is None or not has_probe(benchmark):
         return "it has no probe: run it again"
     said, executed = probed(benchmark)
-    if not probing.equal(record["probe"], said):
+    if not probing.equal(record["probe"], said) and not (
+        beside is not None and probing.equal(probed_in(beside, benchmark, record), said)
+    ):
         return "its probe says something else: run it again"
     kept, _ = sources.surviving(unpacked(record["code"]))
     code = sources.digests(kept | sources.executed_items(benchmark.script, executed))
     return record | {"code": packed(code)}
 
 
-def restamp_all(chosen: Sequence[Benchmark]) -> list[str]:
+def restamp_all(chosen: Sequence[Benchmark], beside: Path | None = None) -> list[str]:
     """Restamp what may be; returns what may not."""
     left = []
     for benchmark in chosen:
         record = recorded().get(benchmark.script, {})
-        new = restamped(benchmark, record)
+        new = restamped(benchmark, record, beside)
         if isinstance(new, dict):
             write(benchmark.script, new)
         elif record and new != "current":
@@ -330,6 +347,12 @@ def main() -> int:
     parser.add_argument(
         "--restamp", action="store_true", help="call results current whose probe says what it said before"
     )
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="CHECKOUT",
+        help="with --restamp: where results are current, for another processor",
+    )
     parser.add_argument("--list", action="store_true", help="say what each is and whether it is current")
     given = parser.parse_args()
     chosen = chosen_by(given.names or ["all"])
@@ -337,7 +360,7 @@ def main() -> int:
         print("\n".join(listing(chosen)))
         return 0
     if given.restamp:
-        problems = restamp_all(chosen)
+        problems = restamp_all(chosen, given.beside)
     else:
         problems = check_all(chosen, given.jobs) if given.check else run_all(chosen, given.stale, given.jobs)
     print("\n".join(problems), file=sys.stderr, end="\n" if problems else "")
