@@ -12,8 +12,6 @@ over its cells, of proportions: √(n E‖π̂_U − π_U‖² / (n Π r_i)).
 
 from __future__ import annotations
 
-import json
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -24,9 +22,9 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from optrr.designs.specification import read_declared
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr.releases.sealed import read_named
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -214,17 +212,7 @@ def _converted(raw: object, where: str, kind: type[Spec]) -> Spec:
 def read_workload(path: str | Path, domain: Domain) -> Workload:
     """The workload of a TOML or JSON file. Raises InvalidInput with the place in the file and the remedy."""
     source = Path(path)
-    held = read_named(source, "workload")
-    try:
-        text = held.decode("utf-8")
-        raw = tomllib.loads(text) if source.suffix.lower() == ".toml" else json.loads(text)
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"workload {source} is not UTF-8; save it in that encoding") from error
-    except (ValueError, RecursionError) as error:
-        # raised by malformed text, by numbers of thousands of digits, and by brackets nested thousands deep
-        kind = "TOML" if source.suffix.lower() == ".toml" else "JSON"
-        raise InvalidInput(f"workload {source} is not {kind}: {in_one_line(error)}; mend it there") from error
-    spec = _converted(raw, f"workload {source}", _FileSpec)
+    spec = _converted(read_declared(source, "workload", "tables"), f"workload {source}", _FileSpec)
     try:
         tables = [t.table() for t in spec.tables]
         taken = {frozenset(t.attributes) for t in tables}

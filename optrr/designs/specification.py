@@ -309,25 +309,40 @@ class Specification:
 
 def read_specification(path: Given) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
+    raw = read_declared(path, "specification", "attributes")
+    try:
+        return _specification(spec_record(raw))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"specification {path_of(path)}: {in_one_line(error)}") from error
+
+
+def read_declared(path: Given, what: str, parts: str) -> Any:
+    """What a TOML or JSON file declares, by its suffix; ``what`` it is, and of which ``parts``, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        with the place in the file and the remedy, where it is neither, empty, not UTF-8, or has a key twice.
+    """
     source = path_of(path)
     try:
-        text = read_named(path, "specification").decode("utf-8-sig")
+        text = read_named(path, what).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"specification {source} is not UTF-8; save it in that encoding") from error
+        raise InvalidInput(f"{what} {source} is not UTF-8; save it in that encoding") from error
     suffix = source.suffix.lower()
     if suffix not in (".toml", ".json"):
-        raise InvalidInput(f"specification {source} ends in {suffix!r}; name it .toml or .json")
+        raise InvalidInput(f"{what} {source} ends in {suffix!r}; name it .toml or .json")
     if not text.strip():
-        raise InvalidInput(f"specification {source} is empty; list the attributes")
+        raise InvalidInput(f"{what} {source} is empty; list the {parts}")
     try:
-        raw = tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
-        return _specification(spec_record(raw))
+        return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        kind = suffix[1:].upper()
-        raise InvalidInput(f"specification {source} is not {kind}: {in_one_line(error)}; mend it there") from error
+        raise InvalidInput(
+            f"{what} {source} is not {suffix[1:].upper()}: {in_one_line(error)}; mend it there"
+        ) from error
     except (ValueError, RecursionError) as error:
-        # raised by numbers of thousands of digits, by brackets nested thousands deep, and by our own refusals
-        raise InvalidInput(f"specification {source}: {in_one_line(error)}") from error
+        # raised by numbers of thousands of digits, by brackets nested thousands deep, and by keys given twice
+        raise InvalidInput(f"{what} {source}: {in_one_line(error)}") from error
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

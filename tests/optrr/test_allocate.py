@@ -201,6 +201,7 @@ def test_workload_files(tmp_path):
         ('{"tables": [{"attributes": ["a"], "weight": -1}]}', "weight -1"),
         ('{"tables": [{"attributes": ["a"], "standard_error": 0}]}', "standard error 0"),
         ('{"tables": [{"attributes": ["a", "b"]}, {"attributes": ["b", "a"]}]}', "twice"),
+        ('{"tables": [], "pairs": 1, "pairs": 2}', "the key 'pairs' is given twice"),
         ('{"tabels": []}', "tabels"),
         ("{", "workload"),
     ],
