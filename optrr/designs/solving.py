@@ -81,7 +81,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         i = int(bad[0])
         raise InvalidInput(f"attribute {declared.names[i]!r} has proportion {asked[i]}; give a positive number")
     if not (math.isfinite(real(total)) and total > 0):
-        raise InvalidInput(f"total = {brief(total)}; give a positive number of nats")
+        raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
     scales = scale_range(asked)
     if scales[0] > scales[1]:
         low, high = EPSILON_RANGE

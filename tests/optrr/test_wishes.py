@@ -66,8 +66,8 @@ def test_pairs_can_be_kept_at_a_total():
 @pytest.mark.parametrize(
     ("epsilons", "total", "error", "said"),
     [
-        (1.0, -1, InvalidInput, "total = -1"),
-        (1.0, "much", InvalidInput, "total = 'much'"),
+        (1.0, -1, InvalidInput, "total epsilon -1"),
+        (1.0, "much", InvalidInput, "total epsilon 'much'"),
         (1.0, 1e-9, Infeasible, "too small"),
         ([1.0, 0.0, 1.0], 2.0, InvalidInput, "'b' has proportion 0"),
         ([1.0, 1e9, 1.0], 2.0, InvalidInput, "ratio can be at most"),
