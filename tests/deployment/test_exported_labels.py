@@ -52,7 +52,7 @@ def few(kind: str, m: int, rng: np.random.Generator) -> optrr.Design:
     options = {"method": kind if kind in ONE_METHOD else "auto"}
     if kind in ("alike", "classes"):
         sizes, asked = np.full(m, sizes[0]), np.full(m, asked[0])
-    wishes = {"pairs": {"preserve": "pairs"}, "caps": {"conditional_cap": 3.5}, "total": {"total_epsilon": 2.0}}
+    wishes = {"pairs": {"preserve": "pairs"}, "caps": {"conditional_cap": 3.5}, "total": {"total": 2.0}}
     return optrr.design(named(sizes), asked, **options, **wishes.get(kind, {}))
 
 
