@@ -307,7 +307,9 @@ def _some_designs() -> Sequence[Design]:
 
 
 def _design_seeds() -> list[bytes]:
-    return [json.dumps(json.loads(_saved(d.save))).encode() for d in _some_designs()]
+    return [
+        json.dumps(json.loads(_saved(lambda path, made=d: optrr.save(made, path)))).encode() for d in _some_designs()
+    ]
 
 
 def _longitudinal_seeds() -> list[bytes]:
@@ -315,7 +317,7 @@ def _longitudinal_seeds() -> list[bytes]:
         longitudinal({"a": 2, "b": 3}, 0.5, 2.0, stages=optrr.ways.longitudinal.Stages(second))
         for second in ("whole", "kronecker")
     ]  # type: ignore[arg-type]
-    return [json.dumps(json.loads(_saved(d.save))).encode() for d in made]
+    return [json.dumps(json.loads(_saved(lambda path, made=d: optrr.save(made, path)))).encode() for d in made]
 
 
 def _deployment_seeds() -> list[bytes]:
