@@ -336,13 +336,13 @@ def read_declared(path: Given, what: str, parts: str) -> Any:
         raise InvalidInput(f"{what} {source} is empty; list the {parts}")
     try:
         return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+    except InvalidInput as error:
+        raise InvalidInput(f"{what} {source}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        # raised by malformed text, by numbers of thousands of digits, and by brackets nested thousands deep
         raise InvalidInput(
             f"{what} {source} is not {suffix[1:].upper()}: {in_one_line(error)}; mend it there"
         ) from error
-    except (ValueError, RecursionError) as error:
-        # raised by numbers of thousands of digits, by brackets nested thousands deep, and by keys given twice
-        raise InvalidInput(f"{what} {source}: {in_one_line(error)}") from error
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -350,7 +350,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     by_key = dict(pairs)
     if len(by_key) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise ValueError(f"the key {shown(twice)} is given twice in one object; keep one")
+        raise InvalidInput(f"the key {shown(twice)} is given twice in one object; keep one")
     return by_key
 
 
