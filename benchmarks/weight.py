@@ -105,7 +105,10 @@ def measured(commit: str | None) -> dict[str, float]:
         bare = processor_seconds([str(python), "-c", "pass"], folder)
         out["python -c pass, s"] = bare
         for name in IMPORTS:
-            out[f"import {name}, s"] = processor_seconds([str(python), "-c", f"import {name}"], folder) - bare
+            try:
+                out[f"import {name}, s"] = processor_seconds([str(python), "-c", f"import {name}"], folder) - bare
+            except subprocess.CalledProcessError:
+                continue  # this version has it under another name
         return out
 
 
