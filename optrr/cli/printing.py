@@ -13,10 +13,10 @@ import click
 import msgspec
 
 from optrr.show.text import cell, one_line, printable, reads_as_number
-from optrr_solvers import SolveOptions
 
 if TYPE_CHECKING:
     from optrr.show.parts import Table
+    from optrr_solvers import SolveOptions
 
 # Decimals of a number in a table.
 TABLE_DECIMALS = 4
@@ -138,6 +138,8 @@ def late_bar() -> Iterator[Callable[[str, float | None], None]]:
 @contextmanager
 def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
     """Solver options that report to a late progress bar."""
+    from optrr_solvers import SolveOptions  # noqa: PLC0415 (brings numpy, which --help and --version need not wait for)
+
     with late_bar() as show:
         yield SolveOptions(
             progress=lambda fraction, upper, lower: show(f"{description}: {lower:.4f} ≤ ε ≤ {upper:.4f}", fraction),

@@ -20,7 +20,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import cache
 from importlib.resources import files
 
-from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.errors import written
 
 # Characters of a message: a longer one is cut, so that no file can fill a log.
@@ -91,6 +90,8 @@ _MOST_RECORDS = 1e15
 
 def sum_of_epsilons(epsilons: Iterable[float]) -> float:
     """Smallest double not below the exact sum; inf where any is. What a person spends in all (sequential composition)."""
+    from optrr_solvers.enclosure import sum_ceiling  # noqa: PLC0415 (brings numpy, and most texts need no number of it)
+
     each = list(epsilons)
     return math.inf if math.inf in each else sum_ceiling(each)
 
