@@ -199,19 +199,7 @@ DESIGNS = CheckedFiles(
 
 
 def load_design(path: Given, *, limited: bool = True) -> Design:
-    """Read a design file and recompute every number in it.
-
-    Parameters
-    ----------
-    limited
-        refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.apart.Limits` allows to a
-        file of its size.
-
-    Raises
-    ------
-    InvalidInput
-        where the file is missing, malformed, of an unknown version, edited, or states a number that does not hold.
-    """
+    """Read a design file and recompute every number in it; see :func:`optrr.load`."""
     record = DESIGNS.loaded(path, limited=limited)
     return Design(record.domain, record.solution, record.earlier, record.public)
 

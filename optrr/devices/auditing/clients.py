@@ -389,7 +389,7 @@ def own_client(label: Label) -> FunctionClient:
 
 @dataclass(frozen=True)
 class CommandClient:
-    """A command that reads lines from standard input and answers each with a line (:mod:`optrr.devices.auditing.clients`).
+    """A command that reads lines from standard input and answers each with a line.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ rung, for the same reason.
 
 A deployment of at most a stated size: where a design's automaton is larger, another mechanism takes its place.
 
-What is tried is the problem solved again on coarser grids (:mod:`optrr.devices.deployment.export`), and every attribute
+What is tried is the problem solved again on coarser grids, and every attribute
 randomized on its own, as accurately as asked for: the smallest ε that fits is taken. The new mechanism is a design of its own,
 with the old one's certificate: whoever collects answers must estimate with it. What the smaller file costs in ε is the
 difference of the two totals.

@@ -1,9 +1,7 @@
 """Asking the same people again: a permanent answer, drawn once, and from it a report in every round (design §9).
 
-``solving`` finds a ``design`` of both stages, ``sharpen`` and ``whole`` are the permanent one's two kinds, and
-``spending`` says what reports of one person cost, from what is ``drawn``. ``rounds`` and ``keyed`` randomize;
-``two_stage`` is the mechanism of one report. ``panel`` estimates over rounds, and ``contrasts`` makes the intervals
-of averages and changes.
+``solving`` finds a ``design`` of both stages; ``stages`` are the two kinds of the second, and ``spending`` says what reports of
+one person cost. ``rounds`` randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.
 """
 
 from optrr.ways.longitudinal.design import LongitudinalDesign, verify_longitudinal

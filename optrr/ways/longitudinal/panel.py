@@ -9,7 +9,7 @@ from reports: with d_jt = (g(z_jt) − π̂_t)/n_t for the n_t people of round t
 whatever the dependence is. People who miss rounds are left out of these rounds only; that is unbiased where missing has nothing
 to do with the answer. Nothing needs the record to stay as it is.
 
-Intervals have each round's variance under the hypothesis and its own n_t (:mod:`optrr.ways.longitudinal.panel`), so that
+Intervals have each round's variance under the hypothesis and its own n_t, so that
 rounds of few people and cells that nobody reported have theirs. Standard errors are those of the reports, and never below what
 the mechanism alone causes.
 

@@ -4,8 +4,7 @@ The table is drawn with public probabilities that do not depend on the record, i
 (:mod:`optrr.ways.protocols.supports`), so the record's ε is the largest of the reports'. Nobody's answers can be linked: only
 the tables asked for can ever be estimated. With one table, everybody answers it.
 
-What is released is in :mod:`optrr.ways.protocols.sampled_tables`, and how a table is estimated from it in
-:mod:`optrr.ways.protocols.supports`.
+How a table is estimated from what is released is in :mod:`optrr.ways.protocols.supports`.
 
 What people release who answer one table each: two columns, ``table`` and ``cells``.
 
