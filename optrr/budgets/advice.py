@@ -6,18 +6,20 @@ Compared at one total ε, all by predicted error (an upper bound over population
     Kronecker        every attribute on its own, the total split evenly, and split as well as it can be
     clusters         randomized response on the product of each cluster (MDR §4), best split
     whole record     one randomized response on the product of everything
-    sampling         each person answers one table only, drawn at random, with the whole ε, by the local report that is
-                     most accurate for it (:mod:`optrr.ways.protocols.supports`); one that is wanted alone is answered by all
+    sampling         each person answers one table only, drawn at random, with the whole ε, by the subset of its cells that is
+                     most accurate for it; one that is wanted alone is answered by all
+    mixture          each person answers one question, drawn at random, of those that are most accurate together
+                     (:mod:`optrr_solvers.allocating.mixture`)
 
-Sampling gives up records: nobody's answers can be linked, so only the tables asked for can ever be estimated. For one-way
-tables at small ε it beats every mechanism that keeps full records, and the advice says so (design §3.7). With a share p of the
-people, n E‖π̂ − π‖² is at most V/p, V the report's error. Each can be carried out: :attr:`Option.asking` is a design, or
-:class:`optrr.ways.protocols.sampled_tables.SampledTables`.
+The last two give up records: nobody's answers can be linked, so only the tables asked for can ever be estimated, each from all
+answers that tell about it. For few effects at small ε they beat every mechanism that keeps full records, and the advice says so
+(design §3.7). Beside all stands what no mechanism can be below (:mod:`optrr_solvers.allocating.energy`). Each can be carried
+out: :attr:`Option.asking` is a design, or :class:`optrr.ways.protocols.sampled_tables.SampledTables`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -59,7 +61,7 @@ class Advice(TableResult):
     options: tuple[Option, ...]
     allocation: Allocation
 
-    in_summary = ("total_epsilon", "n")
+    in_summary = ("total_epsilon", "n", "error_bound")
 
     @cached_property
     def best(self) -> Option:
@@ -70,6 +72,11 @@ class Advice(TableResult):
     def best_with_records(self) -> Option:
         """Smallest error among those that keep full records."""
         return next(o for o in self.options if o.keeps_records)
+
+    @cached_property
+    def error_bound(self) -> float:
+        """What no mechanism of this total, of whatever form, can have less of than as error."""
+        return self.workload.error_bound(self.domain, self.total_epsilon)
 
     @property
     def recommended(self) -> Asking:
@@ -105,6 +112,10 @@ class Advice(TableResult):
                 f"{self.best.title} wins: next best is {second}, with {self.ratio(runner):.3g} times its squared error."
             )
         out = [lead + _COST + ("; ".join(self.best.gives_up) or "nothing") + "."]
+        out.append(
+            f"No mechanism of this total, of whatever form, has an error below {self.error_bound:.6g}; the winner's is "
+            f"{self.best.error / self.error_bound:.4g} times that."
+        )
         if not self.best.keeps_records:
             record = self.best_with_records
             out.append(
@@ -160,7 +171,7 @@ class Advice(TableResult):
         """The command line's JSON object."""
         rows = []
         for o in self.options:
-            extra = {"relative_error": in_json(self.ratio(o))}
+            extra = {"relative_error": in_json(self.ratio(o)), "error_over_bound": in_json(o.error / self.error_bound)}
             rows.append(o.summary() | extra | {"standard_error": self.typical_standard_error(o)})
         return {
             **super().summary(),
@@ -172,13 +183,14 @@ class Advice(TableResult):
         }
 
 
-def advise(
+def advise(  # noqa: PLR0913 (each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     total: float,
     *,
     learn: WorkloadLike = "marginals",
     n: int | None = None,
     clusters: Sequence[Sequence[str]] | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> Advice:
     """Compare the ways of asking for what ``learn`` names at one total ε in nats.
 
@@ -190,6 +202,8 @@ def advise(
         as for :func:`optrr.allocate`; required standard errors play no part here.
     clusters
         lists of attribute names to randomize together; attributes in none stand alone.
+    progress
+        called while the most accurate questions are searched, with their error so far.
 
     Raises
     ------
@@ -204,7 +218,7 @@ def advise(
     ways = [options.optimum(allocation), *options.kronecker(declared, wanted, total)]
     if declared.m > 1:
         ways.append(options.whole_record(declared, wanted, total))
-    ways += options.sampling(declared, wanted, total)
+    ways += options.sampling(declared, wanted, total, progress)
     if clusters:
         ways.append(options.clustered(declared, wanted, total, clusters))
     # options that differ by rounding only keep this order, in which the optimum is first

@@ -78,7 +78,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         lattice (few attributes, or few different ones), program (the same by one convex program), search (any number),
         or auto.
     sampling
-        whether asking everybody one random table only may be chosen, where that is more accurate: no records are kept, and
+        whether asking everybody one random question only may be chosen, where that is more accurate: no records are kept, and
         limits on attributes have no meaning.
     progress
         called while a search goes on, with the workload's error so far and a bound below the best one.
@@ -122,7 +122,12 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
     problem = task.problem(nats)
     allocation = task.allocation(problem, most_accurate(problem, wishes.pairs(declared), method))
-    return sampled_if_better(allocation, nats) if sampling else allocation
+    if not sampling:
+        return allocation
+    watched = (
+        None if progress is None else lambda error: progress(error, allocation.workload.error_bound(declared, nats))
+    )
+    return sampled_if_better(allocation, nats, watched)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,27 @@ from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.show.result import in_json
-from optrr.ways.protocols.sampled_tables import MAX_CELLS, SampledTables
-from optrr.ways.protocols.supports import best_report, report_error
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import SolveFailed
+from optrr_solvers.allocating.mixture import (
+    MAX_CELLS,
+    MOST_EFFECTS,
+    MixedQuestions,
+    Question,
+    best_shares,
+    mixture,
+    shared_error,
+    whole_table,
+)
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.joint import joint_law
+
+# A mixture of questions is worth its questions where it saves this share of the error.
+_GAINED = 1e-3
+# The smallest share of a table that is asked.
+_LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -180,62 +194,97 @@ def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[i
     return [*groups, *((i,) for i in range(domain.m) if i not in set(named))]
 
 
-def sampling(domain: Domain, wanted: Workload, total: float) -> list[Option]:
-    """Each person answers one random table: drawn evenly, and with the best probabilities √(weight V).
+def sampling(
+    domain: Domain, wanted: Workload, total: float, progress: Callable[[float], None] | None = None
+) -> list[Option]:
+    """Each person answers one question drawn at random: a table, drawn evenly or as well as can be, or one of a mixture.
 
-    Empty where a table has more cells than can be reported.
+    The mixture is :func:`optrr_solvers.allocating.mixture.mixture`'s. Empty where a table has more cells than can be reported.
     """
     if max(t.cells(domain) for t in wanted.tables) > MAX_CELLS:
         return []
-    each = report_errors(domain, wanted, total)
-    weights = np.asarray([t.weight for t in wanted.tables])
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
-    gives_up = (
-        f"full records: each person answers one {what}, and no other table can be estimated, now or later",
-        f"conditional privacy (epsilon {total:.3g} on the {what} asked)",
-    )
-    best = float(np.sum(np.sqrt(weights * each)) ** 2)
+    conditional = f"conditional privacy (epsilon {total:.3g} on the {what} asked)"
+    only = f"full records: each person answers one {what}, and no other table can be estimated, now or later"
 
-    def option(name: str, title: str, error: float) -> Option:
-        even = name.endswith("-even")
-        return Option(
-            name, title, error, False, total, None, gives_up, lambda: sampled_tables(domain, wanted, total, even=even)
-        )
+    def option(name: str, title: str, error: float, build: Callable[[], Asking], gives_up: str = only) -> Option:
+        return Option(name, title, error, False, total, None, (gives_up, conditional), build)
 
-    if len(each) == 1:
-        return [option("sampling", f"One report on {wanted.tables[0].title} from everyone", best)]
-    return [
-        option("sampling-even", f"One random {what} per person (drawn evenly)", float(len(each) * (weights @ each))),
-        option("sampling", f"One random {what} per person (best probabilities)", best),
+    arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
+
+    def tables(even: bool) -> Callable[[], Asking]:
+        return lambda: sampled_tables(domain, wanted, total, even=even)
+
+    if len(wanted.tables) == 1:
+        return [option("sampling", f"One report on {wanted.tables[0].title} from everyone", best.error, tables(False))]
+    error = shared_error(arrays, best.questions, _numbers(domain, wanted) / len(wanted.tables), total)
+    out = [
+        option("sampling-even", f"One random {what} per person (drawn evenly)", error, tables(True)),
+        option("sampling", f"One random {what} per person (best probabilities)", best.error, tables(False)),
     ]
+    single = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)]) if domain.m <= MOST_EFFECTS else None
+    if single is not None and len(single.effects) <= MOST_EFFECTS:
+        mixed = mixture(single, total, progress)
+        # where nothing is gained, tables are simpler
+        if mixed.error < best.error * (1 - _GAINED):
+            gives_up = "full records: each person answers one question, and only the workload's tables can be estimated"
+            title = "One random question per person (the most accurate)"
+            out.append(option("mixture", title, mixed.error, lambda: _asked(domain, mixed, total), gives_up))
+    return out
+
+
+def _asked(domain: Domain, mixed: MixedQuestions, total: float) -> SampledTables:
+    """A mixture's questions, as what people are asked."""
+    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
+    return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
+
+
+def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestions:
+    """How often each kind of table is best asked, each answered in the most accurate way."""
+    arrays = wanted.arrays(domain)
+    return best_shares(
+        arrays, [Question(t, whole_table(domain.sizes[list(t)].tolist(), total)) for t in arrays.tables], total
+    )
+
+
+def _numbers(domain: Domain, wanted: Workload) -> FloatArray:
+    """How many tables there are of each kind."""
+    arrays = wanted.arrays(domain)
+    return arrays.weights if wanted.name in ("marginals", "pairs") else np.ones(len(arrays.tables))
 
 
 def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = False) -> SampledTables:
-    """The workload's tables, one asked of each person: drawn with the best probabilities √(weight V), or evenly.
+    """The workload's tables, one asked of each person: drawn with the best probabilities, or evenly.
 
     Each is reported in the most accurate way.
     """
-    weights = np.asarray([t.weight for t in wanted.tables])
-    shares = np.ones(weights.size) if even else np.sqrt(weights * report_errors(domain, wanted, total))
+    arrays = wanted.arrays(domain)
+    if even:
+        shares = np.ones(len(wanted.tables))
+    else:
+        each = _best_shares(domain, wanted, total).shares / _numbers(domain, wanted)
+        place = {arrays.key(t): k for k, t in enumerate(arrays.tables)}
+        # a table that others tell enough about keeps a share that can be drawn
+        shares = np.maximum(
+            [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables], _LEAST_SHARE
+        )
     return SampledTables(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)
 
 
-def report_errors(domain: Domain, wanted: Workload, total: float) -> FloatArray:
-    """V of each table answered by everyone with its best report, shape (tables,)."""
-    cells = [t.cells(domain) for t in wanted.tables]
-    return np.asarray([report_error(best_report(c, total), c, total) for c in cells])
-
-
-def sampled_if_better(allocation: Allocation, total: float) -> Allocation:
+def sampled_if_better(
+    allocation: Allocation, total: float, progress: Callable[[float], None] | None = None
+) -> Allocation:
     """The allocation with one random table each in place of its design, where that is more accurate and meets all required."""
     domain, wanted = allocation.design.domain, allocation.workload
-    best = next((o for o in sampling(domain, wanted, total) if o.name == "sampling"), None)
+    best = min(sampling(domain, wanted, total, progress), key=lambda o: o.error, default=None)
     if best is None or not best.error < allocation.error:
         return allocation
-    asking = sampled_tables(domain, wanted, total)
+    asking = best.asking
+    if not isinstance(asking, SampledTables):
+        raise TypeError("a way of sampling that samples no tables")
     predictions = tuple(replace(p, error=asking.table_error(p.attributes)) for p in allocation.predictions)
     if any(p.required is not None and not (p.standard_error or np.inf) <= p.required for p in predictions):
         return allocation
     return replace(
-        allocation, sampled=asking, method="sampling", error=best.error, lower_error=None, predictions=predictions
+        allocation, sampled=asking, method=best.name, error=best.error, lower_error=None, predictions=predictions
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from optrr_solvers.arrays import FloatArray
 MAX_LISTED = 5000
 # The largest error of answering 1/2 without asking anybody: a proportion lies within 0..1.
 _USELESS = 0.5
-_NO_RECORDS = "everybody answers one random table: no records are kept, and no other table can be estimated later"
+_NO_RECORDS = "everybody answers one random question: no records are kept, and no other table can be estimated later"
 # How the note begins that an allocated design carries; it is a record, not a warning.
 NOTE = "allocated"
 
@@ -60,11 +61,11 @@ class Prediction:
 class Allocation(TableResult):
     """A design, what it promises for the workload, and how far from the best it can be.
 
-    ``error`` = Σ weight G_U; no law of the same total has an error below ``lower_error``; ``kronecker_error`` is what the
-    best split over independent attributes gives with the same total and limits (None where none exists). Where
+    ``error`` = Σ weight G_U; no law of change sets of the same total has an error below ``lower_error``; ``kronecker_error``
+    is what the best split over independent attributes gives with the same total and limits (None where none exists). Where
     accuracies were required instead of a total, no law that meets them has a total ε below ``least_total``. Where asking one
-    random table each was allowed and is more accurate, ``sampled`` is that, and errors are its own; ``design`` is the best that
-    keeps records.
+    random question each was allowed and is more accurate, ``sampled`` is that, and errors are its own; ``design`` is the best
+    that keeps records.
     """
 
     design: Design
@@ -85,6 +86,11 @@ class Allocation(TableResult):
     def asking(self) -> Asking:
         """What to save, ask and estimate with: the design, or the sampled tables where they were allowed and are better."""
         return self.sampled or self.design
+
+    @cached_property
+    def error_bound(self) -> float:
+        """What no mechanism of this total, of whatever form, can have less of than as error."""
+        return self.workload.error_bound(self.design.domain, self.asking.epsilon)
 
     @property
     def gap(self) -> float | None:
@@ -131,6 +137,8 @@ class Allocation(TableResult):
             "keeps_records": self.asking.keeps_records,
             "workload": self.workload.name,
             "error_lower_bound": self.lower_error,
+            "error_bound": self.error_bound,
+            "error_over_bound": self.error / self.error_bound,
             "error_gap": self.gap,
             "tables": in_json(self.predictions),
             **super().summary(),

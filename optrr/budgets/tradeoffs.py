@@ -3,7 +3,7 @@
 Two families of curves, as data (:class:`Curve`) and as charts:
 
 - error against total ε: Kronecker's best split, the optimum, the optimum with every pair kept as visible as under
-  Kronecker, and the optimum under conditional caps that are a share of the total;
+  Kronecker, the optimum under conditional caps that are a share of the total, and what no mechanism can be below;
 - error at one total ε against caps on the conditional ε, from Kronecker's own to none.
 
 Errors are the workload's Σ weight G_U; with n also as a typical standard error, the root mean square over all cells of all
@@ -150,6 +150,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     for share in cap_shares:
         capped = partial(lambda share, total: optimum(total, conditional_cap=share * total), share)
         ways.append((f"optimum, conditional ε at most {share:g} × total", capped))
+    ways.append(("no mechanism can be below", lambda total: wanted.error_bound(declared, total)))
     curves = []
     for k, (name, error) in enumerate(ways):
         points = []

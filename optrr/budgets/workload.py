@@ -25,6 +25,7 @@ import numpy as np
 from optrr.designs.specification import read_declared
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
+from optrr_solvers.allocating.energy import error_bound
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -93,6 +94,10 @@ class Workload:
             return self
         own = (t.standard_error if t.standard_error is not None else standard_error for t in self.tables)
         return Workload(self.name, tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
+
+    def error_bound(self, domain: Domain, total: float) -> float:
+        """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocating.energy`)."""
+        return error_bound(self.arrays(domain), total)
 
     def typical_standard_error(self, domain: Domain, error: float, n: int | None) -> float | None:
         """Root mean square over all cells of all tables, by weight, at a workload error; None without n or a finite one."""

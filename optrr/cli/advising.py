@@ -73,7 +73,7 @@ people_option = click.option("--n", type=click.IntRange(min=1), help="How many p
 @click.option(
     "--sampling",
     is_flag=True,
-    help="Ask each person one random table instead where that is more accurate; no records are kept then.",
+    help="Ask each person one random question instead where that is more accurate; no records are kept then.",
 )
 @design_output_option
 @report_option
@@ -177,8 +177,13 @@ def _show(allocation: Allocation) -> None:
     )
     if allocation.gap is not None:
         say(
-            f"workload error {allocation.error:.6g}, certified within {100 * allocation.gap:.2g} % of the best for this total"
+            f"workload error {allocation.error:.6g}, certified within {100 * allocation.gap:.2g} % of the best "
+            "law of change sets"
         )
+    say(
+        f"no mechanism of this total, of whatever form, has an error below {allocation.error_bound:.6g}; this one's is "
+        f"{allocation.error / allocation.error_bound:.4g} times that"
+    )
     if allocation.least_total is not None:
         say(f"no mechanism with these accuracies has a total below {bound_text(allocation.least_total)}")
     if allocation.kronecker_error is not None:
@@ -237,7 +242,15 @@ def advise(
         raise InvalidInput("--way chooses what is written, but no file is named; add -o FILE")
     keep_specification(spec, output, report)
     groups = [[name.strip() for name in c.split(",")] for c in clusters]
-    advice = make_advice(wanted.domain, total_epsilon, learn=workload, n=n, clusters=groups)
+    with late_bar() as show:
+        advice = make_advice(
+            wanted.domain,
+            total_epsilon,
+            learn=workload,
+            n=n,
+            clusters=groups,
+            progress=lambda error: show(f"advise: error {error:.6g}", None),
+        )
     chosen = advice.recommended if way is None else advice.option(way).asking
     if output is not None:
         chosen = carried(chosen, wanted.public)

@@ -148,11 +148,16 @@ def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
     ]
     if allocation.gap is not None:
         best = (
-            "certified to 0.001 %: no mechanism of this total has less"
+            "certified to 0.001 %: no law of change sets of this total has less"
             if allocation.gap <= _NO_GAP
-            else f"no mechanism of this total gets below {allocation.lower_error:.6g} ({100 * allocation.gap:.2g} % less)"
+            else f"no law of change sets of this total gets below {allocation.lower_error:.6g} "
+            f"({100 * allocation.gap:.2g} % less)"
         )
         lead.append(f"Workload error {allocation.error:.6g}; {best}.")
+    lead.append(
+        f"No mechanism of this total, of whatever form, has an error below {allocation.error_bound:.6g}; this one's is "
+        f"{allocation.error / allocation.error_bound:.4g} times that."
+    )
     if allocation.least_total is not None:
         lead.append(f"No mechanism with these accuracies has a total below {bound_text(allocation.least_total)}.")
     if allocation.kronecker_error is not None:

@@ -385,8 +385,8 @@ _VCF = (
 _PEOPLE = b"sample,diagnosis\np0,ill\np1,well\n---\n"
 _PLINK = b"1\trs0\t0\t10\tC\tA\n1\trs1\t0\t20\tT\tG\n---\nf p0 0 0 1 2\nf p1 0 0 2 1\n---\n\x6c\x1b\x01\x0b\x0b"
 _SAMPLED = (
-    b'{"format": "optrr-sampled-tables/1", "software": "optrr 0.1.0", "epsilon": 1.0, "answer_epsilon": 1.0, "attributes": '
-    b'[{"name": "sex", "categories": ["F", "M"]}], "tables": [{"attributes": ["sex"], "share": 1.0, "report": "grr"}]}'
+    b'{"format": "optrr-sampled-tables/2", "software": "optrr 0.1.0", "epsilon": 1.0, "answer_epsilon": 1.0, "attributes": '
+    b'[{"name": "sex", "categories": ["F", "M"]}], "tables": [{"attributes": ["sex"], "share": 1.0, "likely": [1]}]}'
 )
 
 

@@ -49,8 +49,9 @@ def test_sampling_is_chosen_where_it_is_more_accurate_and_allowed(seed):
             subsets.append(k * (1 - k / r) / (p - q) ** 2)
         best.append(min(unary, *subsets))
     sampled = np.sum(np.sqrt(best)) ** 2
-    assert allowed.error == pytest.approx(min(sampled, plain.error), rel=1e-9)
-    assert isinstance(allowed.asking, SampledTables) == (sampled < plain.error)
+    # a mixture of questions on several attributes may do better, but never than any mechanism can
+    assert allowed.error_bound <= allowed.error <= min(sampled, plain.error) * (1 + 1e-6)
+    assert isinstance(allowed.asking, SampledTables) == (allowed.error < plain.error)
     weighted = sum(p.weight * p.error for p in allowed.predictions)
     assert weighted == pytest.approx(allowed.error, rel=1e-9)
     for p in allowed.predictions:

@@ -5,14 +5,14 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr import InvalidInput, advise, design
+from optrr import InvalidInput, advise, allocate, design
 from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
 from optrr.releases.account import Account
 from optrr.studies.baselines import fake_data, sample, split
 from optrr.ways.protocols import Protocol, rr_clusters, rr_joint
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.supports import ORACLES
+from optrr_solvers.allocating.mixture import SubsetReport
 from optrr_solvers.laws import ProductLaw
 
 
@@ -27,14 +27,31 @@ def two_tables(domain):
 def sampled(report):
     def make(domain, total, rng):
         share = rng.uniform(0.2, 0.8)
-        return SampledTables(domain, two_tables(domain), np.asarray([share, 1 - share]), total, report)
+        tables = two_tables(domain)
+        reports = tuple(report(domain.subset(t).sizes.tolist(), rng) for t in tables) if report else ()
+        return SampledTables(domain, tables, np.asarray([share, 1 - share]), total, reports)
 
     return make
 
 
+def drawn_report(sizes, rng):
+    """Any subset sizes and likely patterns that see every effect."""
+    while True:
+        chosen = SubsetReport(
+            tuple(int(rng.integers(1, r)) for r in sizes),
+            tuple(p for p in range(1 << len(sizes)) if rng.random() < 0.5),
+        )
+        if 0 < len(chosen.likely) < 1 << len(sizes) and chosen.energies(sizes, 2.0)[1:].min() > 0.01:
+            return chosen
+
+
 WAYS = {
-    **{f"sampled tables, {report}": sampled(report) for report in ORACLES},
-    "sampled tables, best reports": sampled(()),
+    "sampled tables, one cell": sampled(lambda sizes, rng: SubsetReport((1,))),
+    "sampled tables, subsets of each attribute": sampled(drawn_report),
+    "sampled tables, best reports": sampled(None),
+    "allocation's questions": lambda domain, total, rng: (
+        allocate(domain, total + 2, learn="pairs", sampling=True).asking
+    ),
     "advice's optimum": lambda domain, total, rng: advise(domain, total, learn="pairs").option("optimum").asking,
     "advice's whole record": lambda domain, total, rng: advise(domain, total).option("whole-record").asking,
     "a law": lambda domain, total, rng: baseline_design(
@@ -52,7 +69,7 @@ WAYS = {
 }
 # Their estimates come by the same code as another way's: left to full runs.
 ALIKE = {
-    *("sampled tables, grr", "sampled tables, ss", "advice's whole record", "a law", "RR-Joint"),
+    *("sampled tables, one cell", "advice's whole record", "a law", "RR-Joint"),
     *("SPL oue", "RS+FD grr"),
 }
 
@@ -124,7 +141,7 @@ def test_a_standard_error_is_a_cell_s_root_mean_square():
 def test_tables_that_cannot_be_had_have_no_finite_error():
     domain = Domain.of({"a": 2, "b": 2, "c": 2})
     tables = SampledTables(domain, (("a", "b"),), np.ones(1), 1.0)
-    assert tables.table_error(["b", "a"]) < tables.table_error("a") == np.inf
+    assert tables.table_error("a") < tables.table_error(["b", "a"]) < tables.table_error("c") == np.inf
     assert sample((2, 3), 1.0).table_error(["0", "1"]) == np.inf
     assert fake_data((2, 3), 1.0).table_error(["0", "1"]) == np.inf
     # three binary attributes at ε_i = 0.5: the optimum hides every pair (design §2)
@@ -149,8 +166,8 @@ def test_a_protocol_s_file_is_what_its_clients_run(tmp_path):
     assert np.allclose(back.mechanism.matrix(), protocol.mechanism.matrix(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("reports", ["magic", ("grr",) * 3, ("grr", "magic")])
+@pytest.mark.parametrize("reports", ["magic", (SubsetReport((1,)),) * 3, (SubsetReport((1,)), "magic")])
 def test_unknown_reports_are_refused(reports):
     domain = Domain.of({"a": 3, "b": 2})
-    with pytest.raises(InvalidInput, match="give one of grr, oue, ss"):
+    with pytest.raises(InvalidInput, match="give a SubsetReport for each of 2 tables"):
         SampledTables(domain, (("a",), ("b",)), np.full(2, 0.5), 1.0, reports)

@@ -166,7 +166,7 @@ def test_files_of_every_kind(design: optrr.Design, tmp_path: Path) -> None:
     loaded = optrr.load(path)
     assert isinstance(loaded, optrr.Design) and loaded.digest == design.digest
     assert optrr.verify(path).holds and optrr.verify(design).holds
-    asking = optrr.SampledTables(design.domain, (("sex",), ("income",)), np.full(2, 0.5), 1.0, ("grr", "grr"))
+    asking = optrr.SampledTables(design.domain, (("sex",), ("income",)), np.full(2, 0.5), 1.0)
     optrr.save(asking, path)
     assert optrr.load(path).epsilon == asking.epsilon
     rounds = longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0)

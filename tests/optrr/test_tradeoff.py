@@ -14,7 +14,8 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 @pytest.mark.slow
 def test_curves_fall_and_keep_their_order():
     curves = tradeoff(DOMAIN, [0.5, 1.0, 2.0, 4.0], n=1000, cap_shares=[0.6])
-    kronecker, optimum, pairs, capped = curves.curves
+    kronecker, optimum, pairs, capped, bound = curves.curves
+    assert bound.name == "no mechanism can be below" and np.all(np.array(bound.errors) <= optimum.errors)
     for c in curves.curves:
         assert c.abscissae == (0.5, 1.0, 2.0, 4.0)
         assert np.all(np.diff(c.errors) < 0)
@@ -47,13 +48,13 @@ def test_another_curve_goes_beside_and_ticks_are_plain_numbers():
     curves = tradeoff(DOMAIN, [1.0, 2.0], preserve_pairs=False).beside("mine", [9.0, 0.5], [None, None])
     assert curves.curves[-1].name == "mine" and curves.curves[-1].abscissae == curves.curves[0].abscissae
     axes = curves.plot().axes[0]
-    assert len(axes.lines) == 3 and axes.yaxis.get_major_formatter()(0.005) == "0.005"
+    assert len(axes.lines) == 4 and axes.yaxis.get_major_formatter()(0.005) == "0.005"
 
 
 def test_curves_without_people_have_no_standard_errors_and_draw():
     curves = tradeoff(DOMAIN, [1.0, 2.0], preserve_pairs=False)
-    assert [c.standard_errors for c in curves.curves] == [(None, None)] * 2
+    assert [c.standard_errors for c in curves.curves] == [(None, None)] * 3
     axes = curves.plot().axes[0]
-    assert axes.get_yscale() == "log" and len(axes.lines) == 2
+    assert axes.get_yscale() == "log" and len(axes.lines) == 3
     with pytest.raises(InvalidInput, match="increasing"):
         tradeoff(DOMAIN, [2.0, 1.0])

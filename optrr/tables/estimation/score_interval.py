@@ -40,6 +40,7 @@ of a small file, and every estimate with intervals would pay for it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -237,8 +238,8 @@ class NullLaw(Items):
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedMeans(Items):
-    """B estimated shares: ``estimate`` (B,), the reports' moments as ``seen``, and those of people ``inside`` and ``outside``.
+class Means(Items, ABC):
+    """B estimated shares, ``estimate`` (B,), each of which has a law under any value of it.
 
     ``fixed``: the records are given and only the randomization is random.
     """
@@ -246,6 +247,16 @@ class WeightedMeans(Items):
     n: int
     fixed: bool
     estimate: FloatArray
+
+    @abstractmethod
+    def under(self, p: FloatArray) -> NullLaw:
+        """The law of the estimates if the shares are p, (B,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedMeans(Means):
+    """Means of weights: the reports' moments as ``seen``, and those of people ``inside`` and ``outside``."""
+
     seen: Moments
     inside: Moments
     outside: Moments
@@ -455,7 +466,7 @@ _SPLIT_PRECISION = 1e-12
 _LOWEST = -700.0
 
 
-def score_intervals(means: WeightedMeans, level: float) -> tuple[FloatArray, FloatArray]:
+def score_intervals(means: Means, level: float) -> tuple[FloatArray, FloatArray]:
     """Lower and upper ends, (B,), for an error probability of ``level`` each.
 
     About ten evaluations of both tails for every end; O(B) memory.
@@ -469,7 +480,7 @@ def score_intervals(means: WeightedMeans, level: float) -> tuple[FloatArray, Flo
     return lower, upper
 
 
-def rejected(means: WeightedMeans, p: FloatArray, level: float) -> FloatArray:
+def rejected(means: Means, p: FloatArray, level: float) -> FloatArray:
     """Logarithm of both tails over their levels if the shares are p, (2, B), upper tail first; below 0 is rejected."""
     law = means.under(p)
     upper, lower = tails(law, means.estimate)
@@ -486,7 +497,7 @@ def rejected(means: WeightedMeans, p: FloatArray, level: float) -> FloatArray:
     return np.asarray(np.clip(np.nan_to_num(both, nan=_LOWEST), _LOWEST, -_LOWEST))
 
 
-def _end(means: WeightedMeans, level: float, side: int) -> FloatArray:
+def _end(means: Means, level: float, side: int) -> FloatArray:
     """The lower (0) or upper (1) end: between it and the estimate nothing is rejected on that side."""
 
     def excess(p: FloatArray, index: IntArray) -> FloatArray:

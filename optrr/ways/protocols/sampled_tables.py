@@ -1,31 +1,30 @@
-"""One random table each: a person answers one table of the workload only, drawn at random, with the whole ε (SMP).
+"""One random table each: a person answers one table of the workload only, drawn at random, with the whole ε.
 
-The table is drawn with public probabilities that do not depend on the record, its cell is reported by the best local report
-(:mod:`optrr.ways.protocols.supports`), so the record's ε is the largest of the reports'. Nobody's answers can be linked: only
-the tables asked for can ever be estimated. With one table, everybody answers it.
+The table is drawn with public probabilities that do not depend on the record, and answered by a report
+(:class:`optrr_solvers.allocating.mixture.SubsetReport`) that names subsets of its categories, or of its cells. Every table is
+estimated whose effects some of the tables asked hold, from all of them together (:mod:`optrr.ways.protocols.combining`);
+nobody's answers can be linked, so no other table can ever be. With one table, everybody answers it.
 
-How a table is estimated from what is released is in :mod:`optrr.ways.protocols.supports`.
+What people release are two columns, ``table`` and ``cells``. ``table`` says which table was asked (1, 2, …). ``cells`` names
+the subsets: numbers from 0 of categories, or of cells in row-major order, last attribute fastest, ascending and separated by
+spaces; ``|`` stands between the subsets of several attributes.
 
-What people release who answer one table each: two columns, ``table`` and ``cells``.
-
-``table`` says which table was asked (1, 2, …), ``cells`` which of its cells the report supports: numbers from 0 in row-major
-order, last attribute fastest, separated by spaces; an empty text supports none.
-
-The file of sampled tables: versioned JSON that both the people asked and those who estimate work from.
-
-One object: ``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
-made for), ``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attributes, share, report: grr, oue or ss).
+The file of sampled tables is versioned JSON that both the people asked and those who estimate work from. One object:
+``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are made for),
+``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attributes, share, ``subset_sizes`` and ``likely`` patterns of the
+report).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from itertools import product
-from math import inf, prod
+from functools import cached_property
+from itertools import combinations
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,21 +49,18 @@ from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.account import checked_epsilon
 from optrr.releases.provenance import digest_of
 from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
-from optrr.show.text import category_word, crossed
+from optrr.show.text import amount, category_word, crossed
 from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.estimator import Estimate, check_confidence
+from optrr.ways.protocols.combining import UNSEEN, Answered, combined
 from optrr.ways.protocols.supports import (
-    ORACLES,
-    Oracle,
-    best_report,
-    drawn_epsilon,
     estimate_of_supports,
-    report,
-    report_error,
-    subset_size,
-    support_probabilities,
+    report_subsets,
+    reported_epsilon,
+    unlikely_chance,
 )
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.allocating.mixture import MAX_CELLS, SubsetReport, whole_table
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 if TYPE_CHECKING:
@@ -76,94 +72,61 @@ SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
 _COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
 
 
-def report_texts(answers: NDArray[np.integer]) -> NDArray[np.object_]:
-    """Each report as text, shape (n,): its category's number, or the numbers of the bits that are 1."""
-    if answers.ndim == 1:
-        return answers.astype(str).astype(object)
-    return np.asarray([" ".join(map(str, np.flatnonzero(row))) for row in answers], dtype=object)
-
-
 def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.RecordBatch:
     """One batch, from the number of the table that each person was asked (from 0) and the texts of the reports."""
     return pa.RecordBatch.from_arrays([pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA)
 
 
-def counted(answers: Any, table: int, size: int, supported: int | None) -> tuple[FloatArray, int]:
-    """How many answers support each cell of a table (numbered from 0), shape (size,), and how many answers there are.
-
-    Every answer supports ``supported`` different cells; None where that may be any number. An answer that named a cell twice
-    would count twice for it, so that one fake could move an estimate anywhere.
-
-    Raises
-    ------
-    InvalidInput
-        for cells outside the table, texts that are no cell numbers, answers that support another number of cells or one of
-        them twice, or a table that nobody was asked.
-    """
-    n, out = 0, np.zeros(size)
-    for batch in record_batches(answers, _COLUMNS, None):
-        chosen = batch.column("table").cast(pa.string()).to_numpy(zero_copy_only=False) == str(table + 1)
-        texts = batch.column("cells").cast(pa.string()).to_numpy(zero_copy_only=False)[chosen]
-        n += int(chosen.sum())
-        cells = _numbers(texts)
-        if cells.size and (cells.min() < 0 or cells.max() >= size):
-            raise InvalidInput(f"an answer names a cell outside 0..{size - 1}; estimate with the file it was asked by")
-        _check_supports(texts, cells, size, supported)
-        out += np.bincount(cells, minlength=size)
-    if not n:
-        raise TooFewRecords(f"nobody was asked for table {table + 1}; collect from more people")
-    return out, n
+def _texts(subsets: Sequence[IntArray]) -> list[str]:
+    """Each report as text, from the members of each of its subsets, (n, k_i)."""
+    each = ([" ".join(map(str, row)) for row in members.tolist()] for members in subsets)
+    return ["|".join(parts) for parts in zip(*each, strict=True)]
 
 
-def in_words(answers: Any, tables: Sequence[Domain]) -> pa.Table:
-    """The answers as people read them, a row each: what each is ``about``, and the categories that it ``supports``.
+def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Sequence[int]) -> list[IntArray]:
+    """The members of each subset that reports name, (n, k_i); ``parts`` are the r_i.
+
+    A report that named more members than it may, or one twice, would count for more than one, so that a fake could move an
+    estimate anywhere.
 
     Raises
     ------
     InvalidInput
-        for answers that are none to these tables.
+        for texts that are no numbers, members outside their attribute, too many or too few of them, or one of them twice.
     """
-    about: list[str] = []
-    supported: list[list[str]] = []
-    titles, labels = [crossed(table.names) for table in tables], [_cell_texts(table) for table in tables]
-    for batch in record_batches(answers, _COLUMNS, None):
-        asked, cells = (batch.column(name).cast(pa.string()).to_pylist() for name in SCHEMA.names)
-        for number, text in zip(asked, cells, strict=True):
-            if number not in _numbered(len(tables)):
-                raise InvalidInput(
-                    f"an answer is to none of the {len(tables)} tables; read it by the file it was asked by"
-                )
-            k, named = int(number) - 1, _numbers([text]).tolist()
-            if named and not 0 <= min(named) <= max(named) < len(labels[k]):
-                raise InvalidInput(
-                    f"an answer names a cell outside 0..{len(labels[k]) - 1}; read it by the file it was asked by"
-                )
-            about.append(titles[k])
-            supported.append([labels[k][c] for c in named])
-    return pa.table({"about": pa.array(about, pa.string()), "supports": pa.array(supported, pa.list_(pa.string()))})
-
-
-@cache
-def _numbered(tables: int) -> frozenset[str]:
-    return frozenset(str(k + 1) for k in range(tables))
-
-
-def _cell_texts(table: Domain) -> list[str]:
-    """Each cell's categories, in the order of the cells' numbers."""
-    return [crossed(map(category_word, cell)) for cell in product(*(a.texts for a in table))]
-
-
-def _check_supports(texts: Sequence[Any], cells: NDArray[np.int64], size: int, supported: int | None) -> None:
-    """Refuse answers that name a cell twice, or not as many as an answer to this table does."""
-    lengths = np.array([len(text.split()) if text else 0 for text in texts], dtype=np.int64)
-    if supported is not None and np.any(lengths != supported):
+    split = [(text or "").split("|") for text in texts]
+    if any(len(subsets) != len(parts) for subsets in split):
         raise InvalidInput(
-            f"an answer names {lengths[lengths != supported][0]} cells where every answer to this table names {supported}; "
-            "take the answers that perturb wrote"
+            f"an answer does not name {amount(len(parts), 'subset')}; take the answers that perturb wrote"
         )
-    each = np.repeat(np.arange(lengths.size), lengths) * size + cells
-    if np.unique(each).size < each.size:
-        raise InvalidInput("an answer names a cell twice; take the answers that perturb wrote")
+    out = []
+    for i, (r, k) in enumerate(zip(parts, subset_sizes, strict=True)):
+        texts_of_part = [subsets[i] for subsets in split]
+        members = _numbers(texts_of_part)
+        if members.size and (members.min() < 0 or members.max() >= r):
+            raise InvalidInput(f"an answer names a cell outside 0..{r - 1}; read it by the file it was asked by")
+        named = next((n for n in (len(text.split()) for text in texts_of_part) if n != k), k)
+        if named != k:
+            raise InvalidInput(
+                f"an answer names {named} cells where each to this table names {k}; take the answers that perturb wrote"
+            )
+        members = np.sort(members.reshape(-1, k), axis=1)
+        if (np.diff(members, axis=1) == 0).any():
+            raise InvalidInput("an answer names a cell twice; take the answers that perturb wrote")
+        out.append(members)
+    return out
+
+
+def _named_cells(subsets: Sequence[IntArray], sizes: Sequence[int]) -> FloatArray:
+    """How often each combination of one member of every subset was named, with as many axes as subsets."""
+    out = np.zeros(tuple(sizes))
+    step = max(1, _ENTRIES // max(1, math.prod(s.shape[1] for s in subsets)))
+    for start in range(0, len(subsets[0]), step):
+        flat = np.zeros((len(subsets[0][start : start + step]), 1), dtype=np.int64)
+        for members, r in zip(subsets, sizes, strict=True):
+            flat = (flat[:, :, None] * r + members[start : start + step, None, :]).reshape(len(flat), -1)
+        out += np.bincount(flat.ravel(), minlength=out.size).reshape(out.shape)
+    return out
 
 
 def _numbers(texts: Sequence[Any]) -> NDArray[np.int64]:
@@ -175,15 +138,16 @@ def _numbers(texts: Sequence[Any]) -> NDArray[np.int64]:
         raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error
 
 
-FORMAT = "optrr-sampled-tables/1"
+FORMAT = "optrr-sampled-tables/2"
 
 
 class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """One table as it stands in the file; without a report it is the most accurate one."""
+    """One table as it stands in the file; without a report it is the most accurate one on all its cells."""
 
     attributes: list[str]
     share: float
-    report: str | None = None
+    subset_sizes: tuple[int, ...] = ()
+    likely: tuple[int, ...] = (1,)
 
 
 class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -200,8 +164,8 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
-# A report by bits holds one for each cell; a table of more cells should be coarsened first.
-MAX_CELLS = 1 << 16
+# Named cells counted at once: 64 MB.
+_ENTRIES = 1 << 23
 # Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
 _SHARE_BITS = 32
 # Tables listed in a message.
@@ -223,45 +187,38 @@ class SampledTables(Asking):
     answer_epsilon
         ε in nats of the one answer, 1e-6..50.
     reports
-        how a cell is reported, of each table or of all: grr, oue (unary encoding), ss (subset selection); None or left out,
-        the one with the smallest error at this ε.
+        how each table is answered; left out, with the subset of its cells that is most accurate at this ε.
 
     Raises
     ------
     InvalidInput
-        for an unknown report, tables of unknown or repeated attributes or more than 65,536 cells, or shares that are no
-        probabilities.
+        for tables of unknown or repeated attributes or more than 65,536 cells, reports that do not fit them, or shares that
+        are no probabilities.
     """
 
     domain: Domain
     tables: tuple[tuple[str, ...], ...]
     shares: FloatArray
     answer_epsilon: float
-    reports: str | tuple[str | None, ...] = ()
+    reports: tuple[SubsetReport, ...] = ()
 
     def __post_init__(self) -> None:
         checked_epsilon(self.answer_epsilon)
-        if not self.tables or len({frozenset(t) for t in self.tables}) != len(self.tables):
-            raise InvalidInput("sampled tables must be one or more, each named once")
+        if not self.reports:
+            best = (whole_table(shape, self.answer_epsilon) for shape in self._shapes)
+            object.__setattr__(self, "reports", tuple(best))
+        if len(self.reports) != len(self.tables) or not all(isinstance(r, SubsetReport) for r in self.reports):
+            raise InvalidInput(
+                f"reports are {self.reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
+            )
+        asked = {(frozenset(t), report) for t, report in zip(self.tables, self.reports, strict=True)}
+        if not self.tables or len(asked) != len(self.tables):
+            raise InvalidInput("sampled tables must be one or more, each named once with the same report")
         shares = np.asarray(self.shares, dtype=np.float64)
         if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
             raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
-        for names, size in zip(self.tables, self.sizes, strict=True):
-            if size > MAX_CELLS:
-                raise InvalidInput(
-                    f"table {' × '.join(names)} has {size} cells; at most {MAX_CELLS} can be reported: merge categories"
-                )
-
-        unknown = next((r for r in self._reports if r is not None and r not in ORACLES), None)
-        if unknown is not None or len(self._reports) != len(self.tables):
-            raise InvalidInput(
-                f"reports are {self.reports!r}; give one of {', '.join(ORACLES)}, or one for each of {len(self.tables)} tables"
-            )
-
-    @property
-    def _reports(self) -> tuple[str | None, ...]:
-        given: tuple[str | None, ...] = (self.reports,) if isinstance(self.reports, str) else self.reports
-        return given * len(self.tables) if len(given) == 1 else given or (None,) * len(self.tables)
+        for names, shape, report in zip(self.tables, self._shapes, self.reports, strict=True):
+            _check_report(" × ".join(names), shape, report)
 
     @property
     def name(self) -> str:
@@ -274,45 +231,48 @@ class SampledTables(Asking):
         return False
 
     @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of cells of each table."""
-        return tuple(prod(self.domain.attributes[i].size for i in self.domain.indices(t)) for t in self.tables)
-
-    @cached_property
-    def oracles(self) -> tuple[Oracle, ...]:
-        """The report that each table is answered with."""
-        return tuple(
-            best_report(size, self.answer_epsilon) if report is None else report  # type: ignore[misc]  # checked above
-            for size, report in zip(self.sizes, self._reports, strict=True)
-        )
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Number of categories of each attribute of each table."""
+        return tuple(tuple(self.domain.attributes[i].size for i in self.domain.indices(t)) for t in self.tables)
 
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats of the record, of the answers as drawn; rounded up."""
-        return max(drawn_epsilon(o, r, self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True))
+        each = set(zip(self.reports, self._shapes, strict=True))
+        return max(reported_epsilon(report, shape, self.answer_epsilon) for report, shape in each)
 
     def table_error(self, names: str | Iterable[str]) -> float:
-        """V/p of a table that a share p of people is asked, V its report's; ``inf`` for any other.
+        """What n E‖π̂ − π‖² tends to for a uniform population, and about what it is for others; ``inf`` without an estimate.
 
-        It is what n E‖π̂ − π‖² tends to. With n people it is V E[n/N], N of whom are asked: larger by about (1 − p)/(n p).
+        Every effect W adds c_W dim_W/e_W, e_W its energy over all tables asked.
         """
-        place = self._place(names)
-        if place is None:
+        wanted = self.domain.indices(names)
+        energies = np.zeros(1 << len(wanted))
+        for report, shape, members, share in zip(self.reports, self._shapes, self._indices, self.shares, strict=True):
+            places = {i: k for k, i in enumerate(members)}
+            if any(i in places for i in wanted):
+                every = report.energies(shape, self.answer_epsilon)
+                bits = [1 << places[i] if i in places else 0 for i in wanted]
+                for subset in range(1, energies.size):
+                    held = [bits[k] for k in range(len(wanted)) if subset >> k & 1]
+                    energies[subset] += float(share) * float(every[sum(held)]) * all(held)
+        sizes = [self.domain.attributes[i].size for i in wanted]
+        dims = [math.prod(r - 1 for k, r in enumerate(sizes) if s >> k & 1) for s in range(energies.size)]
+        if not (energies[1:] > 0).all():
             return inf
-        report_of = self.oracles[place], self.sizes[place], self.answer_epsilon
-        return report_error(*report_of) / float(self.shares[place])
+        return float(np.sum(np.asarray(dims[1:], dtype=np.float64) ** 2 / energies[1:])) / math.prod(sizes)
 
-    def _place(self, names: str | Iterable[str]) -> int | None:
-        """Which of the tables is over exactly these attributes."""
-        wanted = set(self.domain.indices(names))
-        return next((k for k, t in enumerate(self.tables) if set(self.domain.indices(t)) == wanted), None)
+    @cached_property
+    def _indices(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of each table's attributes."""
+        return tuple(self.domain.indices(t) for t in self.tables)
 
     @cached_property
     def digest(self) -> str:
         """Of the domain, the tables, their shares and reports, and the answers' ε."""
         tables = [
-            {"attributes": [*names], "share": share, "report": report}
-            for names, share, report in zip(self.tables, self.shares.tolist(), self.oracles, strict=True)
+            {"attributes": [*names], "share": share, "subset_sizes": report.subset_sizes, "likely": report.likely}
+            for names, share, report in zip(self.tables, self.shares.tolist(), self.reports, strict=True)
         ]
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
 
@@ -366,7 +326,9 @@ class SampledTables(Asking):
         return FileRelease(people, provenance)
 
     def in_words(self, answers: Any) -> pa.Table:
-        """Answers as people read them: columns ``about``, the table, and ``supports``, a list of its categories.
+        """Answers as people read them: columns ``about``, the table, and ``supports``, what is named.
+
+        A list of cells; or, where subsets of each attribute are named, of the categories of each attribute.
 
         Parameters
         ----------
@@ -379,7 +341,28 @@ class SampledTables(Asking):
             for answers of another way of asking.
         """
         (opened,) = OpenedRecords.of(self, answers).places
-        return in_words(opened, [self.domain.subset(names) for names in self.tables])
+        about: list[str] = []
+        supported: list[list[str]] = []
+        words = [
+            [[category_word(text) for text in a.texts] for a in self.domain.subset(names)] for names in self.tables
+        ]
+        for asked, texts in _answers(opened):
+            if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
+                raise InvalidInput(
+                    f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
+                )
+            for k, text in zip(asked.tolist(), texts, strict=True):
+                shape, report = self._shapes[k], self.reports[k]
+                subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
+                about.append(crossed(self.tables[k]))
+                if len(subsets) == len(shape):
+                    supported.append(
+                        [" or ".join(words[k][i][c] for c in members) for i, members in enumerate(subsets)]
+                    )
+                    continue
+                cells = zip(*np.unravel_index(subsets[0], shape), strict=True)
+                supported.append([crossed(words[k][i][c] for i, c in enumerate(cell)) for cell in cells])
+        return pa.table({"about": pa.array(about, pa.string()), "supports": pa.array(supported, pa.list_(pa.string()))})
 
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
@@ -389,14 +372,13 @@ class SampledTables(Asking):
     def _answers(self, codes: NDArray[np.int32], source: BitSource) -> pa.RecordBatch:
         asked = self._drawn(codes.shape[0], source)
         cells = np.empty(codes.shape[0], dtype=object)
-        for k, (names, size, oracle) in enumerate(zip(self.tables, self.sizes, self.oracles, strict=True)):
-            rows = np.flatnonzero(asked == k)
-            if not rows.size:
-                continue
-            members = list(self.domain.indices(names))
-            shape = tuple(self.domain.attributes[i].size for i in members)
-            true = np.ravel_multi_index(tuple(codes[rows][:, members].T), shape)
-            cells[rows] = report_texts(report(true, oracle, size, self.answer_epsilon, source))
+        order = np.argsort(asked, kind="stable")
+        ends = np.cumsum(np.bincount(asked, minlength=len(self.tables)))
+        for k, rows in enumerate(np.split(order, ends[:-1])):
+            if rows.size:
+                records = codes[rows[:, None], self._indices[k]].astype(np.int64)
+                report = self.reports[k]
+                cells[rows] = _texts(report_subsets(records, report, self._shapes[k], self.answer_epsilon, source))
         return released(asked, cells)
 
     def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
@@ -406,20 +388,39 @@ class SampledTables(Asking):
         return np.minimum(np.searchsorted(ends, words, side="right"), len(self.tables) - 1)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """Proportions of one of the tables from the released answers, a frame or a file; axes in the table's order.
+        """Proportions of a table from the released answers, a frame or a file, of all tables asked that tell about it.
+
+        Axes in the order of a table asked that is over these attributes, else in the domain's.
 
         Raises
         ------
         InvalidInput
-            for a table that was not asked, answers that this way of asking cannot give, or a table nobody was asked.
+            for a table that no answers tell about, or answers that this way of asking cannot give.
         """
         check_confidence(confidence)
         reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
-        place, supports, n = self._counted(reports, attributes)
-        chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
-        out = estimate_of_supports(self.domain.subset(self.tables[place]), supports, n, chances, confidence)
+        domain, answered = self._answered(reports, attributes)
+        alone = self._alone(answered)
+        if alone is None:
+            out = combined(domain, answered, confidence)
+        else:
+            out = estimate_of_supports(domain, alone.supports.ravel(), alone.n, self._chances(alone), confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
+
+    def _alone(self, answered: Sequence[Answered]) -> Answered | None:
+        """The one question that tells about a table, where it is about all of it and its reports name likely cells."""
+        told = [a for a in answered if a.n]
+        if len(told) != 1 or len(told[0].shared) < len(told[0].sizes):
+            return None
+        report = told[0].report
+        return told[0] if len(report.subset_sizes) == 1 and report.likely == (1,) else None
+
+    def _chances(self, alone: Answered) -> tuple[float, float]:
+        """How often its reports name the true cell, and each other one."""
+        (k,), cells = alone.report.subset_sizes, math.prod(alone.sizes)
+        p = 1 - unlikely_chance(alone.report, alone.sizes, self.answer_epsilon)
+        return p, (p * (k - 1) + (1 - p) * k) / (cells - 1)
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
@@ -427,46 +428,135 @@ class SampledTables(Asking):
         Raises
         ------
         InvalidInput
-            as :meth:`estimate`; for a number of fakes that is not below the number of answers to this table.
+            as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes that is not
+            below the number of answers to this table.
         """
         # few ask for it, and estimators take a while to import
         from optrr.tables.estimation.fake_reports import supported_poisoning  # noqa: PLC0415
 
-        place, supports, n = self._counted(answers, attributes)
-        domain = self.domain.subset(self.tables[place])
-        chances = support_probabilities(self.oracles[place], self.sizes[place], self.answer_epsilon)
-        return supported_poisoning(domain, supports.astype(np.int64), n, chances, fakes)
+        domain, answered = self._answered(OpenedRecords.of(self, answers), attributes)
+        alone = self._alone(answered)
+        if alone is None:
+            raise InvalidInput(
+                f"the table {crossed(domain.names)} is put together from answers to several tables, and how far fakes reach "
+                "is not known for those; ask for a table that one of those asked tells about alone"
+            )
+        supports = alone.supports.ravel().astype(np.int64)
+        return supported_poisoning(domain, supports, alone.n, self._chances(alone), fakes)
 
-    def _counted(self, answers: Any, attributes: str | Iterable[str]) -> tuple[int, FloatArray, int]:
-        """Which table this is, its cells' supports, and how many people answered it."""
-        place = self._place(attributes)
-        if place is None:
-            names = [attributes] if isinstance(attributes, str) else attributes
+    def _answered(self, reports: OpenedRecords, attributes: str | Iterable[str]) -> tuple[Domain, list[Answered]]:
+        """The domain of a table, and what was counted of the answers to each table that shares attributes with it."""
+        wanted = sorted(self.domain.indices(attributes))
+        order = next((i for i in self._indices if sorted(i) == wanted), tuple(wanted))
+        domain = self.domain.subset([self.domain.names[i] for i in order])
+        missing = self._missing(order)
+        if missing:
             asked = "; ".join(",".join(t) for t in self.tables[:_LISTED])
             raise InvalidInput(
-                f"nobody was asked for the table {' × '.join(sorted(names))}; the tables asked are {asked}"
+                f"no answer can tell about {crossed([self.domain.names[i] for i in missing])}; the tables asked are {asked}"
                 + (", …" if len(self.tables) > _LISTED else "")
             )
-        (opened,) = OpenedRecords.of(self, answers).places
-        return place, *counted(opened, place, self.sizes[place], self._supported(place))
+        if math.prod(domain.sizes.tolist()) > MAX_CELLS:
+            raise InvalidInput(
+                f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
+            )
+        counts = {k: 0 for k, members in enumerate(self._indices) if set(members) & set(order)}
+        shared = {k: [i for i in self._indices[k] if i in order] for k in counts}
+        supports = {k: np.zeros([self.domain.attributes[i].size for i in shared[k]]) for k in counts}
+        (opened,) = reports.places
+        for asked_of, texts in _answers(opened):
+            for k in counts:
+                rows = np.flatnonzero(asked_of == k)
+                if not rows.size:
+                    continue
+                report, shape = self.reports[k], self._shapes[k]
+                subsets = _members(texts[rows], report.parts(shape), report.subset_sizes)
+                counts[k] += rows.size
+                supports[k] += self._counted(k, subsets, shared[k])
+        answered = [
+            Answered(
+                report=self.reports[k],
+                sizes=self._shapes[k],
+                epsilon=self.answer_epsilon,
+                shared=tuple(self._indices[k].index(i) for i in shared[k]),
+                axes=tuple(order.index(i) for i in shared[k]),
+                supports=supports[k],
+                n=counts[k],
+            )
+            for k in counts
+        ]
+        if not any(a.n for a in answered):
+            raise TooFewRecords(f"nobody was asked about {crossed(domain.names)}; collect from more people")
+        return domain, answered
 
-    def _supported(self, place: int) -> int | None:
-        """How many cells each answer to a table supports; None where it may be any number."""
-        if self.oracles[place] == "ss":
-            return subset_size(self.sizes[place], self.answer_epsilon)
-        return 1 if self.oracles[place] == "grr" else None
+    def _missing(self, wanted: Sequence[int]) -> list[int]:
+        """The attributes of the smallest effect of a table that no table asked holds; none where each is held."""
+        sets = [set(members) for members in self._indices]
+        for size in range(1, len(wanted) + 1):
+            for effect in combinations(wanted, size):
+                if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
+                    return list(effect)
+        return []
+
+    def _sees(self, effect: tuple[int, ...]) -> bool:
+        """Whether some report has energy on an effect."""
+        for report, shape, members in zip(self.reports, self._shapes, self._indices, strict=True):
+            if set(members) >= set(effect):
+                energies = report.energies(shape, self.answer_epsilon)
+                if energies[sum(1 << members.index(i) for i in effect)] > UNSEEN:
+                    return True
+        return False
+
+    def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
+        """How often each cell over the shared attributes of a table was named, in the table's order."""
+        shape, members = self._shapes[place], self._indices[place]
+        if len(subsets) == len(shape):
+            kept = [members.index(i) for i in shared]
+            return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
+        cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
+        return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
+
+
+def _answers(answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
+    """Batch by batch, which table was asked, from 0, or −1 for what is no number, and what was answered."""
+    for batch in record_batches(answers, _COLUMNS, None):
+        table, texts = (batch.column(name).cast(pa.string()).to_numpy(zero_copy_only=False) for name in SCHEMA.names)
+        numbers = [
+            int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
+        ]
+        yield np.asarray(numbers, dtype=np.int64), texts
+
+
+def _check_report(title: str, shape: tuple[int, ...], report: SubsetReport) -> None:
+    """Refuse a report that cannot be drawn for a table."""
+    parts = len(report.subset_sizes)
+    if parts not in (1, len(shape)):
+        raise InvalidInput(f"table {title} needs the size of a subset of its cells, or one for each attribute")
+    each = report.parts(shape)
+    if parts == 1 and each[0] > MAX_CELLS:
+        raise InvalidInput(f"table {title} has {each[0]} cells; at most {MAX_CELLS} can be reported: merge categories")
+    if math.prod(shape) > 1 << 62:
+        raise InvalidInput(f"table {title} has too many cells for one report; ask about fewer attributes")
+    if not all(1 <= k < r for k, r in zip(report.subset_sizes, each, strict=True)):
+        raise InvalidInput(f"table {title}: a subset must hold at least one of what it is taken from, and not all")
+    if not 0 < len(set(report.likely)) == len(report.likely) < 1 << parts or not all(
+        0 <= p < 1 << parts for p in report.likely
+    ):
+        raise InvalidInput(
+            f"table {title}: likely patterns must be some, but not all, of the numbers 0..{(1 << parts) - 1}"
+        )
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
     """Write the way of asking as a JSON file, whole or not at all."""
-    rows = zip(asking.tables, asking.shares.tolist(), asking.oracles, strict=True)
+    rows = zip(asking.tables, asking.shares.tolist(), asking.reports, strict=True)
     record = SampledTablesRecord(
         FORMAT,
         SOFTWARE,
         asking.epsilon,
         asking.answer_epsilon,
         [DeclaredAttribute(**declaration(a)) for a in asking.domain],
-        [TableRecord(list(names), share, oracle) for names, share, oracle in rows],
+        [TableRecord(list(names), share, r.subset_sizes, r.likely) for names, share, r in rows],
     )
     with whole_file(Path(path)) as partial:
         text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
@@ -486,13 +576,16 @@ def load_sampled_tables(path: Given) -> SampledTables:
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {in_one_line(error)}") from error
     record = _SEALED.decoded(raw, path)
-    asking = SampledTables(
-        Domain(tuple(a.attribute() for a in record.attributes)),
-        tuple(tuple(t.attributes) for t in record.tables),
-        np.asarray([t.share for t in record.tables]),
-        record.answer_epsilon,
-        tuple(t.report for t in record.tables),
+    domain = Domain(tuple(a.attribute() for a in record.attributes))
+    tables = tuple(tuple(t.attributes) for t in record.tables)
+    checked_epsilon(record.answer_epsilon)
+    reports = tuple(
+        SubsetReport(t.subset_sizes, t.likely)
+        if t.subset_sizes
+        else whole_table(domain.subset(names).sizes.tolist(), record.answer_epsilon)
+        for t, names in zip(record.tables, tables, strict=True)
     )
+    asking = SampledTables(domain, tables, np.asarray([t.share for t in record.tables]), record.answer_epsilon, reports)
     if not record.epsilon >= asking.epsilon * (1 - 1e-12):
         raise InvalidInput(
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"

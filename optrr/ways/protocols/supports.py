@@ -14,6 +14,9 @@ Three ways to report one categorical value under local differential privacy, as 
     oue   optimised unary encoding: r bits; it supports those that are 1
     ss    subset selection: k of the r categories; it supports those
 
+and, on a table of several attributes, subsets of each (:class:`optrr_solvers.allocating.mixture.SubsetReport`), of which subset
+selection is the case of one subset, of the table's cells.
+
 Either way the true category v is supported with probability p and each other one with probability q:
 
     grr   p = e^ε/(e^ε + r − 1)            q = 1/(e^ε + r − 1)
@@ -32,9 +35,10 @@ discrete distribution estimation under locally differential privacy*, for ss (gr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, expm1, log
+from math import exp, expm1, log, prod
 from typing import Literal
 
 import numpy as np
@@ -46,6 +50,7 @@ from optrr.mechanisms.kernel import MatrixKernel
 from optrr.tables.estimation.estimator import Estimate, check_records, without_error
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr.tables.estimation.score_interval import cell_means, score_intervals
+from optrr_solvers.allocating.mixture import SubsetReport, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
@@ -119,9 +124,7 @@ def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[fl
 
 def subset_size(size: int, epsilon: float) -> int:
     """k of subset selection: of the two whole numbers around r/(e^ε + 1), the one with the smaller V; 1..r−1."""
-    at = size * float(expit(-epsilon))
-    below = min(max(int(at), 1), size - 1)
-    return min((below, min(below + 1, size - 1)), key=lambda k: _subset_error(size, epsilon, k))
+    return whole_table((size,), epsilon).subset_sizes[0]
 
 
 def _subset_error(size: int, epsilon: float, k: int) -> float:
@@ -134,8 +137,20 @@ def _subset_error(size: int, epsilon: float, k: int) -> float:
 
 def _left_out(size: int, epsilon: float) -> float:
     """How often subset selection leaves the true category out."""
-    k = subset_size(size, epsilon)
-    return float(expit(log((size - k) / k) - epsilon))
+    return unlikely_chance(whole_table((size,), epsilon), (size,), epsilon)
+
+
+def unlikely_chance(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> float:
+    """How often a report has none of its likely patterns of matches."""
+    likely = report.likely_weight(sizes)
+    return float(expit(log((prod(sizes) - likely) / likely) - epsilon))
+
+
+def reported_epsilon(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> float:
+    """ε in nats of a report on a table as :func:`report_subsets` draws it, in exact rationals, rounded up."""
+    out, likely = _drawn(unlikely_chance(report, sizes, epsilon)), report.likely_weight(sizes)
+    ratio = (1 - out) / out * (prod(sizes) - likely) / likely
+    return log_ceiling(max(ratio, 1 / ratio))
 
 
 def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
@@ -161,8 +176,7 @@ def drawn_epsilon(oracle: Oracle, size: int, epsilon: float) -> float:
         p, q = (_drawn(x) for x in support_probabilities(oracle, size, epsilon))
         return log_ceiling(p / q * (1 - q) / (1 - p))
     if oracle == "ss":
-        k, out = subset_size(size, epsilon), _drawn(_left_out(size, epsilon))
-        return log_ceiling((1 - out) / out * (size - k) / k)
+        return reported_epsilon(whole_table((size,), epsilon), (size,), epsilon)
     moved = _drawn(float(flip_probabilities(size, epsilon)))
     return log_ceiling((1 - moved) * (size - 1) / moved)
 
@@ -202,19 +216,55 @@ def _bits(codes: IntArray, size: int, epsilon: float, source: BitSource) -> NDAr
 
 
 def _subsets(codes: IntArray, size: int, epsilon: float, source: BitSource) -> NDArray[np.uint8]:
-    k, left_out = subset_size(size, epsilon), threshold(_left_out(size, epsilon))
+    inside = source.words(codes.size) >= threshold(_left_out(size, epsilon))
+    return _with_or_without(codes, inside, size, subset_size(size, epsilon), source)
+
+
+def _with_or_without(
+    codes: IntArray, inside: NDArray[np.bool_], size: int, k: int, source: BitSource
+) -> NDArray[np.uint8]:
+    """Subsets of k categories, uniform among those that hold the code, or that do not, shape (n, r)."""
     out = np.empty((codes.size, size), dtype=np.uint8)
     step = max(1, _WORDS // size)
     for start in range(0, codes.size, step):
         piece = codes[start : start + step]
-        own = np.arange(piece.size), piece
-        inside = source.words(piece.size) >= left_out
         # the subset is made of the categories with the smallest random ranks; the true one is ranked before or after all others
         ranks = _distinct(source, piece.size, size)
-        ranks[own] = np.where(inside, 0, _LAST)
+        ranks[np.arange(piece.size), piece] = np.where(inside[start : start + step], 0, _LAST)
         last = np.partition(ranks, k - 1, axis=1)[:, k - 1]
         out[start : start + step] = ranks <= last[:, None]
     return out
+
+
+def report_subsets(
+    codes: IntArray, report: SubsetReport, sizes: Sequence[int], epsilon: float, source: BitSource
+) -> list[IntArray]:
+    """Randomized reports on records, (n, t), of a table: of each subset the numbers of its categories, or cells, (n, k_i).
+
+    A pattern of matches is drawn, likely or not, in proportion to the number of records that it would fit; then, of each
+    attribute, a subset that matches or does not, each as likely.
+    """
+    parts = report.parts(sizes)
+    own = codes if len(parts) == len(sizes) else np.ravel_multi_index(tuple(codes.T), tuple(sizes))[:, None]
+    weights, likely = report.weights(sizes), set(report.likely)
+    held = source.words(len(own)) >= threshold(unlikely_chance(report, sizes, epsilon))
+    matches = np.empty(len(own), dtype=np.int64)
+    for chosen, rows in ((True, np.flatnonzero(held)), (False, np.flatnonzero(~held))):
+        patterns = [p for p in range(len(weights)) if (p in likely) == chosen]
+        ends = np.cumsum([weights[p] for p in patterns], dtype=np.int64)
+        matches[rows] = np.asarray(patterns)[np.searchsorted(ends, bounded(source, rows.size, int(ends[-1])), "right")]
+    return [
+        _named(own[:, i], (matches >> i & 1).astype(np.bool_), r, k, source)
+        for i, (r, k) in enumerate(zip(parts, report.subset_sizes, strict=True))
+    ]
+
+
+def _named(codes: IntArray, inside: NDArray[np.bool_], size: int, k: int, source: BitSource) -> IntArray:
+    """The members of a subset of k categories that holds the code or not, in ascending order, shape (n, k)."""
+    if k == 1:
+        other = (codes + 1 + bounded(source, codes.size, size - 1)) % size
+        return np.asarray(np.where(inside, codes, other)[:, None], dtype=np.int64)
+    return np.nonzero(_with_or_without(codes, inside, size, k, source))[1].reshape(-1, k)
 
 
 def _distinct(source: BitSource, rows: int, size: int) -> NDArray[np.uint64]:

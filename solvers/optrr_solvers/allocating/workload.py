@@ -15,6 +15,7 @@ Letters: W effect, λ_W its eigenvalue, C_W its coefficient.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -100,14 +101,15 @@ class TableWorkload:
             for k in range(1, len(table) + 1):
                 for inside in combinations(table, k):
                     rows.append(u)
-                    columns.append(place.setdefault(self._key(inside), len(place)))
+                    columns.append(place.setdefault(self.key(inside), len(place)))
                     values.append(math.prod(int(r) - 1 for r in self.sizes[list(inside)]) / cells)
             if len(place) > MAX_EFFECTS:
                 raise InvalidProblem(f"the workload has more than {MAX_EFFECTS} effects; name fewer or smaller tables")
         shares = sp.coo_array((values, (rows, columns)), shape=(len(self.tables), len(place)))
         return tuple(self._members(key) for key in place), sp.csr_array(shares)
 
-    def _key(self, inside: Sequence[int]) -> tuple[int, ...]:
+    def key(self, inside: Sequence[int]) -> tuple[int, ...]:
+        """What alike effects have in common: the class of each of their attributes."""
         return tuple(sorted(int(self.class_of[i]) for i in inside))
 
     def _members(self, key: tuple[int, ...]) -> tuple[int, ...]:
@@ -128,6 +130,13 @@ class TableWorkload:
     def coefficients(self) -> FloatArray:
         """C_W, shape (effects,)."""
         return np.asarray(self.weights @ self.shares)
+
+    @cached_property
+    def alike(self) -> FloatArray:
+        """How many effects there are of every kind, shape (effects,)."""
+        sizes = [c.size for c in self.classes]
+        counts = (Counter(self.key(w)) for w in self.effects)
+        return np.asarray([float(math.prod(math.comb(sizes[g], k) for g, k in c.items())) for c in counts])
 
     def reweighted(self, weights: FloatArray) -> TableWorkload:
         """The same tables with other weights."""

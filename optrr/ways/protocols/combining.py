@@ -1,0 +1,322 @@
+"""What reports on several questions tell together about one table: every effect by the reports that see it (design §3.9).
+
+A report on a question names subsets S_i of categories (or one of cells). With g_i(v) = 1[v ∈ S_i] − k_i/r_i, of an effect W of
+the question's attributes
+
+    E Π_{i∈W} g_i(v_i) = a_W E Π_{i∈W} (1[x_i = v_i] − 1/r_i) = a_W θ_W(v),
+
+so that the mean over the N reports on it, divided by a_W, is unbiased. Several questions' estimates of one effect are weighted
+by their information N e_W, and the table is the sum of its effects. Given how many people answered which question, nothing
+else is random, and an estimate of a cell is a sum of means, one for every question, of weights z that depend on the reports.
+The first three moments of z depend on which of the table's attributes a record shares with the cell, so that they follow from
+a fitted table; an interval holds every share p of the cell at which the variance and skewness that the fit and p imply do not
+reject p (:mod:`optrr.tables.estimation.score_interval`).
+
+A table that one question alone tells about, all of it, has the binomial law of its cells' supports instead, without
+approximation.
+
+Letters: W effect, v cell, x record, a_W what of an effect is seen, e_W its energy, z a report's weight, N reports on a
+question.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from optrr.domain.domain import Domain
+from optrr.errors import TooFewRecords
+from optrr.show.text import crossed
+from optrr.tables.estimation.estimator import Estimate, check_records
+from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
+from optrr.tables.estimation.simplex import projection
+from optrr.ways.protocols.supports import unlikely_chance
+from optrr_solvers.allocating.mixture import SubsetReport
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# An effect with less energy than this share of what it can have is not seen.
+UNSEEN = 1e-12
+_NO_VARIANCE = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What was counted of one question's reports for one table.
+
+    ``shared`` are the places in the question's table of the attributes that the wanted table shares with it, ``axes`` theirs in
+    the wanted table. ``supports`` counts, for every cell over the shared attributes, the named cells; of a report on subsets
+    of each attribute, the cells whose categories are all named.
+    """
+
+    report: SubsetReport
+    sizes: tuple[int, ...]
+    epsilon: float
+    shared: tuple[int, ...]
+    axes: tuple[int, ...]
+    supports: FloatArray
+    n: int
+
+    @property
+    def joint(self) -> bool:
+        """Whether one subset of cells of the whole table is named."""
+        return len(self.report.subset_sizes) < len(self.sizes)
+
+    def effect_means(self) -> dict[int, FloatArray]:
+        """a_W θ̂_W of the effects W of the shared attributes, by Σ 2^axis, with as many axes as W has attributes."""
+        out = {}
+        for subset in range(1, 1 << len(self.shared)):
+            members = [k for k in range(len(self.shared)) if subset >> k & 1]
+            others = tuple(k for k in range(len(self.shared)) if not subset >> k & 1)
+            table = self.supports.sum(axis=others) / self.n
+            if not self.joint:
+                table = table / math.prod(self.report.subset_sizes[self.shared[k]] for k in others)
+            for axis in range(table.ndim):
+                table = table - table.mean(axis=axis, keepdims=True)
+            out[sum(1 << self.axes[k] for k in members)] = table
+        return out
+
+    def seen(self) -> FloatArray:
+        """a_W of the effects of the shared attributes, by Σ 2^k over their places among the shared, shape (2^u,)."""
+        chances = pattern_chances(self.report, self.sizes, self.epsilon)
+        parts = self.report.parts(self.sizes)
+        matched = [
+            np.asarray([-k / (r - 1), (r - k) / (r - 1)]) for r, k in zip(parts, self.report.subset_sizes, strict=True)
+        ]
+        if self.joint:
+            return np.concatenate([[1.0], np.full((1 << len(self.shared)) - 1, chances @ matched[0])])
+        out = []
+        for subset in range(1 << len(self.shared)):
+            held = {self.shared[k] for k in range(len(self.shared)) if subset >> k & 1}
+            factors = (a if i in held else np.ones(2) for i, a in enumerate(matched))
+            out.append(float(chances @ _by_bits(list(factors))))
+        return np.asarray(out)
+
+    def energies(self) -> FloatArray:
+        """e_W likewise."""
+        every = self.report.energies(self.sizes, self.epsilon)
+        places = [
+            sum(1 << self.shared[k] for k in range(len(self.shared)) if s >> k & 1)
+            for s in range(1 << len(self.shared))
+        ]
+        return np.asarray(every[places])
+
+    def moments(self, weights: FloatArray) -> FloatArray:
+        """E z, E z² and E z³ of z = Σ_W weight_W Π_{i∈W} g_i, by which shared attributes are alike in record and cell."""
+        return self._joint_moments(weights) if self.joint else self._match_moments(weights)
+
+    def _match_moments(self, weights: FloatArray) -> FloatArray:
+        u = len(self.shared)
+        sizes = [self.sizes[i] for i in self.shared]
+        held = [self.report.subset_sizes[i] for i in self.shared]
+        # z by which subsets hold the cell's categories
+        g = [np.asarray([-k / r, 1 - k / r]) for r, k in zip(sizes, held, strict=True)]
+        z = _by_bits([np.stack([np.ones(2), x], 1) for x in g]) @ weights
+        chances = pattern_chances(self.report, self.sizes, self.epsilon).reshape((2,) * len(self.sizes))
+        # the first attribute's bit is the lowest, hence the last axis
+        rest = tuple(len(self.sizes) - 1 - i for i in range(len(self.sizes)) if i not in self.shared)
+        matches = chances.sum(axis=rest).ravel()
+        matches = _reordered(matches, np.argsort(self.shared))
+        out = np.empty((3, 1 << u))
+        for alike in range(1 << u):
+            moved = []
+            for i, (r, k) in enumerate(zip(sizes, held, strict=True)):
+                other = np.asarray([[1 - k / (r - 1), k / (r - 1)], [1 - (k - 1) / (r - 1), (k - 1) / (r - 1)]])
+                moved.append(np.eye(2) if alike >> i & 1 else other)
+            chance = matches @ _by_bits(moved)
+            out[:, alike] = [chance @ z**q for q in (1, 2, 3)]
+        return out
+
+    def _joint_moments(self, weights: FloatArray) -> FloatArray:
+        u, sizes = len(self.shared), [self.sizes[i] for i in self.shared]
+        cells, k = math.prod(self.sizes), self.report.subset_sizes[0]
+        # what naming a cell adds, and how many cells there are, by which shared attributes it shares with the one asked about
+        added = _by_bits([np.asarray([[1, -1 / r], [1, 1 - 1 / r]]) for r in sizes]) @ weights
+        number = _by_bits([np.asarray([r - 1.0, 1.0]) for r in sizes]) * (cells / math.prod(sizes))
+        whole = [float(number @ added**q) for q in (1, 2, 3)]
+        named = float(pattern_chances(self.report, self.sizes, self.epsilon)[1])
+        out = np.zeros((3, 1 << u))
+        for alike in range(1 << u):
+            own = float(added[alike])
+            others = [total - own**q for q, total in enumerate(whole, 1)]
+            for chance, first, further in ((named, own, k - 1), (1 - named, 0.0, k)):
+                m1, m2, m3 = _of_sample(others, cells - 1, further)
+                each = (first + m1, first**2 + 2 * first * m1 + m2, first**3 + 3 * first**2 * m1 + 3 * first * m2 + m3)
+                out[:, alike] += chance * np.asarray(each)
+        return out
+
+
+def pattern_chances(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> FloatArray:
+    """How likely each pattern of matches is, whatever the record, as it is drawn, shape (2^parts,)."""
+    weights = np.asarray(report.weights(sizes), dtype=np.float64)
+    likely = np.zeros(weights.size, dtype=np.bool_)
+    likely[list(report.likely)] = True
+    chance = 1 - unlikely_chance(report, sizes, epsilon)
+    return np.asarray(
+        np.where(likely, chance * weights / weights[likely].sum(), (1 - chance) * weights / weights[~likely].sum())
+    )
+
+
+def _by_bits(factors: Sequence[FloatArray]) -> FloatArray:
+    """The Kronecker product with the first factor for the lowest bit."""
+    out = factors[0]
+    for factor in factors[1:]:
+        out = np.asarray(np.kron(factor, out))
+    return out
+
+
+def _reordered(values: FloatArray, order: IntArray) -> FloatArray:
+    """Values by bits of positions in ascending order as values by bits in the order that was sorted."""
+    out = np.empty_like(values)
+    for pattern in range(values.size):
+        # the k-th lowest bit of ``values`` belongs to the position order[k]
+        out[sum(1 << int(order[k]) for k in range(order.size) if pattern >> k & 1)] = values[pattern]
+    return out
+
+
+def _of_sample(powers: Sequence[float], n: int, size: int) -> tuple[float, float, float]:
+    """First three moments of the sum of ``size`` of n numbers, drawn without replacement, from the sums of their powers."""
+    p1, p2, p3 = powers
+    one = size / n
+    two = one * (size - 1) / (n - 1) if n > 1 else 0.0
+    three = two * (size - 2) / (n - 2) if n > 2 else 0.0
+    return (
+        one * p1,
+        one * p2 + two * (p1**2 - p2),
+        one * p3 + 3 * two * (p1 * p2 - p3) + three * (p1**3 - 3 * p1 * p2 + 2 * p3),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums(Means):
+    """Estimates of B cells, with the coefficients of powers of p in their variance and in their third moment."""
+
+    variance0: FloatArray
+    variance1: FloatArray
+    variance2: FloatArray
+    third0: FloatArray
+    third1: FloatArray
+    third2: FloatArray
+    third3: FloatArray
+
+    def under(self, p: FloatArray) -> NullLaw:
+        """The law of the estimates if the shares are p, (B,)."""
+        variance = np.maximum(self.variance0 + p * (self.variance1 + p * self.variance2), _NO_VARIANCE)
+        third = self.third0 + p * (self.third1 + p * (self.third2 + p * self.third3))
+        none = np.zeros_like(p)
+        return NullLaw(self.n, p, self.n * variance, self.n**2 * third, none, none, none, none, none, none)
+
+
+def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
+    """Proportions of a table over ``domain`` from all questions that tell about it.
+
+    Raises
+    ------
+    TooFewRecords
+        for fewer than 2 reports, or an effect of the table that no report tells about.
+    """
+    sizes = tuple(int(r) for r in domain.sizes)
+    told = [a for a in answered if a.n]
+    n = sum(a.n for a in told)
+    check_records(n)
+    every = range(1, 1 << len(sizes))
+    sums, information = {w: np.zeros([sizes[i] for i in _members(w)]) for w in every}, dict.fromkeys(every, 0.0)
+    for a in told:
+        means, seen, energies = a.effect_means(), a.seen(), a.energies()
+        for subset in range(1, 1 << len(a.shared)):
+            w = _lifted(subset, a.axes)
+            if energies[subset] > UNSEEN:
+                axes = np.argsort([a.axes[k] for k in range(len(a.shared)) if subset >> k & 1])
+                sums[w] += a.n * energies[subset] / seen[subset] * np.transpose(means[w], axes)
+                information[w] += a.n * energies[subset]
+    missing = next((w for w in every if not information[w] > 0), None)
+    if missing is not None:
+        about = crossed([domain.names[i] for i in _members(missing)])
+        raise TooFewRecords(f"no answer tells about {about}; collect from more people")
+    effects = {w: sums[w] / information[w] for w in every}
+    raw = np.full(sizes, 1 / math.prod(sizes))
+    for w, effect in effects.items():
+        raw += _share(w, sizes) * _spread(effect, w, len(sizes))
+    fit = projection(raw.ravel()).reshape(sizes)
+    law = _means(told, raw, fit, information, n)
+    error = np.sqrt(law.under(fit.ravel()).variance / n)
+    lower, upper = score_intervals(law, 1 - confidence)
+    return Estimate(
+        domain=domain,
+        n=n,
+        method="unbiased",
+        proportions=raw,
+        standard_errors=error.reshape(sizes),
+        lower=lower.reshape(sizes),
+        upper=upper.reshape(sizes),
+        confidence=confidence,
+        target="population",
+        interval="score",
+        bias="unbiased; cells may be negative",
+    )
+
+
+def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, information: dict[int, float], n: int) -> _Sums:
+    """The estimates with their variances and third moments by the share of each cell."""
+    sizes, share = fit.shape, fit.ravel()
+    polynomials = np.zeros((7, fit.size))
+    rest = np.maximum(1 - share, 1e-12)
+    for a in told:
+        u, seen, energies = len(a.shared), a.seen(), a.energies()
+        weights = np.zeros(1 << u)
+        for subset in range(1, 1 << u):
+            if energies[subset] > UNSEEN:
+                w = _lifted(subset, a.axes)
+                weights[subset] = _share(w, sizes) * a.n * energies[subset] / seen[subset] / information[w]
+        moments = a.moments(weights)
+        # a function of what record and cell share is a sum over attribute sets B of F_B 1[x_B = v_B]
+        inside, outside = moments[:, -1][:, None], np.empty((3, fit.size))
+        for q in range(3):
+            mean = np.zeros(sizes)
+            for subset, factor in enumerate(_moebius(moments[q])):
+                kept = {a.axes[k] for k in range(u) if subset >> k & 1}
+                margin = fit.sum(axis=tuple(i for i in range(len(sizes)) if i not in kept), keepdims=True)
+                mean = mean + factor * margin
+            outside[q] = (mean.ravel() - share * inside[q]) / rest
+        o1, o2, o3 = outside
+        d1, d2, d3 = inside - outside
+        polynomials[0] += (o2 - o1**2) / a.n
+        polynomials[1] += (d2 - 2 * o1 * d1) / a.n
+        polynomials[2] += -(d1**2) / a.n
+        # m₃ − 3 m₁ m₂ + 2 m₁³ with each m linear in p
+        polynomials[3] += (o3 - 3 * o1 * o2 + 2 * o1**3) / a.n**2
+        polynomials[4] += (d3 - 3 * (o1 * d2 + o2 * d1) + 6 * o1**2 * d1) / a.n**2
+        polynomials[5] += (-3 * d1 * d2 + 6 * o1 * d1**2) / a.n**2
+        polynomials[6] += 2 * d1**3 / a.n**2
+    return _Sums(n, False, raw.ravel(), *polynomials)
+
+
+def _members(subset: int) -> list[int]:
+    return [i for i in range(subset.bit_length()) if subset >> i & 1]
+
+
+def _lifted(subset: int, axes: Sequence[int]) -> int:
+    """The same attributes by their places in the wanted table."""
+    return sum(1 << axes[k] for k in _members(subset))
+
+
+def _share(subset: int, sizes: Sequence[int]) -> float:
+    """Π 1/r_i of the attributes outside an effect."""
+    return 1 / math.prod(r for i, r in enumerate(sizes) if not subset >> i & 1)
+
+
+def _spread(effect: FloatArray, subset: int, axes: int) -> FloatArray:
+    """An effect with an axis for every attribute of the table."""
+    shape = iter(effect.shape)
+    return effect.reshape([next(shape) if subset >> i & 1 else 1 for i in range(axes)])
+
+
+def _moebius(values: FloatArray) -> FloatArray:
+    """F with Σ_{B⊆D} F_B = values_D."""
+    out = values.copy()
+    for bit in range(values.size.bit_length() - 1):
+        high = np.flatnonzero(np.arange(values.size) >> bit & 1)
+        out[high] -= out[high ^ (1 << bit)]
+    return out

@@ -1,0 +1,168 @@
+"""A bound on accuracy that no mechanism passes: any output alphabet, one report a person, ε-locally private (design §3.9).
+
+Of a report y let d_y(x) = Q(y|x)/mean_x Q(y|x), and e_S its mean square on the effects of the attribute set S, averaged over y
+at the uniform population. The information that reports hold on these effects has trace e_S, so that n times the summed
+variance of unbiased estimates of them is at least dim_S²/e_S, dim_S = Π_{i∈S} (r_i − 1) (Cauchy–Schwarz). How large the e_S
+can be together:
+
+    the whole      Σ_S e_S ≤ cap_R(ε), R the number of all cells: d_y lies within a factor e^ε of its least value
+    every table U  Σ_{∅≠S⊆U} e_S ≤ cap_K(ε), K its number of cells: averaging over the other attributes widens no ratio
+    every effect   e_S ≤ dim_S
+
+where cap_K(ε) = max_{1≤j<K} p(1−p) g²/(1+gp)², p = j/K, g = e^ε − 1; it is below sinh²(ε/2), and tends to it.
+
+    parts          Σ_B c_B Σ_{∅≠S⊆B} e_S ≤ κ_R(ε), disjoint sets B: the relative entropy of d_y to the uniform law is
+                   at least the sum of those of its margins d_B, and each of these at least c_B times the energy of B
+
+with κ_R(ε) = max_j of the entropy of the same two-valued density, and c_B = f(t)/(t−1)², f(t) = t ln t − t + 1, at the largest
+value t = K e^ε/(K − 1 + e^ε) that a margin over K cells can have. It helps where ε is large and attributes are many.
+
+The workload's error is then at least min Σ_S C_S dim_S/e_S over these e. Any multipliers of the constraints prove a bound,
+
+    2 Σ_S √(N_S C_S dim_S Y_S) − Σ_c y_c cap_c,      Y_S = Σ_{c∋S} y_c,
+
+so that what is printed holds however well the multipliers were found. It binds what is unbiased at the uniform population;
+estimates that are shrunk or projected may be below it where noise swamps the table.
+
+Letters: S effect, e_S its energy, N_S how many effects are alike, C_S one's coefficient in the workload's error, y multipliers.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import scipy.sparse as sp
+
+from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray
+
+# Beyond this many cells the best share of them is taken for one that can be had, which raises the cap by less than 1e-6 of it.
+_MANY_CELLS = 1 << 20
+# What rounding may have added to a bound, relative.
+_ROUNDING = 1e-9
+
+
+def energy_cap(cells: float, total: float) -> float:
+    """Largest variance of a density over equal cells whose values lie within a factor e^ε; ε in nats."""
+    return _largest(cells, total, lambda p, gain: p * (1 - p) * gain**2 / (1 + gain * p) ** 2, lambda e: 1 / (1 + e))
+
+
+def entropy_cap(cells: float, total: float) -> float:
+    """Largest relative entropy to the uniform law of such a density, in nats."""
+
+    def entropy(p: float, gain: float) -> float:
+        return p * (1 + gain) * math.log1p(gain) / (1 + gain * p) - math.log1p(gain * p)
+
+    # where the derivative in p vanishes
+    return _largest(cells, total, entropy, lambda e: (e * math.log(e) / (e - 1) - 1) / (e - 1))
+
+
+def _largest(cells: float, total: float, value, best) -> float:  # type: ignore[no-untyped-def]
+    grown = math.exp(min(total, 700.0))
+    share = best(grown)
+    if cells > _MANY_CELLS:
+        return float(value(share, grown - 1))
+    below = min(max(math.floor(share * cells), 1), int(cells) - 1)
+    return max(float(value(j / cells, grown - 1)) for j in (below, min(below + 1, int(cells) - 1)))
+
+
+def error_bound(workload: TableWorkload, total: float) -> float:
+    """What no mechanism of this total ε, in nats, can bring Σ weight n E‖π̂_U − π_U‖² below, rounded down.
+
+    Time O(effects) for each of some hundred steps.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 (slow to import, and most of what imports this prints no bound)
+
+    needs, shapes, caps = _constraints(workload, total)
+    scaled = sp.csr_array(sp.diags_array(1 / caps) @ shapes)
+
+    def negative(y: FloatArray) -> tuple[float, FloatArray]:
+        held = np.sqrt(needs * np.maximum(scaled.T @ y, 1e-300))
+        return float(y.sum() - 2 * held.sum()), np.asarray(1 - scaled @ (held / np.maximum(scaled.T @ y, 1e-300)))
+
+    # the first constraint alone has a closed form, and bounds every effect's multiplier away from 0
+    start = np.zeros(caps.size)
+    start[0] = np.sum(np.sqrt(needs * (scaled[[0]].toarray().ravel()))) ** 2
+    unit = start[0]
+
+    def in_units(y: FloatArray) -> tuple[float, FloatArray]:
+        value, slope = negative(y * unit)
+        return value / unit, slope
+
+    climbed = minimize(
+        in_units,
+        start / unit,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, None)] * caps.size,
+        options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9},
+    )
+    best = min(negative(start)[0], negative(np.maximum(climbed.x, 0) * unit)[0])
+    # without any randomization sampling leaves this
+    return max(-best * (1 - _ROUNDING), float(workload.coefficients.sum()) * (1 - _ROUNDING))
+
+
+def _constraints(workload: TableWorkload, total: float) -> tuple[FloatArray, sp.csr_array, FloatArray]:
+    """C_W dim_W of every kind of effect, and shapes e ≤ caps, the whole's first."""
+    sizes = workload.sizes.astype(np.float64)
+    place = {workload.key(w): k for k, w in enumerate(workload.effects)}
+    dims = np.asarray([math.prod(sizes[list(w)] - 1) for w in workload.effects])
+    rows: list[dict[int, float]] = [{k: float(n) for k, n in enumerate(workload.alike)}]
+    cells = float(np.exp(min(np.log(sizes).sum(), 700.0)))
+    caps = [energy_cap(round(cells) if cells < _MANY_CELLS else cells, total)]
+
+    def add(block: tuple[int, ...], row: dict[int, float], factor: float = 1.0) -> None:
+        for k in range(1, len(block) + 1):
+            for inside in combinations(block, k):
+                at = place.get(workload.key(inside))
+                if at is not None:
+                    row[at] = row.get(at, 0.0) + factor
+
+    for table in workload.tables:
+        rows.append({})
+        add(table, rows[-1])
+        caps.append(energy_cap(math.prod(workload.sizes[list(table)].tolist()), total))
+    for k, dim in enumerate(dims.tolist()):
+        rows.append({k: 1.0})
+        caps.append(dim)
+    most = entropy_cap(round(cells) if cells < _MANY_CELLS else cells, total)
+    for parts in _partitions(workload):
+        rows.append({})
+        for block in parts:
+            add(block, rows[-1], _entropy_rate(math.prod(workload.sizes[list(block)].tolist()), total))
+        caps.append(most)
+    shapes = sp.coo_array(
+        (
+            [v for row in rows for v in row.values()],
+            ([k for k, row in enumerate(rows) for _ in row], [at for row in rows for at in row]),
+        ),
+        shape=(len(rows), len(dims)),
+    )
+    return workload.coefficients * dims, sp.csr_array(shapes), np.asarray(caps)
+
+
+def _entropy_rate(cells: int, total: float) -> float:
+    """c_B: the least ratio of relative entropy to variance of a margin over this many cells."""
+    t = cells / (1 + (cells - 1) * math.exp(-total))
+    return (t * math.log(t) - t + 1) / (t - 1) ** 2
+
+
+def _partitions(workload: TableWorkload) -> list[list[tuple[int, ...]]]:
+    """Every attribute on its own, and the rounds of a tournament, in which every two attributes meet once."""
+    m = workload.m
+    out: list[list[tuple[int, ...]]] = [[(i,) for i in range(m)]]
+    if m > 64 or m < 2:
+        return out
+    wheel = [*range(m), *([-1] if m % 2 else [])]
+    for _ in range(len(wheel) - 1):
+        half = len(wheel) // 2
+        out.append(
+            [
+                tuple(sorted(i for i in pair if i >= 0))
+                for pair in zip(wheel[:half], wheel[: half - 1 : -1], strict=True)
+            ]
+        )
+        wheel = [wheel[0], wheel[-1], *wheel[1:-1]]
+    return out

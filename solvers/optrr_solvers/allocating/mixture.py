@@ -1,0 +1,381 @@
+"""The most accurate reports for a workload at a total ε: each person answers one question, drawn at random (design §3.9).
+
+A question is about a few attributes. Its report names a random subset of k_i of the r_i categories of each, and all that it
+says of a record is which of these subsets hold the record's category, the *matches*. Some patterns of matches are e^ε times as
+likely as the others, so that the report costs ε. Alternatively, one subset of the cells of the whole table is named (subset
+selection). With κ_i = k_i/r_i and the density f of a pattern, which is e^ε g or g, an effect S of the question's attributes
+gets the energy
+
+    e_S = (E f Π_{i∈S} φ_i)²,      φ_i = √((1−κ_i)/κ_i) on a match, −√(κ_i/(1−κ_i)) else,
+
+and a subset of the cells of a table spreads energy_cap evenly over the cells but one. Reports on several questions are
+combined by their information, so that shares π of questions have the error
+
+    F = Σ_S C_S dim_S / Σ_a π_a e_S(a),
+
+convex in π. A question helps if Σ_S u_S e_S(a) > F with u_S = C_S dim_S/(Σ π e_S)². Of all densities between 1 and e^ε that
+sum is largest, being convex, at one with two values; it is climbed by turns, the patterns' threshold for given signs and sizes
+v_S of the effects, and v_S = u_S E f Φ_S for given patterns, each step best for its own half.
+
+Nothing is proved here: how far any mechanism can be from the error is what :mod:`optrr_solvers.allocating.energy` bounds.
+
+Letters: S effect, F error, π share, u weight of an effect's energy, κ chance of a match, φ and Φ one's and several attributes'
+effect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations, product
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray
+
+# Questions about up to so many attributes are searched, and of so many kinds of effects.
+MOST_ATTRIBUTES = 5
+MOST_EFFECTS = 6_000
+# Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
+_GROUPS, _CANDIDATES = 1_500, 3_000
+# Numbers of a batch of candidates: 64 MB.
+_BATCH = 1 << 23
+# Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
+_ROUNDS, _ADDED, _TURNS = 30, 120, 8
+_STARTS, _CLIMBS = 3, 1_000
+# The search ends where no candidate promises more than this share of the error; shares below the second are left out.
+_TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
+# Energy that stands for none where it is divided by.
+_NOTHING = 1e-100
+# Up to so many effects, the questions are thinned out by a linear program to hardly more than there are effects.
+_THINNED = 600
+# The cells of a table are reported on as a whole up to here.
+MAX_CELLS = 1 << 16
+
+
+@dataclass(frozen=True)
+class SubsetReport:
+    """How a table is answered: with which subsets, and which patterns of matches are e^ε times as likely as the others.
+
+    ``subset_sizes`` are the k_i of the attributes, in their order; or one number, of cells of the whole table. ``likely`` are
+    the numbers of patterns, sums of 2^i over the matching subsets i.
+    """
+
+    subset_sizes: tuple[int, ...]
+    likely: tuple[int, ...] = (1,)
+
+    def parts(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Of how many categories, or cells, each subset is, from the table's r_i."""
+        return tuple(sizes) if len(self.subset_sizes) == len(sizes) else (math.prod(sizes),)
+
+    def weights(self, sizes: Sequence[int]) -> list[int]:
+        """Π of k_i where i matches and r_i − k_i where not, of every pattern; they sum to Π r_i."""
+        out = [1]
+        for r, k in zip(self.parts(sizes), self.subset_sizes, strict=True):
+            out = [w * (r - k) for w in out] + [w * k for w in out]
+        return out
+
+    def likely_weight(self, sizes: Sequence[int]) -> int:
+        """Of how many of the Π r_i cells a report says that they are likely."""
+        weights = self.weights(sizes)
+        return sum(weights[pattern] for pattern in self.likely)
+
+    def energies(self, sizes: Sequence[int], total: float) -> FloatArray:
+        """e_S of every subset of the table's attributes, by Σ 2^i over its members, shape (2^t,), 0 for none."""
+        cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
+        if len(self.subset_sizes) == len(sizes):
+            chance, effects = _patterns(np.asarray(self.subset_sizes)[None] / np.asarray(sizes))
+            likely = np.zeros(chance.shape, dtype=np.bool_)
+            likely[0, list(self.likely)] = True
+            return np.asarray(_responses(chance, effects, likely, gain)[0] ** 2)
+        share = self.likely_weight(sizes) / cells
+        dims = np.ones(1)
+        for r in sizes:
+            dims = np.concatenate([dims, dims * (r - 1)])
+        dims[0] = 0
+        return np.asarray(dims * (share * (1 - share) * (gain / (1 + gain * share)) ** 2 / (cells - 1)))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about some attributes, given by number, and how it is answered."""
+
+    attributes: tuple[int, ...]
+    report: SubsetReport
+
+
+def whole_table(sizes: Sequence[int], total: float) -> SubsetReport:
+    """The subset of the cells of a whole table that is most accurate; no report of this ε on all of it alone is more so."""
+    cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
+    below = min(max(int(cells / (2 + gain)), 1), cells - 1)
+
+    def energy(k: int) -> float:
+        return k / cells * (1 - k / cells) * (gain / (1 + gain * k / cells)) ** 2
+
+    return SubsetReport((max((below, min(below + 1, cells - 1)), key=energy),))
+
+
+@dataclass(frozen=True, eq=False)
+class MixedQuestions:
+    """Questions, their shares, shape (questions,), and the workload's error."""
+
+    questions: tuple[Question, ...]
+    shares: FloatArray
+    error: float
+
+
+def best_shares(workload: TableWorkload, questions: Sequence[Question], total: float) -> MixedQuestions:
+    """The given questions with the shares of the smallest error; each effect of the workload must be in one of them.
+
+    A question stands for all alike ones, among which its share is divided evenly.
+    """
+    task = _Task(workload, total)
+    for question in questions:
+        task.add(question)
+    return MixedQuestions(tuple(questions), shares := task.shares(None), task.error(shares))
+
+
+def shared_error(workload: TableWorkload, questions: Sequence[Question], shares: FloatArray, total: float) -> float:
+    """The workload's error with these shares."""
+    task = _Task(workload, total)
+    for question in questions:
+        task.add(question)
+    return task.error(shares)
+
+
+def mixture(workload: TableWorkload, total: float, progress: Callable[[float], None] | None = None) -> MixedQuestions:
+    """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
+
+    Questions of up to 5 attributes are looked at, all of them where they are few. Time grows with the effects of the
+    workload: a second for all pairs of 9 attributes, half a minute for those of 100. ``progress`` is called with the error
+    so far.
+    """
+    task = _Task(workload, total)
+    for table in (*workload.tables, *(w for w in workload.effects if len(w) == 1)):
+        task.add(Question(tuple(sorted(table)), whole_table(workload.sizes[list(table)].tolist(), total)))
+    shares = task.shares(None)
+    for _ in range(_ROUNDS):
+        if progress is not None:
+            progress(task.error(shares))
+        if not task.grow(shares):
+            break
+        before, shares = task.error(shares), task.shares(shares)
+        if task.error(shares) > before * (1 - _TOLERANCE):
+            break
+    return task.mixture(task.thinned(shares))
+
+
+@dataclass(eq=False)
+class _Task:
+    """The questions found so far, with their energies."""
+
+    workload: TableWorkload
+    total: float
+    questions: dict[Question, dict[int, float]] = field(default_factory=dict)
+    source: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    @cached_property
+    def place(self) -> dict[tuple[int, ...], int]:
+        """Number of each kind of effect of the workload."""
+        return {self.workload.key(w): k for k, w in enumerate(self.workload.effects)}
+
+    @cached_property
+    def needs(self) -> FloatArray:
+        """C_S dim_S."""
+        dims = [math.prod((self.workload.sizes[list(w)] - 1).tolist()) for w in self.workload.effects]
+        return np.asarray(self.workload.coefficients * np.asarray(dims, dtype=np.float64))
+
+    def add(self, question: Question) -> None:
+        """Take a question among those to draw from."""
+        energies = question.report.energies(self.workload.sizes[list(question.attributes)].tolist(), self.total)
+        row = self.questions[question] = {}
+        for at, e in zip(self._places(question.attributes), energies.tolist(), strict=True):
+            if at >= 0 and e > 0:
+                # of an effect, on average over the alike ones
+                row[at] = row.get(at, 0.0) + e / self.workload.alike[at]
+
+    def _places(self, group: tuple[int, ...]) -> list[int]:
+        """Number of each subset's effect, by Σ 2^i over its members; −1 for what the workload does not need."""
+        subsets = ([i for k, i in enumerate(group) if s >> k & 1] for s in range(1 << len(group)))
+        return [self.place.get(self.workload.key(s), -1) for s in subsets]
+
+    def energies(self) -> sp.csr_array:
+        """e_S of every question, shape (questions, effects)."""
+        rows = self.questions.values()
+        values = [e for row in rows for e in row.values()]
+        places = ([k for k, row in enumerate(rows) for _ in row], [at for row in rows for at in row])
+        return sp.csr_array(sp.coo_array((values, places), shape=(len(rows), self.needs.size)))
+
+    def error(self, shares: FloatArray) -> float:
+        """F of the first questions with these shares."""
+        return float(np.sum(self.needs / (self.energies()[: shares.size].T @ shares)))
+
+    def shares(self, before: FloatArray | None) -> FloatArray:
+        """The best shares of all questions, starting from those of the first ones."""
+        from scipy.optimize import minimize  # noqa: PLC0415 (slow to import)
+
+        energies = self.energies()
+        across, count = sp.csr_array(energies.T), len(self.questions)
+        start = np.full(count, 1e-3 if before is not None else 1.0) / math.sqrt(count)
+        if before is not None:
+            start[: before.size] += np.sqrt(before)
+
+        def objective(z: FloatArray) -> tuple[float, FloatArray]:
+            # F(π) Σπ does not depend on the scale of π = z², which needs no constraints
+            share = z * z
+            held = np.maximum(across @ share, _NOTHING)
+            parts = self.needs / held
+            error, size = float(parts.sum()), float(share.sum())
+            slope = 2 * z * (1 / size - energies @ (parts / held) / error)
+            return math.log(error) + math.log(size), slope
+
+        climbed = minimize(
+            objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 400, "ftol": 1e-13, "gtol": 1e-9}
+        )
+        return np.asarray(climbed.x**2 / np.sum(climbed.x**2))
+
+    def grow(self, shares: FloatArray) -> bool:
+        """Add the questions that promise most; False where none promises anything."""
+        held = self.energies().T @ shares
+        error, worth = float(np.sum(self.needs / held)), self.needs / held**2
+        promising: list[tuple[float, Question]] = []
+        for count in range(1, min(MOST_ATTRIBUTES, self.workload.m) + 1):
+            promising += self._priced(self._groups(count, shares), worth, error)
+        promising.sort(key=lambda one: -one[0])
+        if not promising or promising[0][0] < error * (1 + _TOLERANCE):
+            return False
+        for _, question in promising[: max(_ADDED, self.needs.size)]:
+            self.add(question)
+        return True
+
+    def _groups(self, count: int, shares: FloatArray) -> list[tuple[int, ...]]:
+        """Sets of so many attributes: all, or random ones, and those that widen questions with large shares."""
+        m = self.workload.m
+        if math.comb(m, count) <= _GROUPS:
+            return list(combinations(range(m), count))
+        chosen: dict[tuple[int, ...], None] = {}
+        asked = list(self.questions)
+        for k in np.argsort(-shares)[: _GROUPS // 2].tolist():
+            group = {*asked[k].attributes[:count]}
+            while len(group) < count:
+                group.add(int(self.source.integers(m)))
+            chosen[tuple(sorted(group))] = None
+        while len(chosen) < _GROUPS:
+            chosen[tuple(sorted(self.source.choice(m, count, replace=False).tolist()))] = None
+        return list(chosen)
+
+    def _priced(
+        self, groups: list[tuple[int, ...]], worth: FloatArray, error: float
+    ) -> Iterator[tuple[float, Question]]:
+        """Of every group, the best question, where it promises more than the error."""
+        count = len(groups[0])
+        choices = [self._subset_sizes(int(r), count) for r in self.workload.sizes]
+        most = max(1, _CANDIDATES // len(groups))
+        items: list[tuple[int, tuple[int, ...]]] = []
+        for g, group in enumerate(groups):
+            of = [choices[i] for i in group]
+            drawn = (tuple(ks[self.source.integers(len(ks))] for ks in of) for _ in range(most))
+            few = math.prod(map(len, of)) <= most
+            items += [(g, ks) for ks in (product(*of) if few else set(drawn))]
+        wanted = np.append(worth, 0.0)[[self._places(group) for group in groups]]
+        step = max(1, _BATCH >> (2 * count))
+        best: dict[int, tuple[float, Question]] = {}
+        for start in range(0, len(items), step):
+            part = items[start : start + step]
+            sizes = np.asarray([ks for _, ks in part])
+            whole = self.workload.sizes[np.asarray([groups[g] for g, _ in part])]
+            value, likely = _climbed(sizes / whole, wanted[[g for g, _ in part]], math.expm1(self.total), self.source)
+            for b in np.flatnonzero(value > error * (1 + _TOLERANCE / 3)).tolist():
+                g, ks = part[b]
+                if g not in best or best[g][0] < value[b]:
+                    best[g] = (
+                        float(value[b]),
+                        Question(groups[g], SubsetReport(ks, tuple(np.flatnonzero(likely[b]).tolist()))),
+                    )
+        yield from best.values()
+
+    def _subset_sizes(self, size: int, count: int) -> list[int]:
+        """One category, a quarter and half of them, and what would be best if every match alone had a factor e^{ε/count}."""
+        share = round(size / (1 + math.exp(self.total / count)))
+        return sorted({max(1, min(size // 2, k)) for k in (1, size // 4, size // 2, share)})
+
+    def thinned(self, shares: FloatArray) -> FloatArray:
+        """Shares that give no effect less energy, of hardly more questions than there are effects."""
+        from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
+
+        kept = np.flatnonzero(shares > _LEAST_SHARE)
+        if self.needs.size > _THINNED or kept.size <= self.needs.size:
+            return np.where(shares > _LEAST_SHARE, shares, 0.0)
+        energies = self.energies()[kept]
+        held = energies.T @ shares[kept]
+        # of all shares that give each effect what it has, the smallest sum; a vertex has no more positive shares than effects
+        vertex = linprog(
+            np.ones(kept.size), A_ub=-(energies.T / held[:, None]), b_ub=-np.ones(held.size), method="highs-ds"
+        )
+        out = np.zeros(shares.size)
+        out[kept] = vertex.x if vertex.status == 0 else shares[kept]
+        return np.where(out > _LEAST_SHARE * out.sum(), out, 0.0)
+
+    def mixture(self, shares: FloatArray) -> MixedQuestions:
+        """What was found, without the questions that nobody is asked."""
+        asked = np.flatnonzero(shares > 0)
+        share = np.zeros(shares.size)
+        share[asked] = shares[asked] / shares[asked].sum()
+        questions = list(self.questions)
+        return MixedQuestions(tuple(questions[k] for k in asked), share[asked], self.error(share))
+
+
+def _patterns(kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of B groups with chances κ, shape (B, t): each pattern's chance (B, 2^t), and Φ_S at each (B, 2^t, 2^t), 1 for S = ∅."""
+    chance, effects = np.ones((kappa.shape[0], 1)), np.ones((kappa.shape[0], 1, 1))
+    for k in kappa.T:
+        one = np.ones_like(k)
+        own = np.stack([np.stack([one, -np.sqrt(k / (1 - k))], 1), np.stack([one, np.sqrt((1 - k) / k)], 1)], 1)
+        # the first attribute's bit is the lowest, so each further one goes in front
+        width = 2 * chance.shape[1]
+        chance = (np.stack([1 - k, k], 1)[:, :, None] * chance[:, None]).reshape(-1, width)
+        effects = (own[:, :, None, :, None] * effects[:, None, :, None]).reshape(-1, width, width)
+    return chance, effects
+
+
+def _responses(chance: FloatArray, effects: FloatArray, likely: NDArray[np.bool_], gain: float) -> FloatArray:
+    """E f Φ_S, shape (B, 2^t), 0 for S = ∅."""
+    held = chance * likely
+    out = gain * (held[:, None] @ effects)[:, 0] / (1 + gain * held.sum(axis=1))[:, None]
+    out[:, 0] = 0
+    return np.asarray(out)
+
+
+def _climbed(
+    kappa: FloatArray, worth: FloatArray, gain: float, source: np.random.Generator
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (B, 2^t)."""
+    chance, effects = _patterns(kappa)
+    best, chosen = np.full(len(kappa), -1.0), np.zeros(chance.shape, dtype=np.bool_)
+    for k in range(max(_STARTS, _CLIMBS // len(kappa))):
+        # all effects alike, all against, then at random
+        signs = (1.0, -1.0)[k] if k < 2 else source.uniform(-1, 1, worth.shape)
+        direction = np.sqrt(worth) * signs
+        for _ in range(_TURNS):
+            likely = _threshold(chance, (effects @ direction[:, :, None])[:, :, 0], gain)
+            response = _responses(chance, effects, likely, gain)
+            direction = worth * response
+        value = np.sum(worth * response**2, axis=1)
+        better = value > best * (1 + 1e-12)
+        best[better], chosen[better] = value[better], likely[better]
+    return best, chosen
+
+
+def _threshold(chance: FloatArray, score: FloatArray, gain: float) -> NDArray[np.bool_]:
+    """The patterns of the largest scores, as many as give the largest mean of score × density, shape (B, 2^t)."""
+    order = np.argsort(-score, axis=1, kind="stable")
+    share = np.cumsum(np.take_along_axis(chance, order, 1), axis=1)[:, :-1]
+    value = np.cumsum(np.take_along_axis(chance * score, order, 1), axis=1)[:, :-1] / (1 + gain * share)
+    out = np.empty(order.shape, dtype=np.bool_)
+    np.put_along_axis(out, order, np.arange(order.shape[1]) <= np.argmax(value, axis=1)[:, None], 1)
+    return out

@@ -1,0 +1,290 @@
+"""Answers by subsets: every report's privacy, energy and moments by enumeration; estimates from several questions together."""
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import optrr
+from optrr import InvalidInput
+from optrr.domain.domain import Domain
+from optrr.ways.protocols.combining import Answered
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.supports import report_subsets, reported_epsilon, unlikely_chance
+from optrr_solvers.allocating.mixture import SubsetReport, mixture
+from optrr_solvers.allocating.workload import pairs
+from optrr_solvers.partition import singles
+from optrr_solvers.randomness import as_source, threshold
+
+MOST_ENTRIES = 20_000
+
+
+def random_report(rng, sizes):
+    """Any subset of cells, or subsets of each attribute with any likely patterns."""
+    if rng.random() < 0.4:
+        return SubsetReport((int(rng.integers(1, math.prod(sizes))),), (int(rng.integers(2)),))
+    patterns = 1 << len(sizes)
+    likely = rng.choice(patterns, int(rng.integers(1, patterns)), replace=False)
+    return SubsetReport(tuple(int(rng.integers(1, r)) for r in sizes), tuple(sorted(likely.tolist())))
+
+
+def random_question(rng):
+    """Sizes, ε and a report with few enough outcomes to write down."""
+    while True:
+        sizes = tuple(int(r) for r in rng.integers(2, 5, int(rng.integers(1, 4))))
+        report = random_report(rng, sizes)
+        parts = zip(report.parts(sizes), report.subset_sizes, strict=True)
+        if math.prod(math.comb(r, k) for r, k in parts) * math.prod(sizes) <= MOST_ENTRIES:
+            return sizes, float(rng.choice([0.3, 1.0, 2.5, 6.0])), report
+
+
+def enumerated(sizes, epsilon, report):
+    """Records x, reports y, and the exact chance of each y under each x, from the threshold that is drawn."""
+    parts, weights = report.parts(sizes), report.weights(sizes)
+    out = Fraction(int(threshold(unlikely_chance(report, sizes, epsilon))), 1 << 64)
+    likely = sum(weights[p] for p in report.likely)
+    subsets = (itertools.combinations(range(r), k) for r, k in zip(parts, report.subset_sizes, strict=True))
+    reports = list(itertools.product(*subsets))
+    records = list(itertools.product(*map(range, sizes)))
+    chances = {}
+    for x in records:
+        own = x if len(parts) == len(sizes) else (int(np.ravel_multi_index(x, sizes)),)
+        for y in reports:
+            held = [own[i] in y[i] for i in range(len(parts))]
+            pattern = sum(1 << i for i, match in enumerate(held) if match)
+            share = (1 - out) * Fraction(1, likely) if pattern in report.likely else out / (sum(weights) - likely)
+            # of the pattern's weight, one for each subset of this kind
+            for r, k, match in zip(parts, report.subset_sizes, held, strict=True):
+                share *= Fraction(k, math.comb(r - 1, k - 1)) if match else Fraction(r - k, math.comb(r - 1, k))
+            chances[y, x] = share
+    return records, reports, chances
+
+
+def check_one(rng):
+    """Label, energies and moments of one random report."""
+    sizes, epsilon, report = random_question(rng)
+    records, reports, chances = enumerated(sizes, epsilon, report)
+    assert all(sum(chances[y, x] for y in reports) == 1 for x in records)
+    worst = max(max(chances[y, x] for x in records) / min(chances[y, x] for x in records) for y in reports)
+    label = reported_epsilon(report, sizes, epsilon)
+    assert math.log(worst) <= label * (1 + 1e-15) and label <= math.log(worst) * (1 + 1e-12) + 1e-15
+    assert label == pytest.approx(epsilon, rel=1e-9)
+    channel = np.array([[float(chances[y, x]) for x in records] for y in reports])
+    seen = channel.mean(axis=1)
+    densities = (channel / seen[:, None]).reshape(-1, *sizes)
+    for subset in range(1, 1 << len(sizes)):
+        effect = densities
+        for axis in range(len(sizes)):
+            mean = effect.mean(axis=1 + axis, keepdims=True)
+            effect = effect - mean if subset >> axis & 1 else np.broadcast_to(mean, effect.shape)
+        energy = float(seen @ np.square(effect).reshape(len(reports), -1).mean(axis=1))
+        assert report.energies(sizes, epsilon)[subset] == pytest.approx(energy, abs=1e-9)
+    check_moments(rng, sizes, epsilon, report, (records, reports, chances))
+
+
+def check_moments(rng, sizes, epsilon, report, channel):
+    """E z, E z², E z³ for a random cell over random attributes, by what the record shares with it."""
+    records, reports, chances = channel
+    shared = tuple(int(i) for i in rng.permutation(len(sizes))[: int(rng.integers(1, len(sizes) + 1))])
+    u = len(shared)
+    counted = Answered(report, sizes, epsilon, shared, tuple(range(u)), np.zeros([sizes[i] for i in shared]), 5)
+    weights = rng.normal(size=1 << u)
+    weights[0] = 0
+    cell = tuple(int(rng.integers(sizes[i])) for i in shared)
+
+    def g(y, k):
+        """1[v ∈ S] − its mean."""
+        i = shared[k]
+        return (cell[k] in y[i]) - report.subset_sizes[i] / sizes[i]
+
+    def of_cells(y, subset):
+        """Of one subset of cells: the sum over its members."""
+        return sum(
+            math.prod((c[shared[k]] == cell[k]) - 1 / sizes[shared[k]] for k in range(u) if subset >> k & 1)
+            for c in (np.unravel_index(named, sizes) for named in y[0])
+        )
+
+    def z(y):
+        each = (
+            of_cells(y, s) if counted.joint else math.prod(g(y, k) for k in range(u) if s >> k & 1)
+            for s in range(1, 1 << u)
+        )
+        return sum(w * value for w, value in zip(weights[1:], each, strict=True))
+
+    values, moments, seen = {y: z(y) for y in reports}, counted.moments(weights), counted.seen()
+    for x in records:
+        alike = [x[i] == v for i, v in zip(shared, cell, strict=True)]
+        place = sum(1 << k for k, same in enumerate(alike) if same)
+        for q in (1, 2, 3):
+            expected = sum(float(chances[y, x]) * values[y] ** q for y in reports)
+            assert moments[q - 1, place] == pytest.approx(expected, abs=1e-8)
+        effects = [math.prod(alike[k] - 1 / sizes[shared[k]] for k in range(u) if s >> k & 1) for s in range(1 << u)]
+        assert moments[0, place] == pytest.approx(float(np.sum((weights * seen * effects)[1:])), abs=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reports_are_as_private_and_as_telling_as_they_say(seed):
+    """Ten random ones each: the label by exact rationals, the rest by floating point."""
+    rng = np.random.default_rng(seed)
+    for _ in range(10):
+        check_one(rng)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_two_thousand_reports_are_as_private_and_as_telling_as_they_say(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        check_one(rng)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_drawn_has_these_chances(seed):
+    """Chi-square of 40,000 reports on one record against the enumeration; eight cases at 1e-5."""
+    from scipy.stats import chi2  # noqa: PLC0415 (slow to import)
+
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        sizes, epsilon, report = random_question(rng)
+        records, reports, chances = enumerated(sizes, epsilon, report)
+        x = records[int(rng.integers(len(records)))]
+        n = 40_000
+        drawn = report_subsets(np.tile(x, (n, 1)), report, sizes, epsilon, as_source(int(rng.integers(1 << 30))))
+        rows = zip(*(map(tuple, members.tolist()) for members in drawn), strict=True)
+        place = {y: k for k, y in enumerate(reports)}
+        counts = np.bincount([place[y] for y in rows], minlength=len(reports))
+        expected = n * np.array([float(chances[y, x]) for y in reports])
+        order = np.argsort(expected)
+        # rare reports are taken together
+        groups = np.split(order, np.flatnonzero(np.diff(np.floor(np.cumsum(expected[order]) / 20))) + 1)
+        seen, hoped = (np.array([v[g].sum() for g in groups]) for v in (counts, expected))
+        statistic = float(np.sum((seen - hoped) ** 2 / np.maximum(hoped, 1e-9)))
+        assert chi2.sf(statistic, max(1, len(groups) - 1)) > 1e-5
+
+
+def asked(sizes, total, shares=None):
+    """The mixture for all pairs, as a way of asking."""
+    mixed = mixture(pairs(np.asarray(sizes), singles(len(sizes))), total)
+    domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
+    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
+    return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions)), mixed
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    ("sizes", "total", "n"), [((3, 4, 2, 5), 1.0, 3000), ((2, 2, 3, 2), 3.0, 1500), ((4, 6, 3), 6.0, 1500)]
+)
+def test_intervals_cover_and_errors_are_as_said(sizes, total, n):
+    """60 runs of a skewed, dependent population: coverage 95 %, the standard errors' mean square, and no bias.
+
+    Three cases at five standard errors of the runs' means: false alarm below 1e-5.
+    """
+    way, _ = asked(sizes, total)
+    rng, cells = np.random.default_rng(3), math.prod(sizes)
+    population = rng.dirichlet(np.full(cells, 0.4))
+    names = list(itertools.combinations(way.domain.names, 2))
+    axes = list(itertools.combinations(range(len(sizes)), 2))
+    truths = [population.reshape(sizes).sum(axis=tuple(k for k in range(len(sizes)) if k not in pair)) for pair in axes]
+    covered, squares, stated, bias = [], [], [], 0.0
+    for _ in range(60):
+        codes = np.unravel_index(rng.choice(cells, n, p=population), sizes)
+        answers = way.perturb(pa.table(dict(zip(way.domain.names, codes, strict=True))), rng)
+        tables = [way.estimate(answers, pair) for pair in names]
+        covered.append(np.mean([np.mean((e.lower <= t) & (t <= e.upper)) for e, t in zip(tables, truths, strict=True)]))
+        squares.append(sum(float(np.sum((e.proportions - t) ** 2)) for e, t in zip(tables, truths, strict=True)))
+        stated.append(sum(float(np.sum(e.standard_errors**2)) for e in tables))
+        bias = bias + np.concatenate(
+            [((e.proportions - t) / e.standard_errors).ravel() for e, t in zip(tables, truths, strict=True)]
+        )
+
+    def margin(values):
+        return 5 * np.std(values, ddof=1) / math.sqrt(len(values))
+
+    assert abs(np.mean(covered) - 0.95) < margin(covered) + 0.005
+    assert abs(np.mean(squares) / np.mean(stated) - 1) < margin(squares) / np.mean(stated) + 0.01
+    assert np.abs(bias / 60).max() < 5 / math.sqrt(60)
+
+
+def test_tables_that_share_attributes_agree():
+    """Each from all answers that tell about it, so that margins are the same, whichever table they are taken from."""
+    way, _ = asked((3, 4, 2), 1.0)
+    rng = np.random.default_rng(0)
+    answers = way.perturb(pa.table({a.name: rng.integers(0, a.size, 2000) for a in way.domain}), 1)
+    tables = {pair: way.estimate(answers, pair).proportions for pair in itertools.combinations(way.domain.names, 2)}
+    one = way.estimate(answers, "a0").proportions
+    for pair, table in tables.items():
+        assert table.sum() == pytest.approx(1, abs=1e-12)
+        if pair[0] == "a0":
+            np.testing.assert_allclose(table.sum(axis=1), one, atol=1e-12)
+
+
+def test_files_hold_questions(tmp_path):
+    way, mixed = asked((3, 4, 2), 1.0)
+    assert any(len(q.report.subset_sizes) > 1 for q in mixed.questions)
+    optrr.save(way, tmp_path / "asking.json")
+    back = optrr.load(tmp_path / "asking.json")
+    assert back.reports == way.reports and back.digest == way.digest and back.epsilon == way.epsilon
+    rng = np.random.default_rng(0)
+    data = pa.table({a.name: rng.integers(0, a.size, 500) for a in way.domain})
+    answers = back.perturb(data, 2)
+    back.release_file(data, tmp_path / "answers.csv", 2)
+    for pair in itertools.combinations(way.domain.names, 2):
+        np.testing.assert_allclose(
+            way.estimate(tmp_path / "answers.csv", pair).proportions,
+            way.estimate(answers, pair).proportions,
+            atol=1e-12,
+        )
+    words = way.in_words(answers).to_pylist()
+    for row, answer in zip(words, answers.to_pylist(), strict=True):
+        k = answer["table"] - 1
+        assert row["about"] == " × ".join(way.tables[k])
+        if len(way.reports[k].subset_sizes) > 1:
+            texts = [way.domain[name].texts for name in way.tables[k]]
+            subsets = [[int(c) for c in part.split()] for part in answer["cells"].split("|")]
+            assert row["supports"] == [" or ".join(t[c] for c in s) for t, s in zip(texts, subsets, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"subset_sizes": [1, 2, 1]}, "one for each attribute"),
+        ({"subset_sizes": [3, 1]}, "not all"),
+        ({"subset_sizes": [0, 1]}, "at least one"),
+        ({"likely": []}, "likely patterns"),
+        ({"likely": [0, 1, 2, 3]}, "likely patterns"),
+        ({"likely": [4]}, "likely patterns"),
+        ({"likely": [1, 1]}, "likely patterns"),
+    ],
+)
+def test_reports_that_cannot_be_drawn_are_refused(tmp_path, change, said):
+    domain = Domain.of({"a": 3, "b": 4})
+    path = tmp_path / "asking.json"
+    optrr.save(SampledTables(domain, (("a", "b"),), np.ones(1), 1.0, (SubsetReport((1, 2), (1, 3)),)), path)
+    record = json.loads(path.read_text())
+    record["tables"][0] |= change
+    path.write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match=said):
+        optrr.load(path)
+
+
+@pytest.mark.parametrize("cells", ["0", "0|1", "0|1 2|3", "3|1 2", "0|1 1", "0|1 x", "", "|"])
+def test_answers_that_no_report_gives_are_refused(cells):
+    way = SampledTables(Domain.of({"a": 3, "b": 4}), (("a", "b"),), np.ones(1), 1.0, (SubsetReport((1, 2), (1, 3)),))
+    assert way.estimate(pa.table({"table": [1, 1], "cells": ["0|1 2", "2|0 3"]}), ["a"]).n == 2
+    with pytest.raises(InvalidInput, match="answer"):
+        way.estimate(pa.table({"table": [1], "cells": [cells]}), ["a"])
+
+
+def test_what_no_report_sees_is_not_estimated():
+    """Whether two attributes are alike is all that this report tells, and nothing of either."""
+    way = SampledTables(Domain.of({"a": 2, "b": 2}), (("a", "b"),), np.ones(1), 1.0, (SubsetReport((1, 1), (0, 3)),))
+    answers = way.perturb(pa.table({"a": [0, 1, 1, 0], "b": [0, 1, 0, 0]}), 1)
+    assert way.table_error(["a", "b"]) == math.inf
+    with pytest.raises(InvalidInput, match="no answer can tell about a"):
+        way.estimate(answers, ["a", "b"])
