@@ -20,7 +20,7 @@ where χ_i takes two values, so both sums are totals. The a_i are such that A is
 at random with the right mean, which by convexity can only raise E_μ[(h − v)⁺]. So their joint law is a two-dimensional dynamic
 program that only adds non-negative numbers. At the optimum g_ij is near such a product, the nearer the larger the total: the
 certified gap of all pairs is 12 % at a total of 1, 4 % at 2, 0.6 % at 4 among 21 different attributes, and 45 %, 15 %, 1 %
-among 50 (benchmarks/allocation.py). Effects of three attributes or more, and pairs outside the largest clique of wanted pairs,
+among 50. Effects of three attributes or more, and pairs outside the largest clique of wanted pairs,
 get g = 0 and only the most that any law gives them alone: where the tables are mostly such, the bound says little.
 """
 
