@@ -15,6 +15,7 @@ import numpy as np
 from optrr import design
 from optrr.domain.datasets import adult_domain
 from optrr_solvers import kl_bound
+from optrr_solvers.allocating.energy import total_bound
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -36,6 +37,7 @@ def measure(epsilons: np.ndarray) -> list[dict[str, float]]:
                 "optimum": plain.epsilon,
                 "lower_bound": plain.lower_bound,
                 "kl_bound": kl_bound(plain.solution.problem),
+                "any_mechanism": total_bound(domain.sizes, np.full(domain.m, float(e))),
                 "conditional": float(plain.conditional_epsilons.max()),
             }
         )
@@ -86,11 +88,12 @@ def write_block(name: str, lines: list[str]) -> None:
 
 def adult_lines(rows: list[dict[str, float]]) -> list[str]:
     lines = [
-        "| ε of every attribute | Kronecker | optimum, pairs kept | optimum | largest conditional ε of the optimum |",
-        "|---|---|---|---|---|",
+        "| ε of every attribute | Kronecker | optimum, pairs kept | optimum | largest conditional ε of the optimum "
+        "| any mechanism whose estimates vary as little, at least |",
+        "|---|---|---|---|---|---|",
     ]
     for r in rows:
-        cells = [f"{r[k]:.3f}" for k in ("kronecker", "pairs_kept", "optimum", "conditional")]
+        cells = [f"{r[k]:.3f}" for k in ("kronecker", "pairs_kept", "optimum", "conditional", "any_mechanism")]
         lines.append(f"| {r['epsilon_i']:g} | " + " | ".join(cells) + " |")
     return lines
 

@@ -7,7 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from optrr_solvers.allocating.energy import energy_cap, entropy_cap, error_bound
+from optrr_solvers.allocating.energy import energy_cap, entropy_cap, error_bound, total_bound
 from optrr_solvers.allocating.mixture import SubsetReport, mixture, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, marginals, pairs
 from optrr_solvers.partition import alike, singles
@@ -168,6 +168,17 @@ def test_adult_s_pairs_as_worked_out_by_hand():
     known = {0.5: 0.9873, 1: 0.2320, 2: 0.04562, 3: 0.01390, 4: 0.004790, 6: 0.0006278}
     for total, mean in known.items():
         assert error_bound(workload, total) / 36 / 32_561 == pytest.approx(mean, rel=5e-4)
+
+
+def test_totals_for_accuracies_as_worked_out_by_hand():
+    """Adult at ε_i; and one attribute, where k-ary response itself has the energy (r−1) λ²."""
+    for epsilon, total in {0.25: 0.560, 0.5: 1.132, 1.0: 2.174}.items():
+        assert total_bound(ADULT, np.full(9, epsilon)) == pytest.approx(total, abs=6e-4)
+    for size in (2, 5, 30):
+        for epsilon in (0.3, 2.0):
+            energies = SubsetReport((1,)).energies((size,), epsilon)
+            bound = total_bound(np.array([size]), np.array([epsilon]))
+            assert bound <= epsilon and math.sinh(bound / 2) ** 2 == pytest.approx(energies[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("total", [0.5, 3.0, 7.0])

@@ -35,8 +35,8 @@ from itertools import combinations
 import numpy as np
 import scipy.sparse as sp
 
-from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
+from optrr_solvers.arrays import FloatArray, IntArray
 
 # Beyond this many cells the best share of them is taken for one that can be had, which raises the cap by less than 1e-6 of it.
 _MANY_CELLS = 1 << 20
@@ -102,6 +102,16 @@ def error_bound(workload: TableWorkload, total: float) -> float:
     best = min(negative(start)[0], negative(np.maximum(climbed.x, 0) * unit)[0])
     # without any randomization sampling leaves this
     return max(-best * (1 - _ROUNDING), float(workload.coefficients.sum()) * (1 - _ROUNDING))
+
+
+def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
+    """Total ε in nats below which no mechanism estimates each attribute with the variance of randomized response at ε_i.
+
+    Its energies are then at least (r_i − 1) λ_i², and their sum at most sinh²(total/2). For any alphabet, as the rest; flip
+    probabilities play no part. r_i and ε_i in nats, shape (m,) each.
+    """
+    energies = (sizes - 1) * eigenvalues_of(sizes, epsilons) ** 2
+    return 2 * math.asinh(math.sqrt(float(np.sum(energies)))) * (1 - _ROUNDING)
 
 
 def _constraints(workload: TableWorkload, total: float) -> tuple[FloatArray, sp.csr_array, FloatArray]:
