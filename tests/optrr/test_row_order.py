@@ -243,6 +243,7 @@ def test_names_in_the_order_of_the_records_are_told_of(tmp_path, first, risen):
 
 
 PEOPLE = 2_000
+TOLD = 7.0
 
 
 def _genotypes(folder):
@@ -274,6 +275,7 @@ def _status(suffix):
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".bed", ".csv", ".parquet"])
 def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsys, suffix):
+    """Order that tells has a mean of −12.6 standard deviations here, 5.5 of them beyond TOLD: false alarm 1e-7."""
     monkeypatch.chdir(tmp_path)
     true = _genotypes(tmp_path)
     assert run(["gwas-design", "true.bed", "--total-epsilon", "1", "-o", "g.json"]) == 0
@@ -289,13 +291,13 @@ def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsy
     status, names = _status(suffix)
     assert "people keep their names" in capsys.readouterr().err
     place = np.array([int(n[1:]) for n in names])
-    assert abs(z_of_place(place)) < FAR and z_of_place(status[np.argsort(place)]) < -2 * FAR
+    assert abs(z_of_place(place)) < FAR and z_of_place(status[np.argsort(place)]) < -TOLD
     assert run([*command, "--keep-order"]) == 0
     assert "in the order of the true records" in capsys.readouterr().err
     kept, names = _status(suffix)
     assert names == [str(k + 1) for k in range(PEOPLE)]
     right = np.mean(majorities(kept.astype(int), 2) == true)
-    assert right > 0.95 and z_of_place(kept) < -2 * FAR
+    assert right > 0.95 and z_of_place(kept) < -TOLD
 
 
 @pytest.mark.slow
