@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from optrr.budgets import options
 from optrr.budgets.allocate import allocate
-from optrr.budgets.options import Option
+from optrr.budgets.options import Option, every_way
 from optrr.budgets.result import Allocation
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.asking import Asking
@@ -215,12 +214,5 @@ def advise(  # noqa: PLR0913 (each argument is one question a user answers)
     wanted = replace(wanted, tables=tuple(replace(t, standard_error=None) for t in wanted.tables))
     allocation = allocate(declared, total, learn=wanted, n=n)
     total = float(total)
-    ways = [options.optimum(allocation), *options.kronecker(declared, wanted, total)]
-    if declared.m > 1:
-        ways.append(options.whole_record(declared, wanted, total))
-    ways += options.sampling(declared, wanted, total, progress)
-    if clusters:
-        ways.append(options.clustered(declared, wanted, total, clusters))
-    # options that differ by rounding only keep this order, in which the optimum is first
-    ordered = sorted(ways, key=lambda o: float(f"{o.error:.9g}"))
-    return Advice(declared, wanted, total, n, tuple(ordered), allocation)
+    ways = every_way(declared, wanted, total, allocation.design, allocation.error, clusters, progress)
+    return Advice(declared, wanted, total, n, ways, allocation)

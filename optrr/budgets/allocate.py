@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from optrr.budgets.options import sampled_if_better
+from optrr.budgets.options import sampling as sampling_ways
 from optrr.budgets.result import NOTE, Allocation, Prediction, predictions
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.design import Design
@@ -29,6 +29,7 @@ from optrr.designs.wishes import Limits, Preserve, Wishes
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.show.text import brief
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import Status
 from optrr_solvers.allocating.best import METHODS, Allocated, kronecker_error, least_total, most_accurate
 from optrr_solvers.allocating.problem import AllocationProblem
@@ -127,7 +128,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     watched = (
         None if progress is None else lambda error: progress(error, allocation.workload.error_bound(declared, nats))
     )
-    return sampled_if_better(allocation, nats, watched)
+    return _sampled_if_better(allocation, nats, watched)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,3 +201,22 @@ class _Task:
             predictions=tuple(predictions(self.domain, self.workload, self.arrays, lam, self.n)),
             least_total=allocated.least_total,
         )
+
+
+def _sampled_if_better(
+    allocation: Allocation, total: float, progress: Callable[[float], None] | None = None
+) -> Allocation:
+    """The allocation with one random table each in place of its design, where that is more accurate and meets all required."""
+    domain, wanted = allocation.design.domain, allocation.workload
+    best = min(sampling_ways(domain, wanted, total, progress), key=lambda o: o.error, default=None)
+    if best is None or not best.error < allocation.error:
+        return allocation
+    asking = best.asking
+    if not isinstance(asking, SampledTables):
+        raise TypeError("a way of sampling that samples no tables")
+    predictions = tuple(replace(p, error=asking.table_error(p.attributes)) for p in allocation.predictions)
+    if any(p.required is not None and not (p.standard_error or np.inf) <= p.required for p in predictions):
+        return allocation
+    return replace(
+        allocation, sampled=asking, method=best.name, error=best.error, lower_error=None, predictions=predictions
+    )

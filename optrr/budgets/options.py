@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from optrr.budgets.result import Allocation
 from optrr.budgets.workload import Workload
 from optrr.designs.asking import Asking
 from optrr.designs.baseline import baseline_design
+from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.show.result import in_json
@@ -84,21 +84,40 @@ class Option:
         }
 
 
-def optimum(allocation: Allocation) -> Option:
+def every_way(  # noqa: PLR0913 (what is asked for, and what was chosen with records)
+    domain: Domain,
+    wanted: Workload,
+    total: float,
+    design: Design,
+    error: float,
+    clusters: Sequence[Sequence[str]] | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> tuple[Option, ...]:
+    """All of them by increasing error; ``design`` is the most accurate law of change sets, and ``error`` what it has."""
+    ways = [optimum(design, wanted, error), *kronecker(domain, wanted, total)]
+    if domain.m > 1:
+        ways.append(whole_record(domain, wanted, total))
+    ways += sampling(domain, wanted, total, progress)
+    if clusters:
+        ways.append(clustered(domain, wanted, total, clusters))
+    # options that differ by rounding only keep this order, in which the optimum is first
+    return tuple(sorted(ways, key=lambda o: float(f"{o.error:.9g}")))
+
+
+def optimum(design: Design, wanted: Workload, error: float) -> Option:
     """The most accurate law of change sets."""
-    design = allocation.design
     conditional = float(design.conditional_epsilons.max())
     faint = design.faintest_pair
     gives_up = [f"conditional privacy (conditional epsilon up to {conditional:.3g})"]
     if faint is not None and abs(faint[0]) < 1:
-        which = "pairs" if allocation.workload.name == "pairs" else "pairs outside the workload"
+        which = "pairs" if wanted.name == "pairs" else "pairs outside the workload"
         gives_up.append(
             f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
         )
     return Option(
         "optimum",
         "The optimum over full records",
-        allocation.error,
+        error,
         True,
         conditional,
         None if faint is None else faint[0],
@@ -269,22 +288,3 @@ def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = 
             [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables], _LEAST_SHARE
         )
     return SampledTables(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)
-
-
-def sampled_if_better(
-    allocation: Allocation, total: float, progress: Callable[[float], None] | None = None
-) -> Allocation:
-    """The allocation with one random table each in place of its design, where that is more accurate and meets all required."""
-    domain, wanted = allocation.design.domain, allocation.workload
-    best = min(sampling(domain, wanted, total, progress), key=lambda o: o.error, default=None)
-    if best is None or not best.error < allocation.error:
-        return allocation
-    asking = best.asking
-    if not isinstance(asking, SampledTables):
-        raise TypeError("a way of sampling that samples no tables")
-    predictions = tuple(replace(p, error=asking.table_error(p.attributes)) for p in allocation.predictions)
-    if any(p.required is not None and not (p.standard_error or np.inf) <= p.required for p in predictions):
-        return allocation
-    return replace(
-        allocation, sampled=asking, method=best.name, error=best.error, lower_error=None, predictions=predictions
-    )

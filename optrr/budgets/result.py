@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from optrr.budgets.options import Option, every_way
 from optrr.budgets.workload import Workload
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
@@ -92,6 +93,13 @@ class Allocation(TableResult):
         """What no mechanism of this total, of whatever form, can have less of than as error."""
         return self.workload.error_bound(self.design.domain, self.asking.epsilon)
 
+    @cached_property
+    def ways(self) -> tuple[Option, ...]:
+        """Every way of asking at this total, without the wishes, by increasing error: as :func:`optrr.advise` compares them."""
+        domain, arrays = self.design.domain, self.workload.arrays(self.design.domain)
+        error = arrays.error(arrays.eigenvalues(self.design.law)) if self.sampled else self.error
+        return every_way(domain, self.workload, self.asking.epsilon, self.design, error)
+
     @property
     def gap(self) -> float | None:
         """By how much, relative to the error, a more accurate law of this total is not excluded."""
@@ -139,6 +147,15 @@ class Allocation(TableResult):
             "error_lower_bound": self.lower_error,
             "error_bound": self.error_bound,
             "error_over_bound": self.error / self.error_bound,
+            "ways": [
+                {
+                    "name": way.name,
+                    "error": in_json(way.error),
+                    "error_over_bound": in_json(way.error / self.error_bound),
+                    "keeps_records": way.keeps_records,
+                }
+                for way in self.ways
+            ],
             "error_gap": self.gap,
             "tables": in_json(self.predictions),
             **super().summary(),

@@ -273,12 +273,12 @@ def _show_advice(advice: Advice, total_epsilon: float) -> None:
         say(line)
     print_table(
         f"workload {advice.workload.name} at total epsilon {total_epsilon:g}",
-        ["way of asking", "error", "relative", "records", "conditional", "faintest pair", "standard error"],
+        ["way of asking", "error", "over bound", "records", "conditional", "faintest pair", "standard error"],
         [
             (
                 o.name,
                 o.error if np.isfinite(o.error) else None,
-                advice.ratio(o) if np.isfinite(o.error) else None,
+                o.error / advice.error_bound if np.isfinite(o.error) else None,
                 "full" if o.keeps_records else "no",
                 o.conditional_epsilon,
                 o.pair_visibility,

@@ -134,7 +134,7 @@ _BOUNDS = (
     "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
     "in the chart is the best bound of all."
 )
-_RELATIVE = "Relative: times the smallest error. "
+_RELATIVE = "The bound is what no mechanism of this total can have less error than. "
 # A relative gap of the workload error below this is not shown.
 _NO_GAP = 1e-5
 
@@ -227,14 +227,14 @@ def advice_page(advice: Advice, curves: Sequence[Tradeoff] = (), written: tuple[
     columns = [
         "way of asking",
         "error",
-        "relative",
+        "times the bound",
         "full records",
         "conditional epsilon",
         "faintest pair's visibility",
     ]
     rows: list[tuple[object, ...]] = []
     for o in advice.options:
-        error, ratio = (o.error, advice.ratio(o)) if np.isfinite(o.error) else (None, None)
+        error, ratio = (o.error, o.error / advice.error_bound) if np.isfinite(o.error) else (None, None)
         row = (o.title, error, ratio, o.keeps_records, o.conditional_epsilon, o.pair_visibility)
         rows.append(row if advice.n is None else (*row, advice.typical_standard_error(o)))
     if advice.n is not None:
@@ -268,9 +268,9 @@ def curves_around(advice: Advice) -> list[Tradeoff]:
     around = tradeoff(domain, totals, learn=advice.workload, n=advice.n, preserve_pairs=domain.m <= _KEPT)
     # where tables are too large to be reported, sampling them is not among the options
     if any(o.name == "sampling-even" for o in advice.options):
-        asked = [sampling(domain, advice.workload, x)[-1] for x in around.curves[0].abscissae]
+        asked = [min(sampling(domain, advice.workload, x), key=lambda o: o.error) for x in around.curves[0].abscissae]
         errors, typical = [o.error for o in asked], [advice.typical_standard_error(o) for o in asked]
-        around = around.beside("sampling, best probabilities", errors, typical)
+        around = around.beside("one random question each", errors, typical)
     out = [around]
     if 1 < domain.m <= _CAPPED:
         out.append(cap_tradeoff(domain, total, learn=advice.workload, n=advice.n))
