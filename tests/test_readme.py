@@ -51,7 +51,7 @@ def test_command_line_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_table_of_numbers_is_current() -> None:
-    rows = re.findall(rf"^{r'\| ([\d.]+) ' * 6}\|$", README, flags=re.MULTILINE)
+    rows = re.findall("^" + r"\| ([\d.]+) " * 6 + r"\|$", README, flags=re.MULTILINE)
     assert len(rows) == 5
     for row in rows:
         asked, kronecker, pairs, optimum, conditional, any_mechanism = map(float, row)
