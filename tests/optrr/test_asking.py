@@ -49,9 +49,7 @@ WAYS = {
     "sampled tables, one cell": sampled(lambda sizes, rng: SubsetReport((1,))),
     "sampled tables, subsets of each attribute": sampled(drawn_report),
     "sampled tables, best reports": sampled(None),
-    "allocation's questions": lambda domain, total, rng: (
-        allocate(domain, total + 2, learn="pairs", sampling=True).asking
-    ),
+    "allocation's questions": lambda domain, total, rng: allocate(domain, total, learn="pairs", sampling=True).asking,
     "advice's optimum": lambda domain, total, rng: advise(domain, total, learn="pairs").option("optimum").asking,
     "advice's whole record": lambda domain, total, rng: advise(domain, total).option("whole-record").asking,
     "a law": lambda domain, total, rng: baseline_design(

@@ -125,9 +125,11 @@ def test_the_sizes_are_those_of_the_pages_and_not_of_the_index(tmp_path: Path, m
     column = pa.array([f"{k % 977:05d}" for k in range(20_000)])
     pq.write_table(pa.table({"a": column, "b": column}), path, use_dictionary=["a"], compression="zstd")
     with pq.ParquetFile(path) as file, path.open("rb") as raw:
+        (places,) = parquet_files._chunks(raw)
         for j in range(2):
             chunk = file.metadata.row_group(0).column(j)
-            pages = list(parquet_files._pages(raw, chunk))
+            pages = list(parquet_files._pages(raw, places[j]))
+            assert places[j].values == chunk.num_values
             assert sum(p.header + p.size for p in pages) == chunk.total_uncompressed_size
             assert sum(p.header + p.held for p in pages) == chunk.total_compressed_size
             assert sum(p.values for p in pages if not p.is_dictionary) == 20_000
@@ -138,6 +140,40 @@ def test_the_sizes_are_those_of_the_pages_and_not_of_the_index(tmp_path: Path, m
     monkeypatch.setattr(source, "MOST_BYTES", need - 1)
     with pytest.raises(InvalidInput, match="once decoded"):
         count(path, Domain.of({"b": sorted(set(column.to_pylist()))}), ["b"], allow_extra=True)
+
+
+# Reads the file with every byte of its index changed, one after another, and says how many were read and how many refused.
+EVERY_BYTE = """
+import sys
+from pathlib import Path
+from optrr.errors import InvalidInput
+from optrr.records.observed import observed_domain
+path = Path(sys.argv[1])
+data = path.read_bytes()
+size = int.from_bytes(data[-8:-4], "little")
+done = [0, 0]
+for place in range(len(data) - 8 - size, len(data) - 8):
+    for change in (1, 255, 128):
+        path.write_bytes(data[:place] + bytes([(data[place] + change) % 256]) + data[place + 1 :])
+        try:
+            observed_domain(path, ["sex", "age"])
+            done[0] += 1
+        except InvalidInput:
+            done[1] += 1
+print(*done)
+"""
+
+
+@pytest.mark.slow
+def test_no_damaged_index_of_a_parquet_file_ends_the_process(tmp_path: Path) -> None:
+    """pyarrow's own view of the index ended it: "Definition level histogram size mismatch"."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"sex": ["F", "M", None], "age": [1, 2, 3]}), path)
+    asked = [sys.executable, "-c", EVERY_BYTE, str(path)]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-1000:]
+    read, refused = map(int, done.stdout.split())
+    assert read > 100 and refused > 100
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".arrow", ".arrows", ".jsonl", ".csv"])

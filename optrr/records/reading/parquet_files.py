@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -48,8 +49,13 @@ _KINDS = {5: (1, 2), _DICTIONARY: (1, 2), 8: (1, 4)}
 # before, so that each may be as long as the page.
 _LENGTHS, _PREFIXES = 6, 7
 _LENGTH = 8
-# Depth of structs in a header; there are three.
-_DEEPEST = 8
+# Depth of structs and lists in a header or in the file's index; there are seven.
+_DEEPEST = 12
+# A list of so many elements or more says how many in a number of its own.
+_MANY = 15
+# The last bytes of a file: how long its index is, and a mark. Fields of the index: groups of rows, their columns, and of a
+# column what it holds; there, where its pages begin, what they take, how many values they hold; where its dictionary begins.
+_TAIL, _GROUPS, _COLUMNS, _CHUNK, _PLACES, _DICTIONARY_PAGE = 8, 4, 1, 3, (9, 7, 5), 11
 
 
 @dataclass(frozen=True)
@@ -69,16 +75,16 @@ class _Page:
 def _most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int) -> int:
     """How many of at most ``rows`` records may be read at once from these columns; refuses pages that are too large.
 
-    Raises IndexError, ValueError or OverflowError where a header is none.
+    Raises IndexError, ValueError or OverflowError where a header or the file's index is none.
     """
-    most, metadata = rows, file.metadata
+    most = rows
     of_leaves = [field.name for field in file.schema_arrow for _ in range(_leaves(field.type))]
     places = [j for j, column in enumerate(of_leaves) if column in set(columns)]
     with path.open("rb") as opened:
-        for g in range(metadata.num_row_groups):
-            group, decoded, held, widths = metadata.row_group(g), 0, 0, 0
+        for chunks in _chunks(opened):
+            decoded = held = widths = 0
             for j in places:
-                pages = list(_pages(opened, group.column(j)))
+                pages = list(_pages(opened, chunks[j]))
                 # of a chunk its dictionary and one page are in memory together
                 for kind in (True, False):
                     decoded += max((p.decoded for p in pages if p.is_dictionary is kind), default=0)
@@ -97,12 +103,46 @@ def _leaves(kind: pa.DataType) -> int:
     return sum(_leaves(kind.field(k).type) for k in inner) if inner else 1
 
 
-def _pages(file: BinaryIO, chunk: Any) -> Iterator[_Page]:
+@dataclass(frozen=True)
+class _Chunk:
+    """Where the pages of one column in one group of rows are."""
+
+    start: int
+    held: int
+    values: int
+
+
+def _chunks(file: BinaryIO) -> Iterator[list[_Chunk]]:
+    """The column chunks of every group of rows, from the file's index; pyarrow, if asked, ends the process at a bad one."""
+    file.seek(-_TAIL, SEEK_END)
+    size = int.from_bytes(file.read(4), "little")
+    file.seek(-_TAIL - size, SEEK_END)
+    fields, _ = _struct(file.read(size), 0, 0)
+    for group in _list(fields, _GROUPS):
+        chunks = []
+        for column in _list(group, _COLUMNS):
+            held: Any = column.get(_CHUNK) if isinstance(column, dict) else None
+            numbers: list[Any] = [held.get(k) for k in (*_PLACES, _DICTIONARY_PAGE)] if isinstance(held, dict) else []
+            if not numbers or not all(
+                isinstance(number, int) and number >= 0 for number in (*numbers[:3], numbers[3] or 0)
+            ):
+                raise ValueError("a column of the file's index has no place or size")
+            start, size, values, first = numbers
+            chunks.append(_Chunk(min(start, first) if first else start, size, values))
+        yield chunks
+
+
+def _list(fields: Any, number: int) -> list[Any]:
+    inner = fields.get(number) if isinstance(fields, dict) else None
+    if not isinstance(inner, list):
+        raise ValueError("the file's index lists nothing")
+    return inner
+
+
+def _pages(file: BinaryIO, chunk: _Chunk) -> Iterator[_Page]:
     """The pages of a column chunk, as many as the reader reads."""
-    start, first = chunk.data_page_offset, chunk.dictionary_page_offset
-    start = min(start, first) if first else start
-    end, seen = start + chunk.total_compressed_size, 0
-    while start < end and seen < chunk.num_values:
+    start, end, seen = chunk.start, chunk.start + chunk.held, 0
+    while start < end and seen < chunk.values:
         page = _page(file, start)
         yield page
         seen += 0 if page.is_dictionary else page.values
@@ -132,7 +172,7 @@ def _page(file: BinaryIO, start: int) -> _Page:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Numbers and structs of a struct, by their field, and where it ends. Raises IndexError where it is cut off."""
+    """Numbers, structs and lists of a struct, by their field, and where it ends. Raises IndexError where it is cut off."""
     if depth > _DEEPEST:
         raise ValueError("a header is too deep")
     fields: dict[int, Any] = {}
@@ -162,6 +202,17 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         if at + length > len(data):
             raise IndexError("a text is cut off")
         return None, at + length
+    if kind in (9, 10):
+        count, inner = data[at] >> 4, data[at] & 15
+        at += 1
+        if count == _MANY:
+            count, at = _varint(data, at)
+        out = []
+        for _ in range(count):
+            # truth in a list takes a byte of its own
+            each, at = (data[at] == 1, at + 1) if inner in (1, 2) else _value(data, at, inner, depth + 1)
+            out.append(each)
+        return out, at
     if kind == 12:
         return _struct(data, at, depth + 1)
     raise ValueError("a header holds what no page header does")
@@ -206,7 +257,7 @@ class ParquetFile(BoundedSource):
         with readable(self.name):
             try:
                 return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=_BUFFER, read_dictionary=self._texts)
-            except (pa.ArrowException, UnicodeDecodeError):
+            except (pa.ArrowException, UnicodeDecodeError, RuntimeError):
                 raise InvalidInput(
                     f"cannot read {self.name}: it is not a whole Parquet file; write it again, or name it by what it is"
                 ) from None
@@ -221,7 +272,7 @@ class ParquetFile(BoundedSource):
                     yield sound(batch, self.name)
             except InvalidInput:
                 raise
-            except (pa.ArrowException, IndexError, ValueError, OverflowError):
+            except (pa.ArrowException, IndexError, ValueError, OverflowError, RuntimeError):
                 raise InvalidInput(f"cannot read {self.name}: it is damaged; write it again") from None
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
