@@ -1,6 +1,6 @@
 """How near to the best of all mechanisms every way of asking comes: error over the bound that no mechanism passes.
 
-Run as ``python benchmarks/any_mechanism.py``; a quarter of an hour on one core. Writes any_mechanism.csv (200 random
+Run as ``python benchmarks/any_mechanism.py``; ten minutes on one core. Writes any_mechanism.csv (200 random
 workloads), any_mechanism_pairs.csv (all pairs of three sets of people), any_mechanism.svg (of Adult's) and any_mechanism.md.
 
 Errors are predicted ones: Σ n E‖π̂ − π‖² over the workload's tables at the uniform population. Those of mixtures are drawn, too.
@@ -158,7 +158,7 @@ def populations() -> Iterator[tuple[str, Domain, np.ndarray]]:
 
 def simulated(runs: int) -> Iterator[dict[str, object]]:
     """Error drawn over error predicted, less what the law of the people takes off; coverage of 95 % intervals."""
-    rng, n = np.random.default_rng(7), 20_000
+    rng, n = np.random.default_rng(7), 5_000
     for name, domain, codes in populations():
         plain = Domain.of({a.name: a.size for a in domain})
         pairs = list(combinations(domain.names, 2))
@@ -214,7 +214,7 @@ def report(rows: list[dict], ways: list[dict], drawn: list[dict]) -> str:
     for row in ways:
         ratios = " | ".join(f"{row[name]:.4g}" for name in WAYS)
         lines.append(f"| {row['people']} | {row['total']:g} | {row['bound']:.5g} | {ratios} |")
-    lines += ["", f"Drawn, {RUNS} runs of 20,000 people each, all pairs:", ""]
+    lines += ["", f"Drawn, {RUNS} runs of 5,000 people each, all pairs:", ""]
     lines += [
         "| people | total ε | error drawn over predicted | its standard error | 95 % intervals that hold the truth |",
         "|---|---|---|---|---|",
