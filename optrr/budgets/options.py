@@ -37,6 +37,7 @@ from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, ev
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.problem import EPSILON_RANGE
 
 # A mixture of questions is worth its questions where it saves this share of the error.
 _GAINED = 1e-3
@@ -218,9 +219,10 @@ def sampling(
 ) -> list[Option]:
     """Each person answers one question drawn at random: a table, drawn evenly or as well as can be, or one of a mixture.
 
-    The mixture is :func:`optrr_solvers.allocating.mixture.mixture`'s. Empty where a table has more cells than can be reported.
+    The mixture is :func:`optrr_solvers.allocating.mixture.mixture`'s. Empty where one report cannot be on so many
+    cells, or of so many nats.
     """
-    if max(t.cells(domain) for t in wanted.tables) > MAX_CELLS:
+    if max(t.cells(domain) for t in wanted.tables) > MAX_CELLS or not EPSILON_RANGE[0] <= total <= EPSILON_RANGE[1]:
         return []
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     conditional = f"conditional privacy (epsilon {total:.3g} on the {what} asked)"

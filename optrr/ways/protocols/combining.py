@@ -37,8 +37,6 @@ from optrr.ways.protocols.supports import unlikely_chance
 from optrr_solvers.allocating.mixture import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# An effect with less energy than this share of what it can have is not seen.
-UNSEEN = 1e-12
 _NO_VARIANCE = 1e-300
 
 
@@ -227,7 +225,7 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
         means, seen, energies = a.effect_means(), a.seen(), a.energies()
         for subset in range(1, 1 << len(a.shared)):
             w = _lifted(subset, a.axes)
-            if energies[subset] > UNSEEN:
+            if energies[subset] > 0:
                 axes = np.argsort([a.axes[k] for k in range(len(a.shared)) if subset >> k & 1])
                 sums[w] += a.n * energies[subset] / seen[subset] * np.transpose(means[w], axes)
                 information[w] += a.n * energies[subset]
@@ -267,7 +265,7 @@ def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, informati
         u, seen, energies = len(a.shared), a.seen(), a.energies()
         weights = np.zeros(1 << u)
         for subset in range(1, 1 << u):
-            if energies[subset] > UNSEEN:
+            if energies[subset] > 0:
                 w = _lifted(subset, a.axes)
                 weights[subset] = _share(w, sizes) * a.n * energies[subset] / seen[subset] / information[w]
         moments = a.moments(weights)

@@ -52,7 +52,7 @@ from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kin
 from optrr.show.text import amount, category_word, crossed
 from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.estimator import Estimate, check_confidence
-from optrr.ways.protocols.combining import UNSEEN, Answered, combined
+from optrr.ways.protocols.combining import Answered, combined
 from optrr.ways.protocols.supports import (
     estimate_of_supports,
     report_subsets,
@@ -503,7 +503,7 @@ class SampledTables(Asking):
         for report, shape, members in zip(self.reports, self._shapes, self._indices, strict=True):
             if set(members) >= set(effect):
                 energies = report.energies(shape, self.answer_epsilon)
-                if energies[sum(1 << members.index(i) for i in effect)] > UNSEEN:
+                if energies[sum(1 << members.index(i) for i in effect)] > 0:
                     return True
         return False
 

@@ -50,7 +50,8 @@ _ROUNDS, _ADDED, _TURNS = 30, 120, 8
 _STARTS, _CLIMBS = 3, 1_000
 # The search ends where no candidate promises more than this share of the error; shares below the second are left out.
 _TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
-# Energy that stands for none where it is divided by.
+# Of a report's largest energy, what is rounding and stands for none; where none is divided by, what stands for it.
+_UNSEEN = 1e-12
 _NOTHING = 1e-100
 # Up to so many effects, the questions are thinned out by a linear program to hardly more than there are effects.
 _THINNED = 600
@@ -92,7 +93,8 @@ class SubsetReport:
             chance, effects = _patterns(np.asarray(self.subset_sizes)[None] / np.asarray(sizes))
             likely = np.zeros(chance.shape, dtype=np.bool_)
             likely[0, list(self.likely)] = True
-            return np.asarray(_responses(chance, effects, likely, gain)[0] ** 2)
+            energies = _responses(chance, effects, likely, gain)[0] ** 2
+            return np.asarray(np.where(energies > _UNSEEN * energies.max(), energies, 0.0))
         share = self.likely_weight(sizes) / cells
         dims = np.ones(1)
         for r in sizes:

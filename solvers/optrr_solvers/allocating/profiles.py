@@ -210,7 +210,8 @@ class _ProfileSearch:
     def _steer(self, solution: Solution) -> Cut:
         """The tangent at the current law of the surface of constant total: w_i d_i + κ Σ_j v_ij (r_i−1)(r_j−1) λ_j."""
         certificate = solution.certificate
-        assert certificate is not None
+        if certificate is None:
+            raise SolveFailed("no certificate steers the search for accuracies at this total; ask for a smaller one")
         m, sizes, lam = self.workload.m, self.workload.sizes, solution.problem.eigenvalues
         normal = np.zeros(m)
         for members, w in zip(certificate.classes, certificate.weights, strict=True):
