@@ -26,7 +26,12 @@ from optrr.ways.longitudinal.design import (
     save_longitudinal,
     verify_longitudinal,
 )
-from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables, save_sampled_tables
+from optrr.ways.protocols.sampled_tables import (
+    SampledTables,
+    load_sampled_tables,
+    save_sampled_tables,
+    verify_sampled_tables,
+)
 
 __all__ = ["load", "reports", "save", "verify"]
 
@@ -107,6 +112,8 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         return verify_deployment(made, design, limited=limited)
     if design is not None:
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
+    if kind == SAMPLED_TABLES:
+        return verify_sampled_tables(made)
     verified = verify_longitudinal if kind == LONGITUDINAL else verify_design
     return verified(made, limited=limited)
 

@@ -32,7 +32,17 @@ from optrr.devices.auditing.label import Label, label_of
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.provenance import SUFFIX, origin_from_sidecar
-from optrr.releases.sealed import DEPLOYMENT, DESIGN, LONGITUDINAL, RECORDS, Content, content_of, format_of, kind_of
+from optrr.releases.sealed import (
+    DEPLOYMENT,
+    DESIGN,
+    LONGITUDINAL,
+    RECORDS,
+    SAMPLED_TABLES,
+    Content,
+    content_of,
+    format_of,
+    kind_of,
+)
 
 
 @click.command()
@@ -124,7 +134,7 @@ def _kind(file: Content) -> str:
     if file.path.name.endswith(SUFFIX):
         return RECORDS
     said = kind_of(file)
-    return said if said in (DEPLOYMENT, LONGITUDINAL) else DESIGN
+    return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES) else DESIGN
 
 
 def _released(file: Content) -> Verification:

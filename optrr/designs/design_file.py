@@ -32,7 +32,7 @@ from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
-from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, Given, Sealed, encoded, sha256_of
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, Given, Sealed, encoded, sha256_of
 from optrr.show.version import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -42,6 +42,8 @@ FORMAT = "optrr-design/1"
 _OTHERS = {
     LONGITUDINAL: "give it to the longitudinal- commands",
     DEPLOYMENT: "it is a deployment file; give the design that it was exported from",
+    SAMPLED_TABLES: "people answer one question each, which perturb, estimate and verify take; this needs a design of whole "
+    "records (optrr advise --way optimum)",
 }
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0

@@ -8,9 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import optrr
 from optrr import InvalidInput
+from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.ways.protocols.combining import Answered
 from optrr.ways.protocols.sampled_tables import SampledTables
@@ -248,6 +251,33 @@ def test_files_hold_questions(tmp_path):
             texts = [way.domain[name].texts for name in way.tables[k]]
             subsets = [[int(c) for c in part.split()] for part in answer["cells"].split("|")]
             assert row["supports"] == [" or ".join(t[c] for c in s) for t, s in zip(texts, subsets, strict=True)]
+
+
+def test_files_of_questions_are_verified_and_signed(tmp_path, capsys):
+    way, _ = asked((3, 4, 2), 1.0)
+    path, key = tmp_path / "asking.json", tmp_path / "key.pem"
+    optrr.save(way, path)
+    checked = optrr.verify(path)
+    assert checked.holds and checked.design == way.digest and len(checked.checks) == 1
+    private = Ed25519PrivateKey.generate()
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = tmp_path / "public.pem"
+    public.write_bytes(private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    assert run(["sign", str(path), "--key", str(key)]) == 0
+    assert run(["verify", str(path), "--key", str(public)]) == 0
+    record = json.loads(path.read_text())
+    # a lower total, and another share: the first is wrong, the second is not what was written
+    path.write_text(json.dumps(record | {"epsilon": 0.9}))
+    assert not optrr.verify(path).checks[0].holds and run(["verify", str(path)]) == 1
+    record["tables"][0]["share"] += 0.01
+    record["tables"][1]["share"] -= 0.01
+    path.write_text(json.dumps(record))
+    assert optrr.verify(path).digest is False and run(["verify", str(path)]) == 1
+    with pytest.raises(InvalidInput, match="changed after it was written"):
+        optrr.load(path)
+    capsys.readouterr()
+    assert run(["test", "x.csv", "--design", str(path), "--attributes", "a0,a1"]) == 2
+    assert "this needs a design of whole records" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ the subsets: numbers from 0 of categories, or of cells in row-major order, last 
 spaces; ``|`` stands between the subsets of several attributes.
 
 The file of sampled tables is versioned JSON that both the people asked and those who estimate work from. One object:
-``format``, ``software``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are made for),
-``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attributes, share, ``subset_sizes`` and ``likely`` patterns of the
-report).
+``format``, ``software``, ``digest``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are
+made for), ``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attributes, share, ``subset_sizes`` and ``likely``
+patterns of the report).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.designs.asking import Asking
+from optrr.designs.checks import Check, Verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
@@ -159,6 +160,7 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
     answer_epsilon: float
     attributes: list[DeclaredAttribute]
     tables: list[TableRecord]
+    digest: str = ""
 
 
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
@@ -557,6 +559,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
         asking.answer_epsilon,
         [DeclaredAttribute(**declaration(a)) for a in asking.domain],
         [TableRecord(list(names), share, r.subset_sizes, r.likely) for names, share, r in rows],
+        asking.digest,
     )
     with whole_file(Path(path)) as partial:
         text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
@@ -569,8 +572,37 @@ def load_sampled_tables(path: Given) -> SampledTables:
     Raises
     ------
     InvalidInput
-        where it cannot be read, is malformed or of another version, or its ε is not the one drawn.
+        where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
+    record, asking = _decoded(path)
+    if not _covers(record, asking):
+        raise InvalidInput(
+            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
+        )
+    if record.digest not in ("", asking.digest):
+        raise InvalidInput(f"{path} was changed after it was written (its digest differs); advise again")
+    return asking
+
+
+def verify_sampled_tables(path: Given) -> Verification:
+    """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
+
+    Raises
+    ------
+    InvalidInput
+        where it cannot be read, or is malformed or of another version.
+    """
+    record, asking = _decoded(path)
+    how = f"the largest of {amount(len(asking.tables), 'report')}, of 64-bit thresholds in exact rationals"
+    total = Check("total epsilon", f"{record.epsilon:.9g}", f"{asking.epsilon:.9g}", how, _covers(record, asking))
+    return Verification((total,), record.digest == asking.digest, asking.digest)
+
+
+def _covers(record: SampledTablesRecord, asking: SampledTables) -> bool:
+    return record.epsilon >= asking.epsilon * (1 - 1e-12)
+
+
+def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
     try:
         raw = read_small(path)
     except OSError as error:
@@ -585,12 +617,8 @@ def load_sampled_tables(path: Given) -> SampledTables:
         else whole_table(domain.subset(names).sizes.tolist(), record.answer_epsilon)
         for t, names in zip(record.tables, tables, strict=True)
     )
-    asking = SampledTables(domain, tables, np.asarray([t.share for t in record.tables]), record.answer_epsilon, reports)
-    if not record.epsilon >= asking.epsilon * (1 - 1e-12):
-        raise InvalidInput(
-            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
-        )
-    return asking
+    shares = np.asarray([t.share for t in record.tables])
+    return record, SampledTables(domain, tables, shares, record.answer_epsilon, reports)
 
 
 def load_asking(path: Given) -> Design | SampledTables:
