@@ -102,6 +102,10 @@ def test_compare_lists_every_applicable_method(place: Path, capsys: pytest.Captu
     for method in ("lp", "classes"):
         assert by_name[method]["epsilon"] == pytest.approx(by_name["reduced"]["epsilon"], abs=1e-9)
     assert by_name["kronecker"]["epsilon"] == pytest.approx(3.5)
+    # what is asked for is within what any mechanism may need, which knows nothing of flips
+    assert 0 < printed["total_bound"] < by_name["lp"]["epsilon"]
+    assert run(["compare", "spec.toml"]) == 0
+    assert "no mechanism, whatever people send" in capsys.readouterr().out
 
 
 def test_perturb_then_verify(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
