@@ -303,6 +303,17 @@ def test_reports_that_cannot_be_drawn_are_refused(tmp_path, change, said):
         optrr.load(path)
 
 
+def test_a_file_of_many_subsets_is_refused_before_its_patterns_are_listed(tmp_path):
+    """2^60 patterns would not fit into any memory."""
+    domain, path = Domain.of({f"a{k}": 2 for k in range(60)}), tmp_path / "asking.json"
+    optrr.save(SampledTables(domain, (domain.names[:2],), np.ones(1), 1.0), path)
+    record = json.loads(path.read_text())
+    record["tables"][0] |= {"attributes": list(domain.names), "subset_sizes": [1] * 60, "likely": [1]}
+    path.write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match="60 subsets; at most 8"):
+        optrr.load(path)
+
+
 @pytest.mark.parametrize("cells", ["0", "0|1", "0|1 2|3", "3|1 2", "0|1 1", "0|1 x", "", "|"])
 def test_answers_that_no_report_gives_are_refused(cells):
     way = SampledTables(Domain.of({"a": 3, "b": 4}), (("a", "b"),), np.ones(1), 1.0, (SubsetReport((1, 2), (1, 3)),))

@@ -166,6 +166,8 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
+# A report on t subsets has 2^t patterns of matches, and as many effects.
+_MOST_SUBSETS = 8
 # Named cells counted at once: 64 MB.
 _ENTRIES = 1 << 23
 # Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
@@ -534,6 +536,10 @@ def _check_report(title: str, shape: tuple[int, ...], report: SubsetReport) -> N
     parts = len(report.subset_sizes)
     if parts not in (1, len(shape)):
         raise InvalidInput(f"table {title} needs the size of a subset of its cells, or one for each attribute")
+    if parts > _MOST_SUBSETS:
+        raise InvalidInput(
+            f"table {title} is answered by {parts} subsets; at most {_MOST_SUBSETS} can be: ask about fewer"
+        )
     each = report.parts(shape)
     if parts == 1 and each[0] > MAX_CELLS:
         raise InvalidInput(f"table {title} has {each[0]} cells; at most {MAX_CELLS} can be reported: merge categories")
