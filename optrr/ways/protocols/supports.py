@@ -164,11 +164,6 @@ def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
     return _subset_error(size, epsilon, subset_size(size, epsilon))
 
 
-def best_report(size: int, epsilon: float) -> Oracle:
-    """The report with the smallest V; of equal ones the simplest."""
-    return min(ORACLES, key=lambda oracle: float(f"{report_error(oracle, size, epsilon):.12g}"))
-
-
 @lru_cache(maxsize=1 << 12)
 def drawn_epsilon(oracle: Oracle, size: int, epsilon: float) -> float:
     """ε in nats of the report as :func:`report` draws it, from its 64-bit thresholds in exact rationals, rounded up."""
