@@ -29,7 +29,8 @@ from optrr.records.counts import encoded_batches
 from optrr.show.charts import COLOURS
 from optrr.ways.protocols.supports import report_error
 from optrr_solvers.allocating.energy import error_bound
-from optrr_solvers.allocating.mixture import Question, best_shares, mixture, whole_table
+from optrr_solvers.allocating.mixture import best_shares, mixture
+from optrr_solvers.allocating.questions import Question, whole_table
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.partition import singles
 

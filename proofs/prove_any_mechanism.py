@@ -13,7 +13,7 @@ BACKS = (
     "optrr_solvers.allocating.energy.entropy_cap",
     "optrr_solvers.allocating.energy.error_bound",
     "optrr_solvers.allocating.energy._entropy_rate",
-    "optrr_solvers.allocating.mixture.SubsetReport.energies",
+    "optrr_solvers.allocating.questions.SubsetReport.energies",
 )
 
 

@@ -23,16 +23,8 @@ from optrr.errors import InvalidInput
 from optrr.show.result import in_json
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import SolveFailed
-from optrr_solvers.allocating.mixture import (
-    MAX_CELLS,
-    MOST_EFFECTS,
-    MixedQuestions,
-    Question,
-    best_shares,
-    mixture,
-    shared_error,
-    whole_table,
-)
+from optrr_solvers.allocating.mixture import MOST_EFFECTS, MixedQuestions, best_shares, mixture, shared_error
+from optrr_solvers.allocating.questions import MAX_CELLS, Question, whole_table
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, ProductLaw

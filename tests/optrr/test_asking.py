@@ -12,7 +12,7 @@ from optrr.releases.account import Account
 from optrr.studies.baselines import fake_data, sample, split
 from optrr.ways.protocols import Protocol, rr_clusters, rr_joint
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers.allocating.mixture import SubsetReport
+from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import ProductLaw
 
 

@@ -21,7 +21,7 @@ from optrr.ways.longitudinal.spending import TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform
 from optrr.ways.protocols.kinds import cluster_design
 from optrr.ways.protocols.supports import subset_size, support_probabilities
-from optrr_solvers.allocating.mixture import SubsetReport
+from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 
 # Entries of inverses are sums of a few hundred products of doubles; relative to the largest of them.

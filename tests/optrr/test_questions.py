@@ -18,7 +18,8 @@ from optrr.domain.domain import Domain
 from optrr.ways.protocols.combining import Answered
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr.ways.protocols.supports import report_subsets, reported_epsilon, unlikely_chance
-from optrr_solvers.allocating.mixture import SubsetReport, mixture
+from optrr_solvers.allocating.mixture import mixture
+from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.allocating.workload import pairs
 from optrr_solvers.partition import singles
 from optrr_solvers.randomness import as_source, threshold

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
 from optrr.ways.protocols.supports import (
-    ORACLES,
+    Oracle,
     drawn_epsilon,
     estimate_of_supports,
     report,
@@ -27,6 +28,7 @@ from optrr.ways.protocols.supports import (
 )
 from optrr_solvers.randomness import as_source, threshold
 
+ORACLES = get_args(Oracle)
 DOMAIN = Domain.of({"a": ["x", "y", None], "b": 4, "c": 2})
 TABLES = (("a", "b"), ("c",))
 

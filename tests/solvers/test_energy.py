@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from optrr_solvers.allocating.energy import energy_cap, entropy_cap, error_bound, total_bound
-from optrr_solvers.allocating.mixture import SubsetReport, mixture, whole_table
+from optrr_solvers.allocating.mixture import mixture
+from optrr_solvers.allocating.questions import SubsetReport, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, marginals, pairs
 from optrr_solvers.partition import alike, singles
 

@@ -34,7 +34,7 @@ from optrr.tables.estimation.estimator import Estimate, check_records
 from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.protocols.supports import unlikely_chance
-from optrr_solvers.allocating.mixture import SubsetReport
+from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
 
 _NO_VARIANCE = 1e-300

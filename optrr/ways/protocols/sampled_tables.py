@@ -1,7 +1,7 @@
 """One random table each: a person answers one table of the workload only, drawn at random, with the whole ε.
 
 The table is drawn with public probabilities that do not depend on the record, and answered by a report
-(:class:`optrr_solvers.allocating.mixture.SubsetReport`) that names subsets of its categories, or of its cells. Every table is
+(:class:`optrr_solvers.allocating.questions.SubsetReport`) that names subsets of its categories, or of its cells. Every table is
 estimated whose effects some of the tables asked hold, from all of them together (:mod:`optrr.ways.protocols.combining`);
 nobody's answers can be linked, so no other table can ever be. With one table, everybody answers it.
 
@@ -60,7 +60,7 @@ from optrr.ways.protocols.supports import (
     reported_epsilon,
     unlikely_chance,
 )
-from optrr_solvers.allocating.mixture import MAX_CELLS, SubsetReport, whole_table
+from optrr_solvers.allocating.questions import MAX_CELLS, SubsetReport, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 

@@ -14,8 +14,8 @@ Three ways to report one categorical value under local differential privacy, as 
     oue   optimised unary encoding: r bits; it supports those that are 1
     ss    subset selection: k of the r categories; it supports those
 
-and, on a table of several attributes, subsets of each (:class:`optrr_solvers.allocating.mixture.SubsetReport`), of which subset
-selection is the case of one subset, of the table's cells.
+and, on a table of several attributes, subsets of each (:class:`optrr_solvers.allocating.questions.SubsetReport`): subset selection is
+the case of one subset, of the table's cells.
 
 Either way the true category v is supported with probability p and each other one with probability q:
 
@@ -50,7 +50,7 @@ from optrr.mechanisms.kernel import MatrixKernel
 from optrr.tables.estimation.estimator import Estimate, check_records, without_error
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr.tables.estimation.score_interval import cell_means, score_intervals
-from optrr_solvers.allocating.mixture import SubsetReport, whole_table
+from optrr_solvers.allocating.questions import SubsetReport, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
@@ -104,7 +104,6 @@ def _observed(domain: Domain, supports: FloatArray, n: int, kernel: MatrixKernel
 
 
 Oracle = Literal["grr", "oue", "ss"]
-ORACLES: tuple[Oracle, ...] = ("grr", "oue", "ss")
 
 # Random words drawn at once: 32 MB.
 _WORDS = 1 << 22

@@ -1,0 +1,114 @@
+"""Questions about a few attributes, and reports that answer them by naming subsets (design §3.9).
+
+A question is about a few attributes. Its report names a random subset of k_i of the r_i categories of each, and all that it
+says of a record is which of these subsets hold the record's category, the *matches*. Some patterns of matches are e^ε times as
+likely as the others, so that the report costs ε. Alternatively, one subset of the cells of the whole table is named (subset
+selection). With κ_i = k_i/r_i and the density f of a pattern, which is e^ε g or g, an effect S of the question's attributes
+gets the energy
+
+    e_S = (E f Π_{i∈S} φ_i)²,      φ_i = √((1−κ_i)/κ_i) on a match, −√(κ_i/(1−κ_i)) else,
+
+and a subset of the cells of a table spreads the variance of its density evenly over the cells but one.
+
+Letters: S effect, κ chance of a match, φ and Φ one's and several attributes' effect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr_solvers.arrays import FloatArray
+
+# The cells of a table are reported on as a whole up to here.
+MAX_CELLS = 1 << 16
+# Of a report's largest energy, what is rounding and stands for none.
+_UNSEEN = 1e-12
+
+
+@dataclass(frozen=True)
+class SubsetReport:
+    """How a table is answered: with which subsets, and which patterns of matches are e^ε times as likely as the others.
+
+    ``subset_sizes`` are the k_i of the attributes, in their order; or one number, of cells of the whole table. ``likely`` are
+    the numbers of patterns, sums of 2^i over the matching subsets i.
+    """
+
+    subset_sizes: tuple[int, ...]
+    likely: tuple[int, ...] = (1,)
+
+    def parts(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Of how many categories, or cells, each subset is, from the table's r_i."""
+        return tuple(sizes) if len(self.subset_sizes) == len(sizes) else (math.prod(sizes),)
+
+    def weights(self, sizes: Sequence[int]) -> list[int]:
+        """Π of k_i where i matches and r_i − k_i where not, of every pattern; they sum to Π r_i."""
+        out = [1]
+        for r, k in zip(self.parts(sizes), self.subset_sizes, strict=True):
+            out = [w * (r - k) for w in out] + [w * k for w in out]
+        return out
+
+    def likely_weight(self, sizes: Sequence[int]) -> int:
+        """Of how many of the Π r_i cells a report says that they are likely."""
+        weights = self.weights(sizes)
+        return sum(weights[pattern] for pattern in self.likely)
+
+    def energies(self, sizes: Sequence[int], total: float) -> FloatArray:
+        """e_S of every subset of the table's attributes, by Σ 2^i over its members, shape (2^t,), 0 for none."""
+        cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
+        if len(self.subset_sizes) == len(sizes):
+            chance, effects = patterns(np.asarray(self.subset_sizes)[None] / np.asarray(sizes))
+            likely = np.zeros(chance.shape, dtype=np.bool_)
+            likely[0, list(self.likely)] = True
+            energies = responses(chance, effects, likely, gain)[0] ** 2
+            return np.asarray(np.where(energies > _UNSEEN * energies.max(), energies, 0.0))
+        share = self.likely_weight(sizes) / cells
+        dims = np.ones(1)
+        for r in sizes:
+            dims = np.concatenate([dims, dims * (r - 1)])
+        dims[0] = 0
+        return np.asarray(dims * (share * (1 - share) * (gain / (1 + gain * share)) ** 2 / (cells - 1)))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about some attributes, given by number, and how it is answered."""
+
+    attributes: tuple[int, ...]
+    report: SubsetReport
+
+
+def whole_table(sizes: Sequence[int], total: float) -> SubsetReport:
+    """The subset of the cells of a whole table that is most accurate; no report of this ε on all of it alone is more so."""
+    cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
+    below = min(max(int(cells / (2 + gain)), 1), cells - 1)
+
+    def energy(k: int) -> float:
+        return k / cells * (1 - k / cells) * (gain / (1 + gain * k / cells)) ** 2
+
+    return SubsetReport((max((below, min(below + 1, cells - 1)), key=energy),))
+
+
+def patterns(kappa: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of B groups with chances κ, shape (B, t): each pattern's chance (B, 2^t), and Φ_S at each (B, 2^t, 2^t), 1 for S = ∅."""
+    chance, effects = np.ones((kappa.shape[0], 1)), np.ones((kappa.shape[0], 1, 1))
+    for k in kappa.T:
+        one = np.ones_like(k)
+        own = np.stack([np.stack([one, -np.sqrt(k / (1 - k))], 1), np.stack([one, np.sqrt((1 - k) / k)], 1)], 1)
+        # the first attribute's bit is the lowest, so each further one goes in front
+        width = 2 * chance.shape[1]
+        chance = (np.stack([1 - k, k], 1)[:, :, None] * chance[:, None]).reshape(-1, width)
+        effects = (own[:, :, None, :, None] * effects[:, None, :, None]).reshape(-1, width, width)
+    return chance, effects
+
+
+def responses(chance: FloatArray, effects: FloatArray, likely: NDArray[np.bool_], gain: float) -> FloatArray:
+    """E f Φ_S, shape (B, 2^t), 0 for S = ∅."""
+    held = chance * likely
+    out = gain * (held[:, None] @ effects)[:, 0] / (1 + gain * held.sum(axis=1))[:, None]
+    out[:, 0] = 0
+    return np.asarray(out)
