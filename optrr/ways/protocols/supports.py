@@ -14,8 +14,8 @@ Three ways to report one categorical value under local differential privacy, as 
     oue   optimised unary encoding: r bits; it supports those that are 1
     ss    subset selection: k of the r categories; it supports those
 
-and, on a table of several attributes, subsets of each (:class:`optrr_solvers.allocating.questions.SubsetReport`): subset selection is
-the case of one subset, of the table's cells.
+and, on a table of several attributes, subsets of each (:class:`optrr_solvers.allocating.questions.SubsetReport`): subset
+selection is the case of one subset, of the table's cells.
 
 Either way the true category v is supported with probability p and each other one with probability q:
 
