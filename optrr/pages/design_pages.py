@@ -134,7 +134,7 @@ _BOUNDS = (
     "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
     "in the chart is the best bound of all."
 )
-_RELATIVE = "The bound is what no mechanism of this total can have less error than. "
+_BOUND = "The bound is what no mechanism of this total can have less error than. "
 # A relative gap of the workload error below this is not shown.
 _NO_GAP = 1e-5
 
@@ -242,7 +242,7 @@ def advice_page(advice: Advice, curves: Sequence[Tradeoff] = (), written: tuple[
     given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in advice.options])
     said = "Error of each way of asking, as in the table"
     parts: list[Part] = [Chart(figure_svg(advice.plot()), description=said), Table(columns, rows, strong=[0])]
-    options = Section("Ways of asking", [*parts, Text(_RELATIVE + _ERRORS), Text(PAIRS), given_up])
+    options = Section("Ways of asking", [*parts, Text(_BOUND + _ERRORS), Text(PAIRS), given_up])
     sections = [
         options,
         told(advice.total_epsilon),

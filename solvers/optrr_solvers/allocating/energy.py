@@ -30,6 +30,7 @@ Letters: S effect, e_S its energy, N_S how many effects are alike, C_S one's coe
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -59,7 +60,10 @@ def entropy_cap(cells: float, total: float) -> float:
     return _largest(cells, total, entropy, lambda e: (e * math.log(e) / (e - 1) - 1) / (e - 1))
 
 
-def _largest(cells: float, total: float, value, best) -> float:  # type: ignore[no-untyped-def]
+def _largest(
+    cells: float, total: float, value: Callable[[float, float], float], best: Callable[[float], float]
+) -> float:
+    """The largest value over shares of so many cells; ``best`` is the share, of any, that a factor e^ε has it at."""
     grown = math.exp(min(total, 700.0))
     share = best(grown)
     if cells > _MANY_CELLS:

@@ -81,7 +81,7 @@ def mixture(workload: TableWorkload, total: float, progress: Callable[[float], N
     """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
 
     Questions of up to 5 attributes are looked at, all of them where they are few. Time grows with the effects of the
-    workload: a second for all pairs of 9 attributes, half a minute for those of 100. ``progress`` is called with the error
+    workload: a second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error
     so far.
     """
     task = _Task(workload, total)
