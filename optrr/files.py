@@ -1,8 +1,9 @@
 """Every file of ours that holds a way of asking: written whole, read with its numbers recomputed, verified.
 
-A file says what it is: a design, a longitudinal design, sampled tables, or a deployment. Each kind's own module knows its
-content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudinal.design`, :mod:`optrr.ways.protocols.sampled_tables`,
-:mod:`optrr.devices.deployment.verify`); the artefacts themselves know nothing of files.
+A file says what it is: a design, a longitudinal design, sampled tables or variants, or a deployment. Each kind's own module
+knows its content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudinal.design`,
+:mod:`optrr.ways.protocols.sampled_tables`, :mod:`optrr.genomics.sampled_file`, :mod:`optrr.devices.deployment.verify`); the
+artefacts themselves know nothing of files.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from optrr.devices.deployment.deployment_file import Deployment, save_deployment
 from optrr.devices.deployment.export import Fitted, save_fitted
 from optrr.devices.deployment.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
-from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, Given, content_of, kind_of
+from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
+from optrr.genomics.sampled_variants import SampledVariants
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS, Given, content_of, kind_of
 from optrr.ways.longitudinal.design import (
     LongitudinalDesign,
     load_longitudinal,
@@ -36,10 +39,10 @@ from optrr.ways.protocols.sampled_tables import (
 __all__ = ["load", "reports", "save", "verify"]
 
 # What a file of ours may hold.
-Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | Deployment
+Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | SampledVariants | Deployment
 
 
-def save(made: Asking | LongitudinalDesign | Deployment | Fitted, path: str | Path) -> None:
+def save(made: Asking | LongitudinalDesign | SampledVariants | Deployment | Fitted, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
 
     An export's :class:`optrr.devices.deployment.export.Fitted` is written with the design that its reports are estimated with,
@@ -56,6 +59,8 @@ def save(made: Asking | LongitudinalDesign | Deployment | Fitted, path: str | Pa
         save_longitudinal(made, path)
     elif isinstance(made, SampledTables):
         save_sampled_tables(made, path)
+    elif isinstance(made, SampledVariants):
+        save_sampled_variants(made, path)
     elif isinstance(made, Deployment):
         save_deployment(made, path)
     elif isinstance(made, Fitted):
@@ -85,6 +90,8 @@ def load(path: Given, *, limited: bool = True) -> Saved:
         return load_longitudinal(held, limited=limited)
     if kind == DEPLOYMENT:
         return load_deployment(held, limited=limited)
+    if kind == SAMPLED_VARIANTS:
+        return load_sampled_variants(held)
     return load_sampled_tables(held) if kind == SAMPLED_TABLES else load_design(held, limited=limited)
 
 
@@ -114,6 +121,8 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
     if kind == SAMPLED_TABLES:
         return verify_sampled_tables(made)
+    if kind == SAMPLED_VARIANTS:
+        return verify_sampled_variants(made)
     verified = verify_longitudinal if kind == LONGITUDINAL else verify_design
     return verified(made, limited=limited)
 

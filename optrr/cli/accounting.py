@@ -24,7 +24,7 @@ from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.releases.account import Release, distinct_releases, finite, recomputed, total_epsilon
 from optrr.releases.provenance import PERSON, SEEDED, UNIT, Origin, Provenance, origin_from_sidecar, sidecar_path
-from optrr.releases.sealed import LONGITUDINAL, RECORDS, Content, content_of, kind_of
+from optrr.releases.sealed import LONGITUDINAL, RECORDS, SAMPLED_VARIANTS, Content, content_of, kind_of
 from optrr.show.text import amount, epsilon_text
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -251,13 +251,18 @@ def _signed(file: Path, key: Path) -> Provenance:
 
 def _epsilons_of(designs: Sequence[Path]) -> dict[str, float]:
     """ε by digest, recomputed from design files of every kind."""
-    from optrr.ways.longitudinal.design import load_longitudinal  # noqa: PLC0415 (both bring the arithmetic of laws)
+    from optrr.genomics.sampled_file import load_sampled_variants  # noqa: PLC0415 (they bring the arithmetic of laws)
+    from optrr.ways.longitudinal.design import load_longitudinal  # noqa: PLC0415
     from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
 
+    of_kind: dict[str, Callable[[Content], Any]] = {
+        LONGITUDINAL: load_longitudinal,
+        SAMPLED_VARIANTS: load_sampled_variants,
+    }
     out: dict[str, float] = {}
     for path in designs:
         held = content_of(path, "design file")
-        made = load_longitudinal(held) if kind_of(held) == LONGITUDINAL else load_asking(held)
+        made = of_kind.get(kind_of(held), load_asking)(held)
         out[made.digest] = made.epsilon
     return out
 

@@ -33,6 +33,8 @@ from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
+from optrr.genomics.sampled_scan import scan_answers
+from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
 from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
 from optrr.genomics.tests import GENOME_WIDE, bonferroni, copy_tables
@@ -90,9 +92,14 @@ def gwas(
     for path in plots:
         check_plot(path)
     design = load_genomic_design(design_file)
-    reports = design.reports(RecordsAt(input))
-    doubts = reports.doubts
-    scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
+    if isinstance(design, SampledVariants):
+        refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
+        doubts, scanned = [], scan_answers(design, RecordsAt(input), ScanOptions(test, naive))
+        conditional = design.epsilon
+    else:
+        reports = design.reports(RecordsAt(input))
+        doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
+        scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
     if output is not None:
@@ -100,12 +107,13 @@ def gwas(
     _save_plots(scanned, manhattan_file, qq_file)
 
     def page() -> Page:
-        where = page_given(design, design_file, reports, doubts)
+        # answers have no page that says how they were asked
+        where = None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, doubts)
         return scan_page(scanned, design, f"Association scan of {input.name}", where)
 
     write_report(report, page)
     if as_json:
-        epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": float(design.conditional_epsilons.max())}
+        epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
         print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
@@ -155,7 +163,7 @@ def _shown(value: Any) -> Any:
     return "inf" if isinstance(value, float) and value == np.inf else in_json(value)
 
 
-def _show_scan(associations: Associations, design: Design) -> None:
+def _show_scan(associations: Associations, design: Design | SampledVariants) -> None:
     p = associations.scores.p_value
     click.echo(
         f"{amount(len(associations.variants), 'variant')}, {associations.test} test, "

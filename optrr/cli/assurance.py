@@ -38,6 +38,7 @@ from optrr.releases.sealed import (
     LONGITUDINAL,
     RECORDS,
     SAMPLED_TABLES,
+    SAMPLED_VARIANTS,
     Content,
     content_of,
     format_of,
@@ -134,7 +135,7 @@ def _kind(file: Content) -> str:
     if file.path.name.endswith(SUFFIX):
         return RECORDS
     said = kind_of(file)
-    return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES) else DESIGN
+    return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS) else DESIGN
 
 
 def _released(file: Content) -> Verification:

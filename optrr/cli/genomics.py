@@ -49,10 +49,15 @@ from optrr.genomics.randomize import (
     write_plink,
     write_records,
 )
+from optrr.genomics.sampled_design import sampled_variants
+from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants
+from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.tests import Progress
 from optrr.models.tests.testing import GENOTYPE_TESTS
-from optrr.releases.sealed import content_of
+from optrr.records.writing import check_written_suffix, released_file
+from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.show.text import amount, bound_text, epsilon_text
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -73,11 +78,14 @@ test_option = click.option(
 STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column")
 
 
-def load_genomic_design(path: Path) -> Design:
-    """A design file. Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes."""
+def load_genomic_design(path: Path) -> Design | SampledVariants:
+    """A design file, for genotypes or for association.
+
+    Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
+    """
     held = content_of(path, "design file")
     refuse_specification(held.raw, held, "gwas-design GENOTYPES -o {1}")
-    return load_design(held)
+    return load_sampled_variants(held) if kind_of(held) == SAMPLED_VARIANTS else load_design(held)
 
 
 def phenotype_options(command: Command) -> Command:
@@ -201,12 +209,30 @@ _NAMES_KEPT = (
     help="Any method of optrr design; kronecker and inductive are baselines.",
 )
 @preserving("every pair of variant and status")
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(["genotypes", "association"]),
+    default="genotypes",
+    show_default=True,
+    help="association: everybody answers about a few variants, drawn at random; only tests of association follow.",
+)
+@click.option("--case-share", type=float, help="Share of cases that is expected, for association; default: not known.")
+@click.option(
+    "--frequencies",
+    type=FILE,
+    help="CSV with columns variant and frequency, of A1, from public sources; default: A1 is rarer.",
+)
 @phenotype_options
 @json_option
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
     """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
+    check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file"))])
+    if options["purpose"] == "association":
+        _design_for_association(input, output, as_json, options)
+        return
+    refuse_options("is for association; give --for association too, or leave it out", "case_share", "frequencies")
     _check_budget(options)
-    check_outputs([output], [input, options["budgets"], options["phenotype_file"]])
     names, alleles = named_variants(input, phenotype_of(options, input))
     kept = options["preserve"] == "pairs"
     wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], kept, alleles)
@@ -218,6 +244,26 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
         print_json(made.summary())
     else:
         _show_design(made)
+
+
+def _design_for_association(input: Path, output: Path | None, as_json: bool, options: dict[str, Any]) -> None:
+    """Questions about a few variants each, at a total."""
+    refuse_options(
+        "does not go with --for association, which finds out what to ask from a total; leave it out",
+        *("variant_epsilon", "budgets", "status_epsilon", "layout", "missing", "method", "preserve"),
+    )
+    if options["total_epsilon"] is None:
+        raise InvalidInput("no epsilon is given; add --total-epsilon")
+    names, alleles = named_variants(input, phenotype_of(options, input))
+    file, cases = options["frequencies"], options["case_share"]
+    frequencies = None if file is None else _column_of(file, "frequency", names)
+    made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=frequencies)
+    if output is not None:
+        save_sampled_variants(made, output)
+    if as_json:
+        print_json(made.summary())
+    else:
+        click.echo(made.headline())
 
 
 def _check_budget(options: dict[str, Any]) -> None:
@@ -244,18 +290,24 @@ def _budget(names: list[str], options: dict[str, Any]) -> Budget:
     total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
     if file is None:
         return Budget(total, 1.0 if each is None else each, status)
+    return Budget(total, _column_of(file, "epsilon", names), status)
+
+
+def _column_of(file: Path, column: str, names: list[str]) -> FloatArray:
+    """A number for each variant, from a table with a column ``variant`` and this one."""
     listed = text_column(file, "variant")
-    given = dict(zip(listed, text_column(file, "epsilon"), strict=True))
+    given = dict(zip(listed, text_column(file, column), strict=True))
     if len(given) < len(listed):
         raise InvalidInput(f"{file} lists variant {Counter(listed).most_common(1)[0][0]!r} twice; list each once")
     absent = [name for name in names if given.get(name) is None]
     if absent:
-        raise InvalidInput(f"{file} has no epsilon for variant {absent[0]!r} ({len(absent)} in all); give one for each")
+        raise InvalidInput(
+            f"{file} has no {column} for variant {absent[0]!r} ({len(absent)} in all); give one for each"
+        )
     try:
-        values = np.array([float(str(given[name])) for name in names])
+        return np.array([float(str(given[name])) for name in names])
     except ValueError as error:
-        raise InvalidInput(f"{file}, column 'epsilon': {error}; give a number for each variant") from error
-    return Budget(total, values, status)
+        raise InvalidInput(f"{file}, column {column!r}: {error}; give a number for each variant") from error
 
 
 def _show_design(made: Design) -> None:
@@ -303,7 +355,7 @@ def _show_design(made: Design) -> None:
 @phenotype_options
 @json_option
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
-    """Randomize everybody's genotypes and status in INPUT, as one record each.
+    """Randomize everybody's genotypes and status in INPUT, as one record each; or their answers, by a design for association.
 
     CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to. People are
     written in random order and numbered anew, because a place or a name may tell the status.
@@ -311,6 +363,9 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     _check_output(output)
     check_outputs([output], [input, design_file, options["phenotype_file"]])
     design = load_genomic_design(design_file)
+    if isinstance(design, SampledVariants):
+        _answer(input, design, output, as_json, options)
+        return
     layout = layout_of(design.domain)
     if _is_plink(output) and layout.status is None:
         raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
@@ -347,6 +402,34 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             f"{cohort.n} people × {amount(layout.variants, 'variant')} randomized at {epsilon_phrase(provenance)}, "
             f"written to {output}"
         )
+
+
+def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, options: dict[str, Any]) -> None:
+    """Everybody's answer about a few variants."""
+    refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
+    check_written_suffix(output)
+    how = following((), options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
+    source = as_source(options["random_state"])
+    provenance = how.provenance(design, source, input)
+    replaced = replaced_release(output)
+    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), design.layout)
+    records = records_of(cohort, design.layout, options["missing"], source)
+    given = 0
+    with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:
+        for batch in how.in_order(design.batches(records, source), source, writer.folder):
+            given += batch.num_rows
+            writer.write(batch)
+    silent = cohort.n - given
+    gone = [f"people without a call that was asked for gave no answer ({silent}): no epsilon covers who"]
+    warn([*replaced, *turned, *cohort.doubts(), *provenance.in_order(str(output)), *(gone if silent else [])])
+    left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
+    warn(f"left out: {count} {reason}" for reason, count in left_out.items())
+    warn(provenance.not_private(str(output)))
+    if as_json:
+        made = {"records": given, "variants": len(design.names), **release_summary(provenance)}
+        print_json(made | {"output": str(output), "left_out": left_out})
+    else:
+        click.echo(f"{given} answers at {epsilon_phrase(provenance)}, written to {output}")
 
 
 def _is_plink(output: Path) -> bool:

@@ -32,7 +32,16 @@ from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
-from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, Given, Sealed, encoded, sha256_of
+from optrr.releases.sealed import (
+    DEPLOYMENT,
+    LONGITUDINAL,
+    SAMPLED_TABLES,
+    SAMPLED_VARIANTS,
+    Given,
+    Sealed,
+    encoded,
+    sha256_of,
+)
 from optrr.show.version import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, Status
 from optrr_solvers.laws.record import law_of, record_of
@@ -44,6 +53,8 @@ _OTHERS = {
     DEPLOYMENT: "it is a deployment file; give the design that it was exported from",
     SAMPLED_TABLES: "people answer one question each, which perturb, estimate and verify take; this needs a design of whole "
     "records (optrr advise --way optimum)",
+    SAMPLED_VARIANTS: "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
+    "of whole records (optrr gwas-design)",
 }
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0

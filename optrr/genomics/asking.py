@@ -3,6 +3,9 @@
     reports = genomics.design(cohort, total=8).randomize(cohort)
     reports.scan().write_tsv("results.tsv")
 
+With ``purpose="association"`` everybody answers one question about a few variants instead, which shows far more of the
+associations and nothing else (:mod:`optrr.genomics.sampled_variants`).
+
 For genotypes beside a status. Alleles beside a status, where every variant is two attributes, go through
 :mod:`optrr.genomics.alleles`.
 """
@@ -10,14 +13,24 @@ For genotypes beside a status. Alleles beside a status, where every variant is t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
+from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.genotypes import allele_pairs
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
+from optrr.genomics.sampled_design import sampled_variants
+from optrr.genomics.sampled_scan import scan_answers
+from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, scan
+from optrr.mechanisms.mechanism import released_by
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState, as_source
 
@@ -76,6 +89,34 @@ class GenomicReports:
         return scan(self.cohort, self.asking.design.law, self.asking.layout, ScanOptions(test, naive))
 
 
+@dataclass(frozen=True, eq=False)
+class VariantAnswers:
+    """Everybody's answer about a few variants, and the way of asking."""
+
+    asking: SampledVariants
+    answers: pa.Table
+
+    def scan(self, test: str = "trend", naive: bool = False) -> Associations:
+        """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`)."""
+        return scan_answers(self.asking, self.answers, ScanOptions(test, naive))
+
+
+@dataclass(frozen=True, eq=False)
+class AssociationDesign:
+    """Questions about a few variants and the status, for tests of association."""
+
+    asking: SampledVariants
+
+    def randomize(
+        self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
+    ) -> VariantAnswers:
+        """Everybody's answer, as :meth:`GenomicDesign.randomize`; who lacks a call that is asked for gives none."""
+        source = as_source(random_state)
+        batches = list(self.asking.batches(records_of(cohort, self.asking.layout, missing, source), source))
+        table = pa.Table.from_batches(batches, schema=SCHEMA)
+        return VariantAnswers(self.asking, table.replace_schema_metadata(released_by(self.asking, source).metadata()))
+
+
 def design(  # noqa: PLR0913 (each argument is one question a user answers)
     cohort: Cohort,
     total: float | None = None,
@@ -85,7 +126,10 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
     missing: bool = False,
     method: str = "auto",
     preserve_pairs: bool = False,
-) -> GenomicDesign:
+    purpose: Literal["genotypes", "association"] = "genotypes",
+    cases: float | None = None,
+    frequencies: ArrayLike | None = None,
+) -> GenomicDesign | AssociationDesign:
     """The mechanism of largest accuracy at a total ε, or of smallest total for the accuracies of variants and status.
 
     No genotype is looked at: the design depends on the cohort's list of variants alone.
@@ -96,6 +140,10 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         nats, as in :class:`optrr.genomics.Budget`.
     missing, method, preserve_pairs
         as in :class:`optrr.genomics.Wanted`.
+    purpose
+        "association" asks everybody about a few variants only, at ``total``: for tests of association with the status.
+    cases, frequencies
+        what is expected of them for that purpose (:func:`optrr.genomics.sampled_design.sampled_variants`).
 
     Raises
     ------
@@ -103,6 +151,21 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
     named = cohort.variants
+    if purpose == "association":
+        if (
+            total is None
+            or missing
+            or preserve_pairs
+            or method != "auto"
+            or status is not None
+            or np.any(variants != 1)
+        ):
+            raise InvalidInput(
+                "for association give a total, cases and frequencies only; the other choices follow from them"
+            )
+        names = [str(name) for name in named.name]
+        pairs = allele_pairs(named)
+        return AssociationDesign(sampled_variants(names, total, alleles=pairs, cases=cases, frequencies=frequencies))
     wanted = Wanted(
         [str(name) for name in named.name],
         missing=missing,

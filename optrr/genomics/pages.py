@@ -12,6 +12,7 @@ from scipy.stats import t as student
 
 from optrr.designs.design import Design
 from optrr.genomics.plots import manhattan, qq
+from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import Associations
 from optrr.genomics.study import Outcome, Study
 from optrr.genomics.tests import ASSUMPTION, genomic_control
@@ -33,7 +34,9 @@ _INTERVALS = (
 )
 
 
-def scan_page(associations: Associations, design: Design, title: str, given: Given | None = None) -> Page:
+def scan_page(
+    associations: Associations, design: Design | SampledVariants, title: str, given: Given | None = None
+) -> Page:
     """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
 
     ``given`` is where the records come from, and what was asked of them; without it the page does not say.
@@ -57,14 +60,19 @@ def scan_page(associations: Associations, design: Design, title: str, given: Giv
     )
 
 
-def _lead(associations: Associations, design: Design) -> tuple[str, ...]:
+def _lead(associations: Associations, design: Design | SampledVariants) -> tuple[str, ...]:
     """What was tested, and at which ε."""
     people = int(associations.n.max())
     valid = "valid under the mechanism" + (
         " in Hardy-Weinberg proportions only" if associations.test == ASSUMING else ""
     )
+    what = f"{len(associations.variants)} variants, up to {people} people each"
+    tested = f"{what}; {associations.test} test in score form, {valid}."
+    if isinstance(design, SampledVariants):
+        spent = epsilon_text(design.epsilon)
+        return tested, f"Everybody gave one answer, of total epsilon {spent} nats: {design.questions_asked}."
     return (
-        f"{len(associations.variants)} variants, up to {people} people each; {associations.test} test in score form, {valid}.",
+        tested,
         f"Total epsilon of a person's record {epsilon_text(design.epsilon)} nats "
         f"(certified at least {bound_text(design.lower_bound)}), largest conditional epsilon "
         f"{epsilon_text(float(design.conditional_epsilons.max()))}. Genotypes and status are one record and share it.",

@@ -26,6 +26,9 @@ Ways to randomize the same cohort at the same total ε, for comparison.
                 all their combinations with the whole ε: λ = (e^ε − 1)/(e^ε + 2·3^k − 1) for every effect, and k/V of the
                 people for each variant; k is the number that makes the test's noncentrality largest, for a variant of
                 ordinary frequency and not for these data
+    association the questions that keep most of what the trend test needs, tested by likelihood
+                (:mod:`optrr.genomics.sampled_design`), for the share of cases and the frequencies that there are, as if they
+                were known from elsewhere
 
 Every protocol turns true records into count tables and says with which kernel to read them.
 """
@@ -36,6 +39,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -50,8 +54,18 @@ from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants, refuse
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.plots import pooled_qq_slope
 from optrr.genomics.randomize import MissingPolicy, randomize_records, records_of
+from optrr.genomics.sampled_design import sampled_variants
+from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
+from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ScanOptions
-from optrr.genomics.tests import Scores, association_chi_squared, genotype_tables, naive_score_test, score_test
+from optrr.genomics.tests import (
+    Scores,
+    association_chi_squared,
+    genotype_tables,
+    naive_score_test,
+    noncentralities,
+    score_test,
+)
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.show.result import TableResult
 from optrr_solvers import Problem
@@ -60,16 +74,16 @@ from optrr_solvers.laws import FewChangesLaw
 from optrr_solvers.randomness import as_source
 from optrr_solvers.solution import checked
 
-METHODS = ("optimum", "kronecker", "inductive", "sampling")
+METHODS = ("optimum", "kronecker", "inductive", "sampling", "association")
 
 # True shares of a variant of ordinary frequency, somewhat associated, by which the number of sampled variants is chosen.
 _REFERENCE = np.array([[[0.28, 0.22], [0.19, 0.22], [0.03, 0.06]]])
 # Beyond ε / ln 3 variants, each further one makes λ² smaller by nine; so many more are tried.
 _BEYOND = 3
+# Frequencies that a design is made for are not nearer to 0 and 1.
+_RAREST = 0.005
 # By so much, relative to 1 + ε, a law stays below the total.
 _ROUNDING = 1e-8
-# Records that noncentralities are worked out for: so many that shares are as good as exact.
-_MANY = 1e12
 
 # This many variants are counted at once.
 _BLOCK = 2048
@@ -89,6 +103,40 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
             codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
         out[chosen] = genotype_tables(codes, status, layout.missing)
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What one randomized copy shows: the tests, those that take it for true records, and an estimate of each true χ², (V,)."""
+
+    scores: Scores
+    naive: Scores | None
+    chi_squared: FloatArray
+
+
+class Randomized(Protocol):
+    """A way to randomize the cohort and to test what comes out."""
+
+    @property
+    def name(self) -> str:
+        """One of METHODS."""
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε per person in nats."""
+
+    @property
+    def reported(self) -> int:
+        """Variants per person."""
+
+    def labels(self) -> dict[str, float]:
+        """What the design promises beside its total; NaN for what it does not know."""
+
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
+        """One randomized copy of ``records`` (n, 1 + V; the status first), tested."""
+
+    def expected(self, tables: IntArray, which: IntArray, test: str) -> FloatArray:
+        """Noncentrality, for each person of the cohort, of these variants' tests, from their true tables (V, R, 2)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +171,30 @@ class VariantReports:
         """Variants per person."""
         return self.design.domain.m - 1
 
+    def labels(self) -> dict[str, float]:
+        """Of the design, and the median visibility of an association."""
+        achieved = self.design.attribute_epsilons
+        return {
+            "lower_bound": self.design.lower_bound,
+            "variant_epsilon": float(np.median(achieved[1:])),
+            "status_epsilon": float(achieved[0]),
+            "max_conditional_epsilon": float(self.design.conditional_epsilons.max()),
+            "joint_eigenvalue": float(np.median(np.abs(self.kernel.eigenvalues[..., 1, 1]))),
+        }
+
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
+        """As :class:`Randomized`."""
+        tables = self.tables(records, generator)
+        # where everybody is asked for a few variants only, fewer people are counted for each
+        people = np.maximum(tables.sum(axis=(1, 2)), 1)
+        whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0)
+        estimate = association_chi_squared(tables, self.kernel, test) * whole / people
+        return Seen(score_test(tables, self.kernel, test), naive_score_test(tables, test), estimate)
+
+    def expected(self, tables: IntArray, which: IntArray, test: str) -> FloatArray:
+        """As :class:`Randomized`."""
+        return noncentralities(tables, self.kernel.part(which), test) * self.reported / self.variants
+
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
         """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2).
 
@@ -151,8 +223,57 @@ class VariantReports:
         return cells.reshape(self.variants, rows, 2)
 
 
-def protocol_for(method: str, names: NDArray[np.object_], total: float, missing: bool = False) -> VariantReports:
-    """The protocol of that name at that total.
+@dataclass(frozen=True, eq=False)
+class VariantQuestions:
+    """Everybody answers about a few variants, by the design for association; the naive test of such answers has no meaning."""
+
+    asking: SampledVariants
+
+    name = "association"
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε per person in nats."""
+        return self.asking.epsilon
+
+    @property
+    def reported(self) -> int:
+        """Variants per person."""
+        return min(self.asking.each, len(self.asking.names))
+
+    def labels(self) -> dict[str, float]:
+        """None: the answers randomize no attribute by itself."""
+        return {}
+
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
+        """As :class:`Randomized`."""
+        question, answer = self.asking.answered(records, as_source(generator))
+        given = answer >= 0
+        told = self.asking.told([(question[given], answer[given])])
+        scanned = associations_of(self.asking, told, ScanOptions(test))
+        whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0) / np.maximum(scanned.n, 1)
+        if test != "trend":
+            tables = told[0][1].counts.reshape(-1, GENOTYPES, 2)
+            return Seen(scanned.scores, None, association_chi_squared(tables, self.asking.kernel, test) * whole)
+        # the statistic less what noise adds on average, for as many true records as there are
+        kept = np.maximum(likelihood_tests(self.asking, told).kept, 1e-12)
+        estimate = np.clip(1 + (scanned.scores.statistic - 1) / kept * whole, 0, whole * scanned.n)
+        return Seen(scanned.scores, None, estimate)
+
+    def expected(self, tables: IntArray, which: IntArray, test: str) -> FloatArray:
+        """As :class:`Randomized`."""
+        return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test)
+
+
+def protocol_for(  # noqa: PLR0913 (who, what, for how much, and what is known of the people)
+    method: str,
+    names: NDArray[np.object_],
+    total: float,
+    missing: bool = False,
+    cases: float | None = None,
+    frequencies: FloatArray | None = None,
+) -> Randomized:
+    """The protocol of that name at that total; one for association is made for a share of cases, and frequencies of A1.
 
     Raises
     ------
@@ -161,6 +282,13 @@ def protocol_for(method: str, names: NDArray[np.object_], total: float, missing:
     """
     if method not in METHODS:
         raise InvalidInput(f"unknown method {method!r}; choose among {', '.join(METHODS)}")
+    if method == "association":
+        if missing:
+            raise InvalidInput(
+                "answers about a few variants have no category for missing calls; leave them out instead"
+            )
+        known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
+        return VariantQuestions(sampled_variants([str(n) for n in names], total, cases=cases, frequencies=known))
     if method == "sampling":
         return _best_sampling(names, total, missing)
     solver = "auto" if method == "optimum" else method
@@ -201,14 +329,8 @@ def _joint_response(k: int, total: float, missing: bool) -> Design:
     return Design(domain, checked(problem, "k-ary", law, None, started=started, tolerance=None))
 
 
-def noncentralities(tables: NDArray[np.number], kernel: EffectKernel, test: str = "trend") -> FloatArray:
-    """Noncentrality for each person of the test of true tables (V, 3, 2) through the kernel, (V,)."""
-    shares = tables / tables.sum(axis=(1, 2), keepdims=True)
-    longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))
-    expected = np.maximum(kernel.forward(longer), 0.0) * _MANY
-    return score_test(expected, kernel, test, tail=False).statistic / _MANY
-
-
+# What a table of outcomes says of the designs.
+_LABELS = ("lower_bound", "variant_epsilon", "status_epsilon", "max_conditional_epsilon", "joint_eigenvalue")
 # The fewest variants whose ranks are compared: two ranks are always perfectly correlated.
 _FEWEST_RANKED = 3
 
@@ -270,12 +392,12 @@ class Truth:
         left, whole = (np.nansum(s.statistic[at] - s.df[at]) for s in (seen, self.scores))
         return float(left / whole) if whole > 0 else float("nan")
 
-    def predicted_ratio(self, protocol: VariantReports, test: str) -> float:
+    def predicted_ratio(self, protocol: Randomized, test: str) -> float:
         """The same, from the mechanism and the true tables alone."""
-        at, asked = self.compared, protocol.reported / protocol.variants
+        at = self.compared
         whole = noncentralities(self.tables[at], unrandomized(self.tables.shape[1:]), test)
-        left = noncentralities(self.tables[at], protocol.kernel.part(at), test)
-        return float(asked * (self.people[at] @ left) / (self.people[at] @ whole))
+        left = protocol.expected(self.tables[at], at, test)
+        return float((self.people[at] @ left) / (self.people[at] @ whole))
 
     @property
     def error_of_zero(self) -> float:
@@ -290,7 +412,7 @@ class Outcome:
     ``null_p`` and ``naive_null_p`` are all p-values under permuted phenotypes, ``first`` the first repeat's scores.
     """
 
-    protocol: VariantReports
+    protocol: Randomized
     total: float
     measures: dict[str, tuple[float, float]]
     null_p: FloatArray
@@ -337,18 +459,11 @@ class Study(TableResult):
             "total": [o.total for o in self.outcomes],
             "method": [o.protocol.name for o in self.outcomes],
             "epsilon": [o.protocol.epsilon for o in self.outcomes],
-            "lower_bound": [o.protocol.design.lower_bound for o in self.outcomes],
             "variants_reported": [o.protocol.reported for o in self.outcomes],
         }
-        achieved = [o.protocol.design.attribute_epsilons for o in self.outcomes]
-        columns["variant_epsilon"] = [float(np.median(e[1:])) for e in achieved]
-        columns["status_epsilon"] = [float(e[0]) for e in achieved]
-        columns["max_conditional_epsilon"] = [
-            float(o.protocol.design.conditional_epsilons.max()) for o in self.outcomes
-        ]
-        columns["joint_eigenvalue"] = [
-            float(np.median(np.abs(o.protocol.kernel.eigenvalues[..., 1, 1]))) for o in self.outcomes
-        ]
+        promised = [o.protocol.labels() for o in self.outcomes]
+        for name in _LABELS:
+            columns[name] = [labels.get(name, math.nan) for labels in promised]
         for name in self.outcomes[0].measures if self.outcomes else ():
             columns[name] = [o.measures[name][0] for o in self.outcomes]
             columns[f"{name}_se"] = [o.measures[name][1] for o in self.outcomes]
@@ -379,12 +494,15 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
     if still:
         left_out["variants that do not vary"] = still
     study = Study(options, cohort.n, int(cohort.status.sum()), cohort.variants, truth, left_out=left_out)
+    share = float(cohort.status.mean())
+    called = truth.tables[:, :GENOTYPES].sum(axis=2)
+    often = called @ np.arange(GENOTYPES) / np.maximum(2 * called.sum(axis=1), 1)
     steps = len(options.totals) * len(options.methods) * options.repeats
     done = 0
     for total in options.totals:
         for method in options.methods:
             try:
-                protocol = protocol_for(method, cohort.variants.name, total, options.missing_category)
+                protocol = protocol_for(method, cohort.variants.name, total, options.missing_category, share, often)
             except InvalidInput as error:
                 study.unavailable.append((total, method, str(error)))
                 done += options.repeats
@@ -420,26 +538,24 @@ class _Trial:
 
 
 def _trial(
-    protocol: VariantReports,
+    protocol: Randomized,
     records: np.ndarray[tuple[int, int], np.dtype[np.int8]],
     truth: Truth,
     options: StudyOptions,
     generator: np.random.Generator,
 ) -> _Trial:
-    tables = protocol.tables(records, generator)
-    kernel = protocol.kernel
-    scores, naive = score_test(tables, kernel, options.test), naive_score_test(tables, options.test)
-    # protocols that ask everybody for a few variants only have fewer people for each
-    people = tables.sum(axis=(1, 2))
-    estimate = association_chi_squared(tables, kernel, options.test) * truth.people / np.maximum(people, 1)
-    error = (estimate - truth.scores.statistic)[truth.usable]
+    seen = protocol.seen(records, options.test, generator)
+    scores, naive = seen.scores, seen.naive
+    error = (seen.chi_squared - truth.scores.statistic)[truth.usable]
     permuted = records.copy()
-    # the status is the first attribute of the genotype layout
+    # the status is the first attribute of the genotype layout; people are permuted, because p-values of a true null hypothesis
+    # are wanted and some variants are associated
     permuted[:, 0] = generator.permutation(records[:, 0])
-    null_tables = protocol.tables(permuted, generator)
-    # people are permuted, because p-values of a true null hypothesis are wanted and some variants are associated
-    null_p = score_test(null_tables, kernel, options.test).p_value[truth.usable]
-    naive_null_p = naive_score_test(null_tables, options.test).p_value[truth.usable]
+    null = protocol.seen(permuted, options.test, generator)
+    null_p = null.scores.p_value[truth.usable]
+    nothing = np.full(truth.usable.size, np.nan)
+    naive_null_p = nothing if null.naive is None else null.naive.p_value[truth.usable]
+    naive_error = nothing if naive is None else np.abs(naive.statistic - truth.scores.statistic)[truth.usable]
     true, use, a = truth.scores.statistic, truth.usable, options.alpha
     p_values = scores.p_value[truth.associated]
     bonferroni = 0.05 / use.size
@@ -447,11 +563,11 @@ def _trial(
         "power": _share(p_values <= a),
         "power_bonferroni": _share(p_values <= bonferroni),
         "type_one": _share(null_p <= a),
-        "naive_type_one": _share(naive_null_p <= a),
+        "naive_type_one": math.nan if null.naive is None else _share(naive_null_p <= a),
         "noncentrality_ratio": truth.noncentrality_ratio(scores),
         "chi2_error": float(np.nanmean(np.abs(error))),
         "chi2_bias": float(np.nanmean(error)),
-        "naive_chi2_error": float(np.nanmean(np.abs(naive.statistic[use] - true[use]))),
+        "naive_chi2_error": math.nan if naive is None else float(np.nanmean(naive_error)),
         "rank_correlation": _rank(true[truth.top], scores.statistic[truth.top]),
     }
     return _Trial(measures, null_p, naive_null_p, scores)
@@ -467,7 +583,7 @@ def _rank(true: FloatArray, estimated: FloatArray) -> float:
     return float(spearmanr(true, estimated).statistic)
 
 
-def _outcome(protocol: VariantReports, total: float, trials: Sequence[_Trial], predicted: float) -> Outcome:
+def _outcome(protocol: Randomized, total: float, trials: Sequence[_Trial], predicted: float) -> Outcome:
     measures = {}
     for name in trials[0].measures:
         values = np.array([t.measures[name] for t in trials])

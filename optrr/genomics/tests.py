@@ -51,6 +51,8 @@ from optrr.models.tests.testing import ASSUMING, GENOTYPE_TESTS, GENOTYPES, abse
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
+# Records that noncentralities are worked out for: so many that shares are as good as exact.
+_MANY = 1e12
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
 
@@ -230,6 +232,14 @@ def naive_score_test(counts: NDArray[np.number], test: str = "trend") -> Scores:
     It is valid only where the mechanism happens to make no dependence of its own; see :func:`optrr.genomics.tests.naive_shift`.
     """
     return score_test(counts, unrandomized(counts.shape[1:]), test, tail=False)
+
+
+def noncentralities(tables: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
+    """Noncentrality for each person of the test of true tables (V, 3, 2) through the kernel, (V,)."""
+    shares = tables / tables.sum(axis=(1, 2), keepdims=True)
+    longer = np.pad(shares, ((0, 0), (0, kernel.sizes[0] - shares.shape[1]), (0, 0)))
+    expected = np.maximum(kernel.forward(longer), 0.0) * _MANY
+    return score_test(expected, kernel, test, tail=False).statistic / _MANY
 
 
 Progress = Callable[[int, int], None]

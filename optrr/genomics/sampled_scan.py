@@ -1,0 +1,124 @@
+"""The scan of answers about a few variants each: tests of association, and what a design lets them see.
+
+The trend test is by likelihood (:mod:`optrr.genomics.answers`). Where a cell of the table is named, there are the other tests
+of :mod:`optrr.genomics.tests`, too, as of any randomized table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.errors import InvalidInput
+from optrr.genomics.answers import AnswersTest, Told, answers_odds, answers_test, joined_tests
+from optrr.genomics.genotypes import GENOTYPES, Variants
+from optrr.genomics.inflation import Inflation, Visible, visible_share
+from optrr.genomics.odds import OddsRatios, odds_ratios
+from optrr.genomics.sampled_variants import SampledVariants, read_answers
+from optrr.genomics.scan import Associations, ScanOptions
+from optrr.genomics.tests import Scores, naive_score_test, noncentralities, score_test
+from optrr.records.reports import OpenedRecords
+from optrr.show.text import amount
+from optrr_solvers.arrays import FloatArray, IntArray
+
+_TREND = ScanOptions("trend")
+# People of whom answers are expected: so many that shares are as good as exact.
+_MANY = 1e12
+
+
+def scan_answers(asking: SampledVariants, answers: Any, options: ScanOptions = _TREND) -> Associations:
+    """The test of association of every variant, from the released answers, a frame or a file.
+
+    Raises
+    ------
+    InvalidInput
+        for answers that this way of asking cannot give, and tests that it has not.
+    """
+    reports = OpenedRecords.of(asking, answers)
+    (opened,) = reports.places
+    scanned = associations_of(asking, asking.told(read_answers(opened)), options)
+    return replace(scanned, warnings=(*reports.unbound, *reports.twice, *scanned.warnings))
+
+
+def associations_of(
+    asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], options: ScanOptions = _TREND
+) -> Associations:
+    """The tests from what was told (:meth:`SampledVariants.told`). Raises InvalidInput for tests that it has not."""
+    n = np.zeros(len(asking.names), dtype=np.int64)
+    for at, answers in told:
+        n[at] = answers.counts.sum(axis=1)
+    if options == _TREND:
+        test = likelihood_tests(asking, told)
+        one, people = np.ones(n.size, dtype=np.int64), n.astype(np.float64)
+        scores = Scores(test.statistic, one, test.p_value, test.expected, None, np.flatnonzero(n > 0), people, -one)
+        return _made(asking, n, scores, None, _visible(test.kept), lambda which: _odds(asking, told, which), "trend")
+    if asking.reports:
+        raise InvalidInput(
+            "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
+        )
+    tables, kernel = told[0][1].counts.reshape(-1, GENOTYPES, 2), asking.kernel
+    scores = score_test(tables, kernel, options.test)
+    naive = naive_score_test(tables, options.test) if options.naive else None
+    seen = visible_share(tables, kernel, scores, options.test)
+    return _made(asking, n, scores, naive, seen, lambda which: odds_ratios(tables[which], kernel), options.test)
+
+
+def _made(  # noqa: PLR0913 (the parts of a result)
+    asking: SampledVariants, n: IntArray, scores: Scores, naive: Scores | None, seen: Visible, odds: Any, test: str
+) -> Associations:
+    a1, a2 = (np.array([pair[k] or "." for pair in asking.alleles], dtype=object) for k in (0, 1))
+    variants = replace(Variants.named(list(asking.names)), a1=a1, a2=a2)
+    inflation = Inflation.of(scores, seen)
+    unasked = int(np.count_nonzero(n == 0))
+    warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
+    return Associations(variants, test, n, scores, odds, naive, {}, inflation, (*inflation.warnings(), *warnings))
+
+
+def _visible(kept: FloatArray) -> Visible:
+    """What of an inflation stays visible: on average as much as of an association."""
+    known = kept[np.isfinite(kept)]
+    if not known.size:
+        return Visible()
+    return Visible(float(known.mean()), float(known.std()) / math.sqrt(known.size), 1.0)
+
+
+def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:
+    """The tests of all variants, from the answers by report."""
+    return joined_tests([answers_test(a) for _, a in told], [at for at, _ in told], len(asking.names))
+
+
+def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which: slice | IntArray) -> OddsRatios:
+    """Odds ratios of the variants of these numbers, in this order."""
+    wanted = np.arange(len(asking.names))[which]
+    out = np.full((5, wanted.size), np.nan)
+    for at, answers in told:
+        place = {int(v): k for k, v in enumerate(at)}
+        rows = np.asarray([k for k, v in enumerate(wanted.tolist()) if v in place], dtype=np.int64)
+        if rows.size:
+            odds = answers_odds(answers.part(np.asarray([place[int(wanted[k])] for k in rows])))
+            out[:, rows] = odds.ratio, odds.low, odds.high, odds.cases, odds.controls
+    return OddsRatios(*out)
+
+
+def expected_noncentralities(
+    asking: SampledVariants, tables: NDArray[np.number], which: IntArray, test: str = "trend"
+) -> FloatArray:
+    """Noncentrality, for each person of a cohort, of the tests of these variants, from their true tables (B, 3, 2)."""
+    if test != "trend":
+        return np.asarray(noncentralities(tables, asking.kernel, test) * asking.asked_share)
+    shares = (tables / tables.sum(axis=(1, 2), keepdims=True)).reshape(len(tables), -1)
+    # for each person asked about a variant, so many tell of the status alone
+    more = (asking.status_share if asking.reports else 1 - asking.asked_share) / asking.asked_share
+    out = np.empty(which.size)
+    for report in np.unique(asking.report_of[which]).tolist():
+        at = np.flatnonzero(asking.report_of[which] == report)
+        blank = asking.answers(report, np.empty((0, 0)), np.empty((0, 2)))
+        status = shares[at] @ np.tile(np.eye(2), (GENOTYPES, 1)) @ blank.status_channel.T
+        told = asking.answers(report, _MANY * shares[at] @ blank.channel.T, _MANY * more * status)
+        out[at] = answers_test(told).statistic
+    return out * asking.asked_share / _MANY

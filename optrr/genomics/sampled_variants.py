@@ -1,0 +1,361 @@
+"""Everybody is asked about the status and a few variants, drawn at random, with the whole ε: for tests of association.
+
+There is a question for each variant: about it and the ``each`` − 1 that follow it in the list, which goes round. Everybody
+answers one, drawn without looking at the record. With one variant each, an answer names a set of cells of genotype × status, by
+the report that keeps most of the test's information (:mod:`optrr_solvers.allocating.association`), and a share of the people is
+asked for the status alone, which all tests need. With several, it names one cell of their table, by randomized response over
+all its cells. Which of the two is better, and with how many variants, :mod:`optrr.genomics.sampled_design` finds out from the
+total, the number of variants, and the frequencies and cases that are expected; no genotype is looked at.
+
+What people release are two columns. ``question`` is the number of its first variant, from 1, or one more than there are
+variants for the status alone. ``answer`` is the number, from 0, of the set named, among those of the variant's report; of the
+cell, status first and the last variant fastest; or of the status.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from optrr.domain.domain import Attribute, Domain
+from optrr.domain.public import NONE, PublicColumns
+from optrr.errors import InvalidInput
+from optrr.genomics.answers import Told
+from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
+from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.records.counts import record_batches
+from optrr.releases.account import Release, checked_epsilon
+from optrr.releases.provenance import digest_of
+from optrr.show.result import in_json
+from optrr.show.text import amount, epsilon_text
+from optrr.ways.protocols.supports import report_subsets, reported_epsilon, unlikely_chance
+from optrr_solvers.allocating.association import SetReport
+from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.enclosure import log_ceiling
+from optrr_solvers.randomness import BitSource, bounded, threshold
+
+SCHEMA = pa.schema([("question", pa.int32()), ("answer", pa.int32())])
+# A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
+_COLUMNS = Domain((Attribute("question", ("1", "2")), Attribute("answer", ("0", "1"))))
+# One cell is named of all, the true one most often.
+_ONE_CELL = SubsetReport((1,))
+_WORD = 1 << 64
+# With so many variants, a table has 39,366 cells.
+MOST_EACH = 9
+
+
+@dataclass(frozen=True, eq=False)
+class SampledVariants:
+    """Which questions are asked, how often, and how they are answered.
+
+    Parameters
+    ----------
+    names, alleles
+        of the variants; A1 and A2 of each, empty texts where they are not known.
+    answer_epsilon
+        ε in nats of the one answer, 1e-6..50.
+    each
+        variants in a question, at most as many as there are.
+    status_share
+        share of the people who are asked for the status alone.
+    reports
+        with one variant each, the reports that there are; empty where a cell is named.
+    report_of
+        the number of each variant's report, shape (V,).
+    kept, bound
+        the share kept of the information of a true record about all variants, on average over what was expected when this
+        was designed; and what no report on one variant and the status alone could keep more of. NaN where not known.
+
+    Raises
+    ------
+    InvalidInput
+        for variants that :func:`optrr.genomics.layout.genomic_domain` refuses, questions of too many cells, shares that are
+        none, and reports that do not fit.
+    """
+
+    names: tuple[str, ...]
+    alleles: tuple[Alleles, ...]
+    answer_epsilon: float
+    each: int
+    status_share: float
+    reports: tuple[SetReport, ...]
+    report_of: IntArray
+    kept: float = math.nan
+    bound: float = math.nan
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.answer_epsilon)
+        _ = self.domain
+        most = min(len(self.names), MOST_EACH)
+        if not 1 <= self.each <= most:
+            raise InvalidInput(f"{self.each} variants in a question; give 1 to {most}")
+        if not 0 <= self.status_share < 1:
+            raise InvalidInput(f"a share of {self.status_share} is asked for the status alone; give 0 or more, below 1")
+        if self.reports and self.each != 1:
+            raise InvalidInput("sets of cells are of one variant and the status; ask for one variant each")
+        if self.report_of.shape != (len(self.names),) or not np.all(
+            (self.report_of >= 0) & (self.report_of < max(len(self.reports), 1))
+        ):
+            raise InvalidInput("a variant's report is not among those given; give the number of one, from 0")
+        for report in self.reports:
+            _check_sets(report, self.answer_epsilon)
+
+    name = "sampled variants"
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Status and genotypes."""
+        return genomic_domain(self.names, alleles=self.alleles)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Which attribute is what."""
+        return layout_of(self.domain)
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """None."""
+        return ()
+
+    @property
+    def public(self) -> PublicColumns:
+        """None."""
+        return NONE
+
+    @property
+    def asked_share(self) -> float:
+        """Which share of the people is asked about each variant."""
+        return (1 - self.status_share) * self.each / len(self.names)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the variants and everything that is drawn."""
+        drawn = {
+            "answer_epsilon": self.answer_epsilon,
+            "each": self.each,
+            "status_share": self.status_share,
+            "reports": [{"sets": r.sets, "weights": r.weights} for r in self.reports],
+            "report_of": self.report_of.tolist(),
+        }
+        return digest_of(self.domain, drawn)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats of the record, of the answers as drawn, in exact rationals; rounded up."""
+        drawn = [_drawn_epsilon(_chances(report, self.answer_epsilon)) for report in self.reports]
+        if not self.reports:
+            drawn.append(reported_epsilon(_ONE_CELL, _sizes(self.each), self.answer_epsilon))
+        if self.status_share > 0:
+            drawn.append(reported_epsilon(_ONE_CELL, _sizes(0), self.answer_epsilon))
+        return max(drawn)
+
+    @property
+    def questions_asked(self) -> str:
+        """What one person is asked, in words."""
+        out = f"the status with {amount(self.each, 'variant')} of {len(self.names)}, drawn at random"
+        if self.status_share > 0:
+            out += f"; or, of {100 * self.status_share:.3g} % of the people, the status alone"
+        return out
+
+    def headline(self) -> str:
+        """What is asked, what it costs and what is kept, in a line or two."""
+        out = f"total epsilon {epsilon_text(self.epsilon)}; everybody is asked {self.questions_asked}"
+        if math.isfinite(self.kept):
+            out += f"\n1000 answers tell about an association what true records of {1000 * self.kept:.3g} people would"
+        if math.isfinite(self.bound):
+            out += f"; answers about one variant each can tell at most what those of {1000 * self.bound:.3g} would"
+        return out
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        numbers: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "variants": len(self.names),
+            "each": self.each,
+            "status_share": self.status_share,
+            "kept": self.kept,
+            "bound": self.bound,
+        }
+        return {name: in_json(value) for name, value in numbers.items()}
+
+    def batches(self, records: Codes, source: BitSource, size: int = 1 << 20) -> Iterator[pa.RecordBatch]:
+        """Everybody's answer, in the order of the records, (n, 1 + V) with the status first; O(n) and memory for a batch.
+
+        Nobody answers whose call of a variant asked for is missing.
+        """
+        for start in range(0, len(records), size):
+            question, answer = self.answered(records[start : start + size], source)
+            given = answer >= 0
+            yield pa.RecordBatch.from_arrays(
+                [pa.array(question[given] + 1, pa.int32()), pa.array(answer[given], pa.int32())], schema=SCHEMA
+            )
+
+    def answered(self, records: Codes, source: BitSource) -> tuple[IntArray, IntArray]:
+        """The number of the question that each is asked, from 0, and of the answer, −1 for a missing call; (n,) each."""
+        n = len(records)
+        question = bounded(source, n, len(self.names))
+        if self.status_share > 0:
+            question[source.words(n) < threshold(self.status_share)] = len(self.names)
+        answer = np.empty(n, dtype=np.int64)
+        for rows, block in self._asked_alike(question):
+            variants = np.empty((rows.size, 0), dtype=np.int64) if block is None else 1 + block
+            codes = np.concatenate(
+                [records[rows, :1], np.take_along_axis(records[rows], variants, axis=1)], axis=1
+            ).astype(np.int64)
+            gone = (codes == MISSING).any(axis=1)
+            codes[gone] = 0
+            answer[rows] = np.where(gone, -1, self._named(codes, block, source))
+        return question, answer
+
+    def _asked_alike(self, question: IntArray) -> Iterator[tuple[IntArray, IntArray | None]]:
+        """Rows that answer by one report, and the variants that each is asked about, (rows, k); None for the status alone."""
+        status = np.flatnonzero(question == len(self.names))
+        if status.size:
+            yield status, None
+        asked = np.flatnonzero(question < len(self.names))
+        of_report = self.report_of[question[asked]]
+        for report in np.unique(of_report).tolist():
+            rows = asked[of_report == report]
+            yield rows, self._variants_of(question[rows])
+
+    def _variants_of(self, question: IntArray) -> IntArray:
+        """The variants that these questions are about, (n, each)."""
+        return np.asarray((question[:, None] + np.arange(self.each)) % len(self.names))
+
+    def _named(self, codes: IntArray, variants: IntArray | None, source: BitSource) -> IntArray:
+        if variants is None or not self.reports:
+            sizes = _sizes(codes.shape[1] - 1)
+            return report_subsets(codes, _ONE_CELL, sizes, self.answer_epsilon, source)[0][:, 0]
+        report = self.reports[int(self.report_of[variants[0, 0]])]
+        ends = np.cumsum(np.asarray(_chances(report, self.answer_epsilon), dtype=object), axis=1)[:, :-1]
+        cell = 2 * codes[:, 1] + codes[:, 0]
+        words = source.words(len(codes))
+        # the last set takes what is left, so its end is not needed
+        passed = words[:, None] >= ends.astype(np.uint64)[cell]
+        return np.asarray(passed.sum(axis=1), dtype=np.int64)
+
+    def told(self, batches: Iterable[tuple[IntArray, IntArray]]) -> list[tuple[IntArray, Told]]:
+        """What was answered, from the numbers of question and answer, from 0: by report, of which variants; memory O(V).
+
+        Raises
+        ------
+        InvalidInput
+            for questions and answers that cannot be.
+        """
+        v = len(self.names)
+        kinds = np.append([len(r.sets) for r in self.reports] or [math.prod(_sizes(self.each))], 2)
+        # how many answers there are to each question, and how many of one variant are told apart
+        most = np.append(kinds[self.report_of], 2 if self.status_share > 0 else 0)
+        width = int(kinds.max()) if self.reports else 2 * GENOTYPES
+        own, status = np.zeros(v * width, dtype=np.int64), np.zeros(2, dtype=np.int64)
+        for question, answer in batches:
+            if question.size and not (question.min() >= 0 and question.max() <= v):
+                raise InvalidInput(f"an answer is to none of the questions of this design; {_REMEDY}")
+            if not np.all((answer >= 0) & (answer < most[question])):
+                raise InvalidInput(f"an answer is none that its question has; {_REMEDY}")
+            about = question < v
+            status += np.bincount(answer[~about], minlength=2)
+            if self.reports:
+                own += np.bincount(question[about] * width + answer[about], minlength=own.size)
+                continue
+            case, *genotypes = np.unravel_index(answer[about], _sizes(self.each))
+            status += np.bincount(case, minlength=2)
+            for variant, genotype in zip(self._variants_of(question[about]).T, genotypes, strict=True):
+                own += np.bincount(variant * width + 2 * genotype + case, minlength=own.size)
+        return self._by_report(own.reshape(v, width).astype(np.float64), status.astype(np.float64))
+
+    def _by_report(self, own: FloatArray, status: FloatArray) -> list[tuple[IntArray, Told]]:
+        """From the answers about each variant, (V, most), and about the status, (2,), of everybody or of those asked alone."""
+        everyone = np.arange(len(own))
+        if not self.reports:
+            # what those say of the status who were not asked about a variant
+            others = status - np.stack([own[:, ::2].sum(axis=1), own[:, 1::2].sum(axis=1)], axis=1)
+            return [(everyone, self.answers(0, own, others))]
+        return [
+            (at, self.answers(k, own[at, : len(report.sets)], np.tile(status, (at.size, 1))))
+            for k, report in enumerate(self.reports)
+            if (at := everyone[self.report_of == k]).size
+        ]
+
+    def answers(self, report: int, own: FloatArray, status: FloatArray) -> Told:
+        """Answers about variants of one report, (B, Y), and about the status alone, (B, 2), with the channels of both."""
+        if self.reports:
+            channel, cells = self.reports[report].likelihoods(self.answer_epsilon), 2
+        else:
+            cells = math.prod(_sizes(self.each))
+            channel = one_cell(cells, 2 * GENOTYPES, self.answer_epsilon)
+        return Told(own, channel, status, one_cell(cells, 2, self.answer_epsilon))
+
+    @cached_property
+    def kernel(self) -> EffectKernel:
+        """Where a cell is named: of a variant beside the status; every effect is alike visible."""
+        seen = np.diff(one_cell(math.prod(_sizes(self.each)), 2 * GENOTYPES, self.answer_epsilon)[0, 1::-1])[0]
+        return EffectKernel((GENOTYPES, 2), [[1.0, seen], [seen, seen]], ("variant", "status"))
+
+
+_REMEDY = "give the file that gwas-perturb wrote by this design"
+
+
+def read_answers(answers: Any) -> Iterator[tuple[IntArray, IntArray]]:
+    """Batch by batch, the question asked and the answer, from 0; −1 for what is no number."""
+    for batch in record_batches(answers, _COLUMNS, None):
+        columns = (batch.column(name).cast(pa.string()).to_pylist() for name in SCHEMA.names)
+        question, answer = (np.asarray([_number(text) for text in texts], dtype=np.int64) for texts in columns)
+        yield question - 1, answer
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else -1
+
+
+def _sizes(variants: int) -> tuple[int, ...]:
+    """Of the table of the status and so many variants."""
+    return (2, *([GENOTYPES] * variants))
+
+
+def one_cell(cells: int, ours: int, epsilon: float) -> FloatArray:
+    """How likely each of ``ours`` classes is to hold the cell that is named, by the class of the true one."""
+    out = unlikely_chance(_ONE_CELL, (cells,), epsilon)
+    # of the cells that are not the true one, each as likely, so many are in each class
+    other = cells // ours
+    return np.asarray(np.full((ours, ours), out * other / (cells - 1)) + np.eye(ours) * (1 - out - out / (cells - 1)))
+
+
+def _chances(report: SetReport, epsilon: float) -> list[list[int]]:
+    """How likely each set is to be named, in units of 2^-64, by the true cell: [cell][set]. Every row sums to 2^64."""
+    rows = []
+    for likelihoods in report.likelihoods(epsilon).T.tolist():
+        row = [int(Fraction(x) * _WORD) for x in likelihoods]
+        # what rounding left, to the most likely one
+        row[row.index(max(row))] += _WORD - sum(row)
+        rows.append(row)
+    return rows
+
+
+def _drawn_epsilon(chances: Sequence[Sequence[int]]) -> float:
+    """The largest ratio of two cells' chances of one set, in exact rationals, rounded up."""
+    ratio = max(Fraction(max(column), min(column)) for column in zip(*chances, strict=True))
+    return log_ceiling(ratio)
+
+
+def _check_sets(report: SetReport, epsilon: float) -> None:
+    cells = 2 * GENOTYPES
+    if not report.sets or len(report.sets) != len(report.weights):
+        raise InvalidInput("a report has no sets, or not as many weights; give one for each")
+    if not all(s and len(s) < cells and list(s) == sorted(set(s)) and 0 <= s[0] <= s[-1] < cells for s in report.sets):
+        raise InvalidInput(f"a set of a report must hold some, but not all, of the cells 0 to {cells - 1}, in order")
+    if not all(math.isfinite(w) and w > 0 for w in report.weights):
+        raise InvalidInput("the weights of a report's sets must be positive")
+    if np.abs(report.likelihoods(epsilon).sum(axis=0) - 1).max() > 1e-9:
+        raise InvalidInput(
+            "a report's sets are not as likely altogether whatever the true cell; take it from its design"
+        )
