@@ -15,9 +15,9 @@ from optrr.designs.asking import Asking, FullRecords
 from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design, verify_design
-from optrr.devices.deployment.deployment_file import Deployment, save_deployment
+from optrr.devices.deployment.deployment_file import DeploymentFile, save_deployment
 from optrr.devices.deployment.export import Fitted, save_fitted
-from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.devices.deployment.verify import Deployed, load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, Given, content_of, kind_of
 from optrr.ways.longitudinal.design import (
@@ -26,6 +26,7 @@ from optrr.ways.longitudinal.design import (
     save_longitudinal,
     verify_longitudinal,
 )
+from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import (
     SampledTables,
     load_sampled_tables,
@@ -36,10 +37,10 @@ from optrr.ways.protocols.sampled_tables import (
 __all__ = ["load", "reports", "save", "verify"]
 
 # What a file of ours may hold.
-Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | Deployment
+Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | Deployed
 
 
-def save(made: Asking | LongitudinalDesign | Deployment | Fitted, path: str | Path) -> None:
+def save(made: Asking | LongitudinalDesign | DeploymentFile | Fitted, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
 
     An export's :class:`optrr.devices.deployment.export.Fitted` is written with the design that its reports are estimated with,
@@ -56,7 +57,7 @@ def save(made: Asking | LongitudinalDesign | Deployment | Fitted, path: str | Pa
         save_longitudinal(made, path)
     elif isinstance(made, SampledTables):
         save_sampled_tables(made, path)
-    elif isinstance(made, Deployment):
+    elif isinstance(made, DeploymentFile):
         save_deployment(made, path)
     elif isinstance(made, Fitted):
         save_fitted(made, path)
@@ -94,7 +95,7 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
     Parameters
     ----------
     design
-        of a deployment file: the design file that it should belong to.
+        of a deployment file: the file of the design, or of the sampled tables, that it should belong to.
     limited
         refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
         :class:`optrr.designs.apart.Limits` allows to a file of its size.
@@ -109,7 +110,8 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         return verification(made)
     kind = kind_of(made)
     if kind == DEPLOYMENT:
-        return verify_deployment(made, design, limited=limited)
+        asking = design is not None and kind_of(design) == SAMPLED_TABLES
+        return verify_deployment(made, questions_of(load_sampled_tables(design)) if asking else design, limited=limited)
     if design is not None:
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
     if kind == SAMPLED_TABLES:

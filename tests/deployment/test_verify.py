@@ -14,8 +14,8 @@ import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.devices.deployment import exact
-from optrr.devices.deployment.deployment_file import canonical, decoded_deployment, digest_of
-from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.devices.deployment.deployment_file import canonical, digest_of
+from optrr.devices.deployment.verify import decoded_deployment, load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from tests import vectors
 

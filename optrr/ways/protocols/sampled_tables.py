@@ -166,12 +166,10 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
-# A report on t subsets has 2^t patterns of matches, and as many effects.
-_MOST_SUBSETS = 8
 # Named cells counted at once: 64 MB.
 _ENTRIES = 1 << 23
 # Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
-_SHARE_BITS = 32
+SHARE_BITS = 32
 # Tables listed in a message.
 _LISTED = 5
 
@@ -209,7 +207,7 @@ class SampledTables(Asking):
     def __post_init__(self) -> None:
         checked_epsilon(self.answer_epsilon)
         if not self.reports:
-            best = (whole_table(shape, self.answer_epsilon) for shape in self._shapes)
+            best = (whole_table(shape, self.answer_epsilon) for shape in self.shapes)
             object.__setattr__(self, "reports", tuple(best))
         if len(self.reports) != len(self.tables) or not all(isinstance(r, SubsetReport) for r in self.reports):
             raise InvalidInput(
@@ -221,8 +219,9 @@ class SampledTables(Asking):
         shares = np.asarray(self.shares, dtype=np.float64)
         if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
             raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
-        for names, shape, report in zip(self.tables, self._shapes, self.reports, strict=True):
-            _check_report(" × ".join(names), shape, report)
+        for names, shape, report in zip(self.tables, self.shapes, self.reports, strict=True):
+            if flaw := report.flaw(shape):
+                raise InvalidInput(f"table {crossed(names)} {flaw}")
 
     @property
     def name(self) -> str:
@@ -235,15 +234,20 @@ class SampledTables(Asking):
         return False
 
     @cached_property
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Number of categories of each attribute of each table."""
         return tuple(tuple(self.domain.attributes[i].size for i in self.domain.indices(t)) for t in self.tables)
 
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats of the record, of the answers as drawn; rounded up."""
-        each = set(zip(self.reports, self._shapes, strict=True))
+        each = set(zip(self.reports, self.shapes, strict=True))
         return max(reported_epsilon(report, shape, self.answer_epsilon) for report, shape in each)
+
+    @property
+    def share_ends(self) -> NDArray[np.uint64]:
+        """Where the share of each table ends, shape (number of tables,), as whole numbers of 2^-32: what is drawn with."""
+        return np.round(np.cumsum(self.shares) * 2.0**SHARE_BITS).astype(np.uint64)
 
     def table_error(self, names: str | Iterable[str]) -> float:
         """What n E‖π̂ − π‖² tends to for a uniform population, and about what it is for others; ``inf`` without an estimate.
@@ -252,7 +256,7 @@ class SampledTables(Asking):
         """
         wanted = self.domain.indices(names)
         energies = np.zeros(1 << len(wanted))
-        for report, shape, members, share in zip(self.reports, self._shapes, self._indices, self.shares, strict=True):
+        for report, shape, members, share in zip(self.reports, self.shapes, self.indices, self.shares, strict=True):
             places = {i: k for k, i in enumerate(members)}
             if any(i in places for i in wanted):
                 every = report.energies(shape, self.answer_epsilon)
@@ -267,7 +271,7 @@ class SampledTables(Asking):
         return float(np.sum(np.asarray(dims[1:], dtype=np.float64) ** 2 / energies[1:])) / math.prod(sizes)
 
     @cached_property
-    def _indices(self) -> tuple[tuple[int, ...], ...]:
+    def indices(self) -> tuple[tuple[int, ...], ...]:
         """Numbers of each table's attributes."""
         return tuple(self.domain.indices(t) for t in self.tables)
 
@@ -356,7 +360,7 @@ class SampledTables(Asking):
                     f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
                 )
             for k, text in zip(asked.tolist(), texts, strict=True):
-                shape, report = self._shapes[k], self.reports[k]
+                shape, report = self.shapes[k], self.reports[k]
                 subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
                 about.append(crossed(self.tables[k]))
                 if len(subsets) == len(shape):
@@ -380,16 +384,15 @@ class SampledTables(Asking):
         ends = np.cumsum(np.bincount(asked, minlength=len(self.tables)))
         for k, rows in enumerate(np.split(order, ends[:-1])):
             if rows.size:
-                records = codes[rows[:, None], self._indices[k]].astype(np.int64)
+                records = codes[rows[:, None], self.indices[k]].astype(np.int64)
                 report = self.reports[k]
-                cells[rows] = _texts(report_subsets(records, report, self._shapes[k], self.answer_epsilon, source))
+                cells[rows] = _texts(report_subsets(records, report, self.shapes[k], self.answer_epsilon, source))
         return released(asked, cells)
 
     def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
         """Which table each of n people is asked, shape (n,)."""
-        ends = np.round(np.cumsum(self.shares) * 2.0**_SHARE_BITS).astype(np.uint64)
-        words = source.words(n) >> np.uint64(64 - _SHARE_BITS)
-        return np.minimum(np.searchsorted(ends, words, side="right"), len(self.tables) - 1)
+        words = source.words(n) >> np.uint64(64 - SHARE_BITS)
+        return np.minimum(np.searchsorted(self.share_ends, words, side="right"), len(self.tables) - 1)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """Proportions of a table from the released answers, a frame or a file, of all tables asked that tell about it.
@@ -451,7 +454,7 @@ class SampledTables(Asking):
     def _answered(self, reports: OpenedRecords, attributes: str | Iterable[str]) -> tuple[Domain, list[Answered]]:
         """The domain of a table, and what was counted of the answers to each table that shares attributes with it."""
         wanted = sorted(self.domain.indices(attributes))
-        order = next((i for i in self._indices if sorted(i) == wanted), tuple(wanted))
+        order = next((i for i in self.indices if sorted(i) == wanted), tuple(wanted))
         domain = self.domain.subset([self.domain.names[i] for i in order])
         missing = self._missing(order)
         if missing:
@@ -464,8 +467,8 @@ class SampledTables(Asking):
             raise InvalidInput(
                 f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
             )
-        counts = {k: 0 for k, members in enumerate(self._indices) if set(members) & set(order)}
-        shared = {k: [i for i in self._indices[k] if i in order] for k in counts}
+        counts = {k: 0 for k, members in enumerate(self.indices) if set(members) & set(order)}
+        shared = {k: [i for i in self.indices[k] if i in order] for k in counts}
         supports = {k: np.zeros([self.domain.attributes[i].size for i in shared[k]]) for k in counts}
         (opened,) = reports.places
         for asked_of, texts in _answers(opened):
@@ -473,16 +476,16 @@ class SampledTables(Asking):
                 rows = np.flatnonzero(asked_of == k)
                 if not rows.size:
                     continue
-                report, shape = self.reports[k], self._shapes[k]
+                report, shape = self.reports[k], self.shapes[k]
                 subsets = _members(texts[rows], report.parts(shape), report.subset_sizes)
                 counts[k] += rows.size
                 supports[k] += self._counted(k, subsets, shared[k])
         answered = [
             Answered(
                 report=self.reports[k],
-                sizes=self._shapes[k],
+                sizes=self.shapes[k],
                 epsilon=self.answer_epsilon,
-                shared=tuple(self._indices[k].index(i) for i in shared[k]),
+                shared=tuple(self.indices[k].index(i) for i in shared[k]),
                 axes=tuple(order.index(i) for i in shared[k]),
                 supports=supports[k],
                 n=counts[k],
@@ -495,7 +498,7 @@ class SampledTables(Asking):
 
     def _missing(self, wanted: Sequence[int]) -> list[int]:
         """The attributes of the smallest effect of a table that no table asked holds; none where each is held."""
-        sets = [set(members) for members in self._indices]
+        sets = [set(members) for members in self.indices]
         for size in range(1, len(wanted) + 1):
             for effect in combinations(wanted, size):
                 if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
@@ -504,7 +507,7 @@ class SampledTables(Asking):
 
     def _sees(self, effect: tuple[int, ...]) -> bool:
         """Whether some report has energy on an effect."""
-        for report, shape, members in zip(self.reports, self._shapes, self._indices, strict=True):
+        for report, shape, members in zip(self.reports, self.shapes, self.indices, strict=True):
             if set(members) >= set(effect):
                 energies = report.energies(shape, self.answer_epsilon)
                 if energies[sum(1 << members.index(i) for i in effect)] > 0:
@@ -513,7 +516,7 @@ class SampledTables(Asking):
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
         """How often each cell over the shared attributes of a table was named, in the table's order."""
-        shape, members = self._shapes[place], self._indices[place]
+        shape, members = self.shapes[place], self.indices[place]
         if len(subsets) == len(shape):
             kept = [members.index(i) for i in shared]
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
@@ -529,30 +532,6 @@ def _answers(answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
             int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
         ]
         yield np.asarray(numbers, dtype=np.int64), texts
-
-
-def _check_report(title: str, shape: tuple[int, ...], report: SubsetReport) -> None:
-    """Refuse a report that cannot be drawn for a table."""
-    parts = len(report.subset_sizes)
-    if parts not in (1, len(shape)):
-        raise InvalidInput(f"table {title} needs the size of a subset of its cells, or one for each attribute")
-    if parts > _MOST_SUBSETS:
-        raise InvalidInput(
-            f"table {title} is answered by {parts} subsets; at most {_MOST_SUBSETS} can be: ask about fewer"
-        )
-    each = report.parts(shape)
-    if parts == 1 and each[0] > MAX_CELLS:
-        raise InvalidInput(f"table {title} has {each[0]} cells; at most {MAX_CELLS} can be reported: merge categories")
-    if math.prod(shape) > 1 << 62:
-        raise InvalidInput(f"table {title} has too many cells for one report; ask about fewer attributes")
-    if not all(1 <= k < r for k, r in zip(report.subset_sizes, each, strict=True)):
-        raise InvalidInput(f"table {title}: a subset must hold at least one of what it is taken from, and not all")
-    if not 0 < len(set(report.likely)) == len(report.likely) < 1 << parts or not all(
-        0 <= p < 1 << parts for p in report.likely
-    ):
-        raise InvalidInput(
-            f"table {title}: likely patterns must be some, but not all, of the numbers 0..{(1 << parts) - 1}"
-        )
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
