@@ -239,7 +239,7 @@ def test_answers_once_and_sends_the_same_again(tmp_path: Path) -> None:
 def test_keeps_nothing_of_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = client.Sampler(vectors.read("product")["deployment"].encode())
     # words of zeros are below every threshold, so that every answer changes
-    monkeypatch.setattr(sampler.randomized.__func__, "__defaults__", (bytes,))
+    monkeypatch.setattr(sampler.draw.__func__, "__defaults__", (bytes,))
     truth = {n: x[-1] for n, x in zip(sampler.names, sampler.categories, strict=True)}
     client.Diary(tmp_path).answer(sampler, truth)
     (path,) = tmp_path.glob("*.json")
@@ -289,7 +289,7 @@ def test_a_damaged_entry_is_no_reason_to_draw_again(tmp_path: Path) -> None:
 def test_a_source_that_runs_short_draws_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler = client.Sampler(SMALL)
     short: Callable[[int], bytes] = lambda n: b"\x01" * (n - 1)  # noqa: E731
-    monkeypatch.setattr(sampler.randomized.__func__, "__defaults__", (short,))
+    monkeypatch.setattr(sampler.draw.__func__, "__defaults__", (short,))
     with pytest.raises(client.Refused, match="short"):
         client.Diary(tmp_path).answer(sampler, ANSWERS)
     assert client.Diary(tmp_path).report(sampler) is None
