@@ -64,7 +64,15 @@ _KEYS = {
     "attribute": {"name", "categories"},
     "epsilon": {"total", "attributes", "conditional"},
     "file of questions": {
-        "format", "software", "design", "attributes", "bits", "ends", "questions", "epsilon", "digest"
+        "format",
+        "software",
+        "design",
+        "attributes",
+        "bits",
+        "ends",
+        "questions",
+        "epsilon",
+        "digest",
     },
     "question": {"attributes", "subset_sizes", "likely", "threshold"},
     "epsilon of questions": {"total"},

@@ -88,7 +88,10 @@ def answered(content: dict[str, Any], codes: list[int], source: Source) -> dict[
     for likely in (False, True):
         patterns = [p for p in range(2 ** len(sizes)) if (p in question["likely"]) == likely]
         weights = [
-            math.prod(k if p // 2**i % 2 else r - k for i, (r, k) in enumerate(zip(sizes, question["subset_sizes"], strict=True)))
+            math.prod(
+                k if p // 2**i % 2 else r - k
+                for i, (r, k) in enumerate(zip(sizes, question["subset_sizes"], strict=True))
+            )
             for p in patterns
         ]
         number = source.below(sum(weights), 8)

@@ -78,7 +78,9 @@ def export(
     refuse_longitudinal(held)
     require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
     if kind_of(held) == SAMPLED_TABLES:
-        refuse_options("is of designs of whole records; leave it out with sampled tables", "matrix", "events", "program")
+        refuse_options(
+            "is of designs of whole records; leave it out with sampled tables", "matrix", "events", "program"
+        )
         _keep(design_file, output)
         _questions(load_sampled_tables(held), output, size, as_json)
         return

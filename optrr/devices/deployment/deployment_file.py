@@ -26,7 +26,6 @@ import numpy as np
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import Given
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
@@ -300,7 +299,9 @@ def check_frame(design: str, bits: int) -> None:
 def checked_total(text: str) -> str:
     """A stated total ε, right in form."""
     if not _EPSILON.fullmatch(text) or text.startswith("-"):
-        raise InvalidInput(f"epsilon holds {text[:40]!r} as its total; give nats, not negative, with 15 places after the point")
+        raise InvalidInput(
+            f"epsilon holds {text[:40]!r} as its total; give nats, not negative, with 15 places after the point"
+        )
     return text
 
 

@@ -55,7 +55,9 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
     return read_questions(*known_content(stated.to_bytes(), edited=False))
 
 
-def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> tuple[DeployedQuestions, int]:
+def export_questions(
+    asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE
+) -> tuple[DeployedQuestions, int]:
     """Write the deployment file of sampled tables; returns what it holds, and its compressed bytes.
 
     Raises
