@@ -166,8 +166,8 @@ def _questions(asking: SampledTables, output: Path, size: int | None, as_json: b
         "most_report_bytes": made.most_report_bytes,
     }
     line = (
-        f"{output}: total epsilon {epsilon_text(asking.epsilon)}, {amount(len(made.questions), 'question')}, {compressed} bytes "
-        f"compressed; a report takes at most {made.most_report_bytes} bytes"
+        f"{output}: total epsilon {epsilon_text(asking.epsilon)}, {amount(len(made.questions), 'question')}, "
+        f"{compressed} bytes compressed; a report takes at most {made.most_report_bytes} bytes"
     )
     _report(summary, line, as_json)
 

@@ -441,7 +441,8 @@ def test_the_types_are_those_of_the_code(tmp_path):
 
 
 USE = """
-import { answerOnce, draw, ledger, randomize, readDeployment, Refused, type Answer, type Entry, type Report, type Store } from "CLIENT/optrr.js";
+import { answerOnce, draw, ledger, randomize, readDeployment, Refused } from "CLIENT/optrr.js";
+import type { Answer, Entry, Report, Store } from "CLIENT/optrr.js";
 import { browserStore } from "CLIENT/browser-store.js";
 
 const memory = new Map<string, Entry>();

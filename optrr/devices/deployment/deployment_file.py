@@ -1,6 +1,8 @@
 """Deployment files: writing, reading, and refusing what does not fit together (``docs/deployment-format.md``).
 
-A file holds an automaton, or questions (:mod:`optrr.devices.deployment.questions`). What is checked here is the form and that the automaton is one: every attribute once, every next state there, every
+A file holds an automaton, or questions (:mod:`optrr.devices.deployment.questions`).
+
+What is checked here is the form and that the automaton is one: every attribute once, every next state there, every
 threshold in range. Whether the ε are true is :mod:`optrr.devices.deployment.verify`'s question.
 
 The one way to write a deployment file's JSON (RFC 8785), so that a digest means the same in every language.

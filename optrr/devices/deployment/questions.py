@@ -1,8 +1,8 @@
-"""Deployment files of questions: everybody answers one of them, drawn at random, by naming subsets (``docs/deployment-format.md``, §3a).
+"""Deployment files of questions: everybody answers one of them, drawn at random (``docs/deployment-format.md``, §4).
 
-Where an output is y and a record's pattern of matches is p, Q(y|x) is the chance of p's kind (likely or not) over Π r_i, times
-what all records share. So a question's e^ε is the ratio of both kinds' chances, each over the number of the Π r_i cells that are
-of its kind: exact from the integers of the file, and reached.
+An answer names subsets, and its pattern of matches is likely or not. Its probability is that of the pattern's kind, over the
+number of the question's Π r_i cells that are of this kind, times what does not depend on the record. So e^ε is the ratio of
+both kinds' probabilities, each over its number of cells: exact from the integers of the file, and reached.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sampled tables on devices: the same questions, shares and thresholds as a deployment file (``docs/deployment-format.md``, §3a).
+"""Sampled tables on devices: their questions, shares and thresholds as a deployment file (``docs/deployment-format.md``, §4).
 
 Reports of devices have the columns ``table`` and ``cells`` that :meth:`SampledTables.estimate` reads.
 """
@@ -36,7 +36,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
     for names, low, high in zip(asking.tables, ends, ends[1:], strict=False):
         if low >= high:
             raise InvalidInput(
-                f"the table {crossed(names)} is asked with a share below 2^-{SHARE_BITS}, which devices do not draw; leave it out"
+                f"the table {crossed(names)} is asked with a share below 2^-{SHARE_BITS}, which is never drawn; leave it out"
             )
     questions = tuple(
         DeployedQuestion(
