@@ -110,8 +110,9 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         return verification(made)
     kind = kind_of(made)
     if kind == DEPLOYMENT:
-        asking = design is not None and kind_of(design) == SAMPLED_TABLES
-        return verify_deployment(made, questions_of(load_sampled_tables(design)) if asking else design, limited=limited)
+        if design is not None and kind_of(design) == SAMPLED_TABLES:
+            return verify_deployment(made, questions_of(load_sampled_tables(design)), limited=limited)
+        return verify_deployment(made, design, limited=limited)
     if design is not None:
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")
     if kind == SAMPLED_TABLES:
