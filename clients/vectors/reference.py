@@ -1,4 +1,4 @@
-"""The walks of ``docs/deployment-format.md``, §3 and §4, in the slowest and plainest way: whole numbers, no cleverness.
+"""The walks of ``docs/deployment-format.md``, §3 and §8, in the slowest and plainest way: whole numbers, no cleverness.
 
 Works on the JSON object of a deployment file. Test vectors are made with it; clients are not.
 """

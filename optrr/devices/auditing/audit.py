@@ -186,10 +186,10 @@ def _audited(
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
     says = f"all of {2 * layout.rows} answers hold the label's categories only"
     if isinstance(label, QuestionLabel):
-        found = _of_questions(label, QuestionAnswers.of(label, layout, runs, codes), asked, how)
+        findings = _of_questions(label, QuestionAnswers.of(label, layout, runs, codes), asked, how)
     else:
-        found = _of_records(label, Answers.of(label.sizes, layout, runs, codes), asked, how)
-    return result([Finding(DECLARED, False, says), *found])
+        findings = _of_records(label, Answers.of(label.sizes, layout, runs, codes), asked, how)
+    return result([Finding(DECLARED, False, says), *findings])
 
 
 def _of_questions(
@@ -204,7 +204,7 @@ def _of_questions(
         IN_A_ROW: neighbouring_answers(answers),
         TWO_RUNS: answers_that_repeat(answers),
     }
-    families = [found for found in (list(pattern_events(answers)), list(answer_events(answers))) if found]
+    families = [cells for cells in (list(pattern_events(answers)), list(answer_events(answers))) if cells]
     return [
         bounds.total_bound(families, label.epsilon, how.level),
         *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),

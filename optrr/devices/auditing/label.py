@@ -85,7 +85,7 @@ class Label:
         return float((self.changes(chosen).ravel() ** 2 / outputs).sum())
 
 
-class _Reply(msgspec.Struct):
+class _QuestionReply(msgspec.Struct):
     table: int
     cells: str
 
@@ -136,7 +136,7 @@ class QuestionLabel:
         answers = [line for line in lines if line.strip()]
         if len(answers) != count:
             raise InvalidInput(f"{name} answered {len(answers)} of {count} records; it must answer each with one line")
-        decode = msgspec.json.Decoder(_Reply).decode
+        decode = msgspec.json.Decoder(_QuestionReply).decode
         out = np.zeros((count, self.width), dtype=np.int32)
         for row, line in enumerate(answers):
             try:
@@ -150,7 +150,7 @@ class QuestionLabel:
             out[row, 1 : 1 + len(members)] = members
         return out
 
-    def _members(self, reply: _Reply) -> list[int]:
+    def _members(self, reply: _QuestionReply) -> list[int]:
         """The members of all subsets; none where the answer is not as its question has it, to the last character."""
         if not 1 <= reply.table <= len(self.deployed.questions):
             return []

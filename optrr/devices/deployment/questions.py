@@ -1,4 +1,4 @@
-"""Deployment files of questions: everybody answers one of them, drawn at random (``docs/deployment-format.md``, §4).
+"""Deployment files of questions: everybody answers one of them, drawn at random (``docs/deployment-format.md``, §8).
 
 An answer names subsets, and its pattern of matches is likely or not. Its probability is that of the pattern's kind, over the
 number of the question's Π r_i cells that are of this kind, times what does not depend on the record. So e^ε is the ratio of
@@ -124,7 +124,7 @@ class DeployedQuestions(DeploymentFile):
 
     @property
     def most_report_bytes(self) -> int:
-        """Bytes that a report of a client may have as JSON, at most (§7)."""
+        """Bytes that a report of a client may have as JSON, at most (§8)."""
         subsets = (
             sum(k * (len(str(r - 1)) + 1) for k, r in zip(q.report.subset_sizes, q.report.parts(shape), strict=True))
             for q, shape in zip(self.questions, self.shapes, strict=True)

@@ -1,4 +1,4 @@
-"""Sampled tables on devices: their questions, shares and thresholds as a deployment file (``docs/deployment-format.md``, §4).
+"""Sampled tables on devices: their questions, shares and thresholds as a deployment file (``docs/deployment-format.md``, §8).
 
 Reports of devices have the columns ``table`` and ``cells`` that :meth:`SampledTables.estimate` reads.
 """
