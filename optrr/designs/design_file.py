@@ -42,8 +42,8 @@ FORMAT = "optrr-design/1"
 _OTHERS = {
     LONGITUDINAL: "give it to the longitudinal- commands",
     DEPLOYMENT: "it is a deployment file; give the design that it was exported from",
-    SAMPLED_TABLES: "people answer one question each, which perturb, estimate, export and verify take; this needs a design of whole "
-    "records (optrr advise --way optimum)",
+    SAMPLED_TABLES: "people answer one question each, which perturb, estimate, export and verify take; this needs a design of "
+    "whole records (optrr advise --way optimum)",
 }
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0

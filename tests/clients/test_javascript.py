@@ -107,7 +107,7 @@ def test_the_vectors_of_questions_catch_a_planted_error(error, all_vectors, tmp_
     planted = tmp_path / "optrr.mjs"
     planted.write_text(SOURCE.replace(right, wrong), encoding="utf-8")
     asked = [all_vectors[name] for name in vectors.QUESTIONS]
-    assert any(missed(vector, found) for vector, found in zip(asked, run("vectors", asked, planted), strict=True))
+    assert any(missed(vector, results) for vector, results in zip(asked, run("vectors", asked, planted), strict=True))
 
 
 @pytest.mark.slow
