@@ -19,7 +19,6 @@ from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.designs.checks import Check, Verification
-from optrr.designs.design_file import load_design
 from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designs.specification import refuse_specification
 from optrr.designs.work import refuse_large
@@ -43,6 +42,8 @@ from optrr.releases.sealed import (
     format_of,
     kind_of,
 )
+from optrr.ways.protocols.questions_sheet import questions_worksheet
+from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
 
 @click.command()
@@ -280,7 +281,8 @@ def worksheet(design_file: Path, records: int, output: Path | None, as_json: boo
 
     Only what was recomputed from DESIGN, or holds for every design, is stated.
     """
-    sheet = answered(load_design(design_file), records)
+    asking = load_asking(design_file)
+    sheet = questions_worksheet(asking, records) if isinstance(asking, SampledTables) else answered(asking, records)
     if output is not None:
         _write(output, design_file, sheet)
     if as_json:

@@ -560,7 +560,7 @@ def load_sampled_tables(path: Given) -> SampledTables:
         where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
     record, asking = _decoded(path)
-    if not _covers(record, asking):
+    if not _covers(record.epsilon, asking):
         raise InvalidInput(
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
@@ -578,13 +578,19 @@ def verify_sampled_tables(path: Given) -> Verification:
         where it cannot be read, or is malformed or of another version.
     """
     record, asking = _decoded(path)
+    return verification_of(asking, record.epsilon, intact=record.digest == asking.digest)
+
+
+def verification_of(asking: SampledTables, stated: float | None = None, *, intact: bool | None = None) -> Verification:
+    """The same of a way of asking, whose total ε may be stated otherwise, and whether its file is as it was written."""
     how = f"the largest of {amount(len(asking.tables), 'report')}, of 64-bit thresholds in exact rationals"
-    total = Check("total epsilon", f"{record.epsilon:.9g}", f"{asking.epsilon:.9g}", how, _covers(record, asking))
-    return Verification((total,), record.digest == asking.digest, asking.digest)
+    said = asking.epsilon if stated is None else stated
+    total = Check("total epsilon", f"{said:.9g}", f"{asking.epsilon:.9g}", how, _covers(said, asking))
+    return Verification((total,), intact, asking.digest)
 
 
-def _covers(record: SampledTablesRecord, asking: SampledTables) -> bool:
-    return record.epsilon >= asking.epsilon * (1 - 1e-12)
+def _covers(stated: float, asking: SampledTables) -> bool:
+    return stated >= asking.epsilon * (1 - 1e-12)
 
 
 def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
