@@ -150,7 +150,7 @@ def test_answers_to_random_questions_are_drawn_once_and_estimated_from_their_fol
     assert np.all(np.abs(estimate.proportions - 0.2) < 6 * estimate.standard_errors)
     with pytest.raises(InvalidInput, match="already randomized"):
         answer_once(out, asking, str(tmp_path / "again"))
-    with pytest.raises(InvalidInput, match="leave out 'name'"):
+    with pytest.raises(InvalidInput, match="column 'name' is not an attribute"):
         answer_once(frame.selectExpr("*", "1 as name"), asking, str(tmp_path / "again"))
     bad = spark.createDataFrame([("X", 1, True)], "sex string, age int, smokes boolean").coalesce(1)
     with pytest.raises(InvalidInput, match="partition 1"):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import released_by
 from optrr.mechanisms.spark import BatchKernel, Randomized, known_frame, published
 from optrr.records.frames import FrameCodec
@@ -20,19 +19,12 @@ __all__ = ["answer_once"]
 def answer_once(frame: Any, asking: SampledTables, path: str, again: bool = False, keep_order: bool = False) -> Any:
     """Write everybody's answer to ``path`` (Parquet, new; columns ``table`` and ``cells``) and return the frame that reads it.
 
-    :meth:`SampledTables.estimate` reads the folder. All else is as of :func:`optrr.mechanisms.spark.perturb_once`.
-
-    Raises
-    ------
-    InvalidInput
-        for columns that are no attributes, too, since answers hold no others.
+    :meth:`SampledTables.estimate` reads the folder. All else, and what is refused, is as of
+    :func:`optrr.mechanisms.spark.perturb_once`.
     """
-    before, schema = known_frame(frame, again), arrow_schema(frame)
-    # missing and repeated columns are refused here, before any work is done
-    FrameCodec(asking.domain, schema)
-    others = [name for name in schema.names if name not in asking.domain.names]
-    if others:
-        raise InvalidInput(f"answers hold no columns but their own; leave out {others[0]!r}: frame.drop({others[0]!r})")
+    before = known_frame(frame, again)
+    # other columns than the attributes are refused here, before any work is done
+    FrameCodec(asking.domain, arrow_schema(frame))
 
     def answered(batch: pa.RecordBatch, source: BitSource) -> pa.RecordBatch:
         return pa.Table.from_batches(asking.batches([batch], source), SCHEMA).combine_chunks().to_batches()[0]
