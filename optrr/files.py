@@ -8,7 +8,7 @@ content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudinal.design`
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from optrr.analyses import Reports
 from optrr.designs.asking import Asking, FullRecords
@@ -16,7 +16,9 @@ from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design, verify_design
 from optrr.devices.deployment.deployment_file import DeploymentFile, save_deployment
-from optrr.devices.deployment.export import Fitted, save_fitted
+from optrr.devices.deployment.export import DEFAULT_SIZE, Fitted, save_fitted
+from optrr.devices.deployment.export import export as export_design
+from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.devices.deployment.verify import Deployed, load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, Given, content_of, kind_of
@@ -26,7 +28,7 @@ from optrr.ways.longitudinal.design import (
     save_longitudinal,
     verify_longitudinal,
 )
-from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.exported import export_questions, questions_of
 from optrr.ways.protocols.sampled_tables import (
     SampledTables,
     load_sampled_tables,
@@ -34,7 +36,7 @@ from optrr.ways.protocols.sampled_tables import (
     verify_sampled_tables,
 )
 
-__all__ = ["load", "reports", "save", "verify"]
+__all__ = ["export", "load", "reports", "save", "verify"]
 
 # What a file of ours may hold.
 Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | Deployed
@@ -64,6 +66,34 @@ def save(made: Asking | LongitudinalDesign | DeploymentFile | Fitted, path: str 
     else:
         name = made.name if isinstance(made, Asking) else type(made).__name__
         raise InvalidInput(f"{name} is for studies and has no file; save a design or sampled tables")
+
+
+@overload
+def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted: ...
+@overload
+def export(design: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions: ...
+def export(design: Design | SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted | DeployedQuestions:
+    """Write the deployment file of a design, or of sampled tables: what a device needs to answer for one person.
+
+    Where a design's own mechanism is too large, another takes its place
+    (:func:`optrr.devices.deployment.export.fitted_deployment`). The design to estimate with is then another one, which is
+    written beside the file and returned.
+
+    Parameters
+    ----------
+    size
+        most bytes of the file, compressed.
+
+    Raises
+    ------
+    InvalidInput
+        where nothing fits, or a file of another design would be written over.
+    """
+    if isinstance(design, SampledTables):
+        return export_questions(design, path, size)
+    if not isinstance(design, Design):
+        raise InvalidInput(f"a {type(design).__name__} has no deployment file; give a design or sampled tables")
+    return export_design(design, path, size)
 
 
 def load(path: Given, *, limited: bool = True) -> Saved:

@@ -18,7 +18,7 @@ from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.signing import require_signed
-from optrr.devices.deployment.export import DEFAULT_SIZE, save_fitted
+from optrr.devices.deployment.export import DEFAULT_SIZE, compressed_size, save_fitted
 from optrr.errors import InvalidInput, not_installed
 from optrr.records.whole_files import refuse_replacing
 from optrr.records.writing import formula_doubts
@@ -67,8 +67,8 @@ def export(
     """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
 
     Where the mechanism is too large for the size, it is solved again on a coarser grid, or every attribute is randomized on
-    its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. With --matrix, --events
-    or --program: what other software needs.
+    its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. DESIGN may be sampled
+    tables (optrr advise -o), one of which each device answers. With --matrix, --events or --program: what other software needs.
     """
     if sum(x is not None for x in (matrix, events, program, size)) > 1:
         raise InvalidInput("give one of --size, --matrix, --events and --program")
@@ -157,7 +157,8 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
 
 def _questions(asking: SampledTables, output: Path, size: int | None, as_json: bool) -> None:
     Target("a deployment file", ".json").convert(output, None, None)
-    made, compressed = export_questions(asking, output, DEFAULT_SIZE if size is None else size)
+    made = export_questions(asking, output, DEFAULT_SIZE if size is None else size)
+    compressed = compressed_size(made)
     summary = {
         "output": str(output),
         "epsilon": float(made.total),

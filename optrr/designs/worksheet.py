@@ -17,6 +17,7 @@ from optrr.designs.asking import Asking
 from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.domain.domain import shown
+from optrr.errors import InvalidInput
 from optrr.show.text import amount, bound_text, epsilon_text, one_line
 from optrr_solvers import Status
 
@@ -100,7 +101,17 @@ def worksheet(design: Design, records: int) -> Worksheet:
     ----------
     records
         how many people will answer, for what is said of errors.
+
+    Raises
+    ------
+    InvalidInput
+        for another way of asking than a design.
     """
+    if not isinstance(design, Design):
+        raise InvalidInput(
+            f"this sheet is of designs, and got a {type(design).__name__}; "
+            "optrr.ways.protocols.questions_sheet.questions_worksheet is for sampled tables"
+        )
     bound = f"no mechanism with the requested accuracies has a total below {bound_text(design.lower_bound)} nats"
     if design.solution.status is Status.BASELINE:
         bound = f"method {design.method!r} is a baseline and claims no optimality; {bound}"

@@ -233,6 +233,10 @@ def test_what_questions_cannot_be_exported_to_is_one_line(
     assert run(["export", str(asking), "-o", str(other)]) == 2
     domain = Domain.of({"a": 2, "b": 2})
     rare = SampledTables(domain, (("a",), ("b",)), np.array([1 - 1e-12, 1e-12]), 1.0)
+    made = optrr.export(optrr.load(asking), tmp_path / "made.json")
+    assert (tmp_path / "made.json").read_bytes() == made.to_bytes() == path.read_bytes()
+    with pytest.raises(InvalidInput, match="give a design or sampled tables"):
+        optrr.export(made, tmp_path / "made.json")
     with pytest.raises(InvalidInput, match="the table b is asked with a share below"):
         questions_of(rare)
 

@@ -14,6 +14,7 @@ from optrr.cli.main import run
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.worksheet import worksheet
+from optrr.errors import InvalidInput
 from optrr.releases.account import Release
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
@@ -123,6 +124,8 @@ def test_of_sampled_tables_the_same_questions_are_answered(tmp_path: Path, capsy
     assert f"{asking.standard_error('age', 400):.2g}" in utility and "sex × age: asked of a share of 0.75" in utility
     assert "'smokes': shares cannot be estimated" in utility
     assert "1 of 1 checks held" in held["correct implementation"]
+    with pytest.raises(InvalidInput, match="questions_worksheet is for sampled tables"):
+        worksheet(asking, 400)  # type: ignore[arg-type]
     # what those who deploy it are asked does not depend on the way of asking
     optrr.save(optrr.design(domain, 1.0), tmp_path / "d.json")
     assert run(["worksheet", str(tmp_path / "d.json"), "--json"]) == 0

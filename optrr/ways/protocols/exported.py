@@ -55,10 +55,8 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
     return read_questions(*known_content(stated.to_bytes(), edited=False))
 
 
-def export_questions(
-    asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE
-) -> tuple[DeployedQuestions, int]:
-    """Write the deployment file of sampled tables; returns what it holds, and its compressed bytes.
+def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions:
+    """Write the deployment file of sampled tables, and return what it holds.
 
     Raises
     ------
@@ -74,4 +72,4 @@ def export_questions(
         )
     keep_design(Path(path))
     save_deployment(made, path)
-    return made, compressed
+    return made

@@ -10,7 +10,7 @@ from itertools import islice
 
 from optrr.designs.worksheet import Facts, Worksheet, filled
 from optrr.show.text import amount, crossed, epsilon_text
-from optrr.ways.protocols.sampled_tables import SampledTables, verification_of
+from optrr.ways.protocols.sampled_tables import SampledTables
 
 # Tables listed one by one.
 _MOST_LISTED = 40
@@ -39,7 +39,7 @@ def questions_worksheet(asking: SampledTables, records: int) -> Worksheet:
         "drawn from whole numbers of 64 bits; the epsilon above covers these numbers, so that no floating-point arithmetic "
         "stands between label and draw",
         "what is drawn with",
-        verification_of(asking),
+        asking.verification(),
         (*tables, *more, "only tables whose effects are asked about can be estimated; whole records are never known"),
         "one answer to one question",
     )

@@ -284,6 +284,13 @@ class SampledTables(Asking):
         ]
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
 
+    def verification(self, stated: float | None = None, *, intact: bool | None = None) -> Verification:
+        """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written."""
+        how = f"the largest of {amount(len(self.tables), 'report')}, of 64-bit thresholds in exact rationals"
+        said = self.epsilon if stated is None else stated
+        total = Check("total epsilon", f"{said:.9g}", f"{self.epsilon:.9g}", how, _covers(said, self))
+        return Verification((total,), intact, self.digest)
+
     def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
 
@@ -578,15 +585,7 @@ def verify_sampled_tables(path: Given) -> Verification:
         where it cannot be read, or is malformed or of another version.
     """
     record, asking = _decoded(path)
-    return verification_of(asking, record.epsilon, intact=record.digest == asking.digest)
-
-
-def verification_of(asking: SampledTables, stated: float | None = None, *, intact: bool | None = None) -> Verification:
-    """The same of a way of asking, whose total ε may be stated otherwise, and whether its file is as it was written."""
-    how = f"the largest of {amount(len(asking.tables), 'report')}, of 64-bit thresholds in exact rationals"
-    said = asking.epsilon if stated is None else stated
-    total = Check("total epsilon", f"{said:.9g}", f"{asking.epsilon:.9g}", how, _covers(said, asking))
-    return Verification((total,), intact, asking.digest)
+    return asking.verification(record.epsilon, intact=record.digest == asking.digest)
 
 
 def _covers(stated: float, asking: SampledTables) -> bool:
