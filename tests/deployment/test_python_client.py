@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from conformance import FALSE_ALARM, Conformance, chi_square
 from scipy.stats import chi2
@@ -28,6 +29,7 @@ from optrr.devices.deployment.deployment_file import canonical, read_deployment_
 from optrr.devices.deployment.exact import MOST_WORK, total_epsilon, work
 from optrr.devices.deployment.verify import decoded_deployment
 from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
 from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
@@ -260,16 +262,22 @@ def test_reports_of_devices_are_estimated_from_the_file_they_are_collected_in(tm
     codes = np.stack(np.unravel_index(cells, (3, 4, 2)), axis=1)
     take = pool()
     reports = [
-        {"format": client.REPORT, "id": f"{k:032x}", **sampler.draw(r, take)} for k, r in enumerate(codes.tolist())
+        {"design": sampler.design, "id": f"{k:032x}", **sampler.draw(r, take)} for k, r in enumerate(codes.tolist())
     ]
-    (tmp_path / "reports.jsonl").write_text("".join(json.dumps(x) + "\n" for x in reports))
+    path = tmp_path / "reports.jsonl"
+    # some were sent twice, and count once
+    path.write_text("".join(json.dumps(x) + "\n" for x in [*reports, *reports[:1000]]))
     for names in (("a", "b"), ("b", "c"), ("c", "a")):
         sizes = [domain[x].size for x in names]
         flat = np.ravel_multi_index([codes[:, domain.names.index(x)] for x in names], sizes)
         truth = np.bincount(flat, minlength=math.prod(sizes)).reshape(sizes) / n
-        estimate = asking.estimate(tmp_path / "reports.jsonl", names)
+        estimate = asking.estimate(path, names)
         assert np.all(np.abs(estimate.proportions - truth) < 5.5 * estimate.standard_errors)
         assert estimate.standard_errors.max() < 0.03
+    assert asking.estimate(path, "a").n == asking.estimate(pa.Table.from_pylist(reports), "a").n
+    path.write_text(json.dumps(reports[0] | {"design": "0" * 64}) + "\n")
+    with pytest.raises(InvalidInput, match="a report is of another design"):
+        asking.estimate(path, "a")
 
 
 def pool() -> Callable[[int], bytes]:

@@ -40,7 +40,8 @@ from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
-from optrr.records.counts import encoded_batches, record_batches
+from optrr.records.counts import encoded_batches
+from optrr.records.frames import checked_columns
 from optrr.records.origins import randomized_before
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
@@ -71,6 +72,9 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
 # A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
 _COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
+
+# Columns that reports of devices have beside these (docs/deployment-format.md, §7).
+_BESIDE = ("design", "id")
 
 
 def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.RecordBatch:
@@ -361,7 +365,7 @@ class SampledTables(Asking):
         words = [
             [[category_word(text) for text in a.texts] for a in self.domain.subset(names)] for names in self.tables
         ]
-        for asked, texts in _answers(opened):
+        for asked, texts in _sent(opened, self.digest.partition(":")[2]):
             if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
                 raise InvalidInput(
                     f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
@@ -406,10 +410,12 @@ class SampledTables(Asking):
 
         Axes in the order of a table asked that is over these attributes, else in the domain's.
 
+        Reports of devices (``design`` and ``id`` beside ``table`` and ``cells``) count once each, however often they were sent.
+
         Raises
         ------
         InvalidInput
-            for a table that no answers tell about, or answers that this way of asking cannot give.
+            for a table that no answers tell about, answers that this way of asking cannot give, or reports of another design.
         """
         check_confidence(confidence)
         reports = OpenedRecords.of(self, answers)
@@ -478,7 +484,7 @@ class SampledTables(Asking):
         shared = {k: [i for i in self.indices[k] if i in order] for k in counts}
         supports = {k: np.zeros([self.domain.attributes[i].size for i in shared[k]]) for k in counts}
         (opened,) = reports.places
-        for asked_of, texts in _answers(opened):
+        for asked_of, texts in _sent(opened, self.digest.partition(":")[2]):
             for k in counts:
                 rows = np.flatnonzero(asked_of == k)
                 if not rows.size:
@@ -531,14 +537,41 @@ class SampledTables(Asking):
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
 
 
-def _answers(answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
-    """Batch by batch, which table was asked, from 0, or −1 for what is no number, and what was answered."""
-    for batch in record_batches(answers, _COLUMNS, None):
-        table, texts = (batch.column(name).cast(pa.string()).to_numpy(zero_copy_only=False) for name in SCHEMA.names)
+def _sent(answers: Any, digest: str) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
+    """Batch by batch, which table was asked, from 0, or −1 for what is no number, and what was answered.
+
+    Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
+    """
+    source = open_source(answers, _COLUMNS)
+    present, seen = source.column_names(), set[str]()
+    checked_columns(present, _COLUMNS, None)
+    names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
+    for batch in source.batches(names):
+        table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
+        if beside:
+            designs, identifiers = beside
+            rows = _new_reports(designs, identifiers, digest, seen)
+            table, texts = table[rows], texts[rows]
         numbers = [
             int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
         ]
         yield np.asarray(numbers, dtype=np.int64), texts
+
+
+def _new_reports(
+    designs: NDArray[np.object_], identifiers: NDArray[np.object_], digest: str, seen: set[str]
+) -> list[int]:
+    """The rows of reports whose identifier was not seen; it is now. Raises InvalidInput for one of another design."""
+    if any(design != digest for design in designs):
+        raise InvalidInput(
+            f"a report is of another design than {digest[:12]}…; give the reports that were collected by this file"
+        )
+    rows = []
+    for row, identifier in enumerate(identifiers):
+        if identifier not in seen:
+            seen.add(identifier)
+            rows.append(row)
+    return rows
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
