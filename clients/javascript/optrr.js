@@ -200,7 +200,7 @@ export function draw(deployment, answers) {
   const kind = +(threshold <= matching);
   const [pattern] = kinds[kind].find(([, weight]) => (numbers[kind] -= weight) < 0n);
   const truth = members.map((i) => codes[i]);
-  const own = parts === sizes ? truth : [truth.reduce((cell, code, i) => cell * sizes[i] + code, 0)];
+  const own = parts.length === sizes.length ? truth : [truth.reduce((cell, code, i) => cell * sizes[i] + code, 0)];
   const subsets = parts.map((r, i) => {
     const size = subset_sizes[i];
     const others = [...Array(r).keys()].filter((x) => x !== own[i]);
