@@ -55,6 +55,7 @@ def violated(result: Audit) -> set[str]:
     return {f.check for f in result.findings if f.violates}
 
 
+@pytest.mark.slow
 def test_a_right_client_is_consistent_and_its_bound_is_near(deployed: DeployedQuestions) -> None:
     """False alarm: 1e-6 by the level. The bound's distance from the label was 0.2 in ten runs."""
     result = optrr.audit(deployed, answering(deployed), AuditOptions(20_000))
@@ -148,7 +149,9 @@ PLANTED: dict[str, tuple[Callable[[Any], Any], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("error", PLANTED)
+@pytest.mark.parametrize(
+    "error", [pytest.param(k, marks=[pytest.mark.slow] if x[1] > 10_000 else []) for k, x in PLANTED.items()]
+)
 def test_a_planted_error_is_caught(error: str, deployed: DeployedQuestions) -> None:
     change, queries, check = PLANTED[error]
     result = optrr.audit(deployed, answering(deployed, change), AuditOptions(queries))
@@ -251,6 +254,7 @@ def python(sampler: Path, wrong: str = "pass") -> list[str]:
     return [sys.executable, str(script), str(sampler)]
 
 
+@pytest.mark.slow
 def test_commands_are_asked(sampler: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["audit", str(sampler), "--queries", "2000", "--command"]
     assert run([*words, shlex.join(python(sampler))]) == 0

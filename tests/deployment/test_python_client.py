@@ -206,9 +206,13 @@ def test_total_is_that_of_the_exact_sums(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", vectors.QUESTIONS)
-def test_a_total_of_questions_is_that_of_the_exact_sums(name: str) -> None:
+def test_a_total_and_a_size_of_questions_are_those_of_the_exact_sums(name: str) -> None:
     text = vectors.read(name)["deployment"].encode()
-    assert f"{client.Sampler(text).total():.15f}" == decoded_deployment(text, name).total
+    deployed = decoded_deployment(text, name)
+    assert f"{client.Sampler(text).total():.15f}" == deployed.total
+    frame = {"format": client.REPORT, "design": deployed.design, "id": "0" * 32}
+    sizes = [len(json.dumps(frame | case["randomized"])) for case in vectors.read(name)["cases"]]
+    assert max(sizes) <= deployed.most_report_bytes
 
 
 @pytest.mark.parametrize(("r", "k"), [(r, k) for r in range(2, 6) for k in range(1, r)])
@@ -229,6 +233,7 @@ def test_every_subset_of_a_kind_is_as_likely(r: int, k: int) -> None:
         assert len(set(seen.values())) == 1 and len(seen) == math.comb(r - 1, k - held)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_draws_of_questions_follow_the_exact_probabilities(seed: int) -> None:
     """χ² of 20,000 answers to each of four random files against the enumeration; false alarm 4e-7 at most."""
@@ -251,6 +256,7 @@ def test_draws_of_questions_follow_the_exact_probabilities(seed: int) -> None:
         assert chi2.sf(statistic, freedom) > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_reports_of_devices_are_estimated_from_the_file_they_are_collected_in(tmp_path: Path) -> None:
     """20,000 reports as JSON lines; all 26 cells within 5.5 standard errors: false alarm below 1e-6."""
     domain = Domain.of({"a": ["x", "y", "z"], "b": 4, "c": ["no", None]})
