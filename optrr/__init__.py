@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from optrr.designs.wishes import Wishes
     from optrr.designs.worksheet import worksheet
     from optrr.devices.auditing.audit import audit
-    from optrr.devices.deployment.export import export
     from optrr.domain.bins import Bins
     from optrr.domain.domain import Attribute, Domain
     from optrr.domain.public import PublicColumns
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
         SolveFailed,
         TooFewRecords,
     )
-    from optrr.files import load, reports, save, verify
+    from optrr.files import export, load, reports, save, verify
     from optrr.mechanisms.kernel import SingularMarginal
     from optrr.mechanisms.matrix import MatrixMechanism
     from optrr.mechanisms.mechanism import Mechanism
@@ -77,7 +76,6 @@ _HOMES = {
     "optrr.designs.wishes": ("Wishes",),
     "optrr.designs.worksheet": ("worksheet",),
     "optrr.devices.auditing.audit": ("audit",),
-    "optrr.devices.deployment.export": ("export",),
     "optrr.domain.bins": ("Bins",),
     "optrr.domain.domain": ("Attribute", "Domain"),
     "optrr.domain.public": ("PublicColumns",),
@@ -91,7 +89,7 @@ _HOMES = {
         "SolveFailed",
         "TooFewRecords",
     ),
-    "optrr.files": ("load", "reports", "save", "verify"),
+    "optrr.files": ("export", "load", "reports", "save", "verify"),
     "optrr.mechanisms.kernel": ("SingularMarginal",),
     "optrr.mechanisms.matrix": ("MatrixMechanism",),
     "optrr.mechanisms.mechanism": ("Mechanism",),

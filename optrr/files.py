@@ -9,16 +9,18 @@ artefacts themselves know nothing of files.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 from optrr.analyses import Reports
 from optrr.designs.asking import Asking, FullRecords
 from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design, verify_design
-from optrr.devices.deployment.deployment_file import Deployment, save_deployment
-from optrr.devices.deployment.export import Fitted, save_fitted
-from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.devices.deployment.deployment_file import DeploymentFile, save_deployment
+from optrr.devices.deployment.export import DEFAULT_SIZE, Fitted, save_fitted
+from optrr.devices.deployment.export import export as export_design
+from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment.verify import Deployed, load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
 from optrr.genomics.sampled_variants import SampledVariants
@@ -29,6 +31,7 @@ from optrr.ways.longitudinal.design import (
     save_longitudinal,
     verify_longitudinal,
 )
+from optrr.ways.protocols.exported import export_questions, questions_of
 from optrr.ways.protocols.sampled_tables import (
     SampledTables,
     load_sampled_tables,
@@ -36,13 +39,13 @@ from optrr.ways.protocols.sampled_tables import (
     verify_sampled_tables,
 )
 
-__all__ = ["load", "reports", "save", "verify"]
+__all__ = ["export", "load", "reports", "save", "verify"]
 
 # What a file of ours may hold.
-Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | SampledVariants | Deployment
+Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | SampledVariants | Deployed
 
 
-def save(made: Asking | LongitudinalDesign | SampledVariants | Deployment | Fitted, path: str | Path) -> None:
+def save(made: Asking | LongitudinalDesign | SampledVariants | DeploymentFile | Fitted, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
 
     An export's :class:`optrr.devices.deployment.export.Fitted` is written with the design that its reports are estimated with,
@@ -61,13 +64,41 @@ def save(made: Asking | LongitudinalDesign | SampledVariants | Deployment | Fitt
         save_sampled_tables(made, path)
     elif isinstance(made, SampledVariants):
         save_sampled_variants(made, path)
-    elif isinstance(made, Deployment):
+    elif isinstance(made, DeploymentFile):
         save_deployment(made, path)
     elif isinstance(made, Fitted):
         save_fitted(made, path)
     else:
         name = made.name if isinstance(made, Asking) else type(made).__name__
         raise InvalidInput(f"{name} is for studies and has no file; save a design or sampled tables")
+
+
+@overload
+def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted: ...
+@overload
+def export(design: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions: ...
+def export(design: Design | SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted | DeployedQuestions:
+    """Write the deployment file of a design, or of sampled tables: what a device needs to answer for one person.
+
+    Where a design's own mechanism is too large, another takes its place
+    (:func:`optrr.devices.deployment.export.fitted_deployment`). The design to estimate with is then another one, which is
+    written beside the file and returned.
+
+    Parameters
+    ----------
+    size
+        most bytes of the file, compressed.
+
+    Raises
+    ------
+    InvalidInput
+        where nothing fits, or a file of another design would be written over.
+    """
+    if isinstance(design, SampledTables):
+        return export_questions(design, path, size)
+    if not isinstance(design, Design):
+        raise InvalidInput(f"a {type(design).__name__} has no deployment file; give a design or sampled tables")
+    return export_design(design, path, size)
 
 
 def load(path: Given, *, limited: bool = True) -> Saved:
@@ -101,7 +132,7 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
     Parameters
     ----------
     design
-        of a deployment file: the design file that it should belong to.
+        of a deployment file: the file of the design, or of the sampled tables, that it should belong to.
     limited
         refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
         :class:`optrr.designs.apart.Limits` allows to a file of its size.
@@ -116,6 +147,8 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         return verification(made)
     kind = kind_of(made)
     if kind == DEPLOYMENT:
+        if design is not None and kind_of(design) == SAMPLED_TABLES:
+            return verify_deployment(made, questions_of(load_sampled_tables(design)), limited=limited)
         return verify_deployment(made, design, limited=limited)
     if design is not None:
         raise InvalidInput(f"{made} is no deployment file; --design is for files from optrr export")

@@ -79,7 +79,7 @@ class Conformance:
         seen: Counter[Hashable] = Counter()
         for out, times in drawn.items():
             seen[sum(self._changed(out))] += times
-        return _chi_square(seen, self._exact(0, lambda total, _, change: total + change))
+        return chi_square(seen, self._exact(0, lambda total, _, change: total + change))
 
     def _singles(self, drawn: Mapping[tuple[int, ...], int]) -> list[float]:
         n = sum(drawn.values())
@@ -91,12 +91,12 @@ class Conformance:
         seen: Counter[Hashable] = Counter()
         for out, times in drawn.items():
             seen[self._changed(out)] += times
-        return _chi_square(seen, self._exact_sets())
+        return chi_square(seen, self._exact_sets())
 
     def _outputs(self, drawn: Mapping[tuple[int, ...], int]) -> tuple[float, int]:
         shares = {s: float(p) / self._others(s) for s, p in self._exact_sets().items()}
         outputs = itertools.product(*map(range, self.sizes))
-        return _chi_square(Counter(drawn), {out: shares[self._changed(out)] for out in outputs})
+        return chi_square(Counter(drawn), {out: shares[self._changed(out)] for out in outputs})
 
     def _exact_sets(self) -> dict[tuple[int, ...], Fraction]:
         start = (0,) * len(self.sizes)
@@ -165,7 +165,7 @@ def _branches(layer: dict[str, Any], state: int, bits: int, sizes: list[int]) ->
     ]
 
 
-def _chi_square(seen: Counter[Hashable], chances: Mapping[Any, Fraction | float]) -> tuple[float, int]:
+def chi_square(seen: Counter[Hashable], chances: Mapping[Any, Fraction | float]) -> tuple[float, int]:
     """The statistic and its degrees of freedom; outcomes of few expected draws are one cell, left out if still small."""
     n = seen.total()
     expected = {k: n * float(p) for k, p in chances.items()}

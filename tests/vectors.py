@@ -30,5 +30,6 @@ def read(name: str) -> Any:
     return json.loads((VECTORS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-# The files with cases: one for every kind of law.
-NAMES = sorted(p.stem for p in VECTORS.glob("*.json") if not p.stem.startswith("refused-"))
+# The files with cases: one for every kind of law, and for every kind of questions.
+NAMES = sorted(p.stem for p in VECTORS.glob("*.json") if not p.stem.startswith(("refused-", "questions-")))
+QUESTIONS = sorted(p.stem for p in VECTORS.glob("questions-*.json"))

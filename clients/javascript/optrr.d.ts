@@ -4,7 +4,13 @@ export type Category = string | null;
 /** One category for each attribute's name. */
 export type Answers = Readonly<Record<string, Category>>;
 
-/** A deployment file that was checked. `layers` is the client's own form of it: hand the object on as it is. */
+/** An answer to the question of a file of questions: its number, from 1, and the members of each subset, as `0 2|1`. */
+export interface Answer {
+  readonly table: number;
+  readonly cells: string;
+}
+
+/** A deployment file that was checked. `layers` or `questions` is the client's own form of it: hand the object on as it is. */
 export interface Deployment {
   readonly format: "optrr-deployment/1";
   readonly software: string;
@@ -15,24 +21,32 @@ export interface Deployment {
   readonly bits: number;
   /**
    * Nats, as decimal text with 15 places, rounded up. `total` and `conditional` are upper bounds in a file with choices or
-   * second thresholds. `readDeployment` checks that the total is not too small; `attributes` and `conditional` are as stated.
+   * second thresholds. `readDeployment` checks that the total is not too small; `attributes` and `conditional` are as stated,
+   * and not in a file of questions.
    */
   readonly epsilon: {
     readonly total: string;
-    readonly attributes: readonly string[];
-    readonly conditional: readonly string[];
+    readonly attributes?: readonly string[];
+    readonly conditional?: readonly string[];
   };
-  readonly layers: readonly object[];
+  readonly layers?: readonly object[];
+  readonly ends?: readonly string[];
+  readonly questions?: readonly object[];
 }
 
-/** What is sent, and all that is sent. */
-export interface Report {
+/** What is sent, and all that is sent: beside these three, what `draw` returns. */
+export type Report = Sent & (Randomized | Answer);
+
+/** The randomized record: one category for each attribute, in the file's order. */
+export interface Randomized {
+  readonly values: readonly Category[];
+}
+
+export interface Sent {
   readonly format: "optrr-report/1";
   readonly design: string;
   /** 128 random bits as 32 hexadecimal digits: a report that arrives twice is counted once. */
   readonly id: string;
-  /** The randomized record: one category for each attribute, in the file's order. */
-  readonly values: readonly Category[];
 }
 
 /** What is remembered of a design. A store may be asked to keep more beside it. */
@@ -62,8 +76,12 @@ export class Refused extends Error {}
 /** Checks the bytes of a deployment file. Throws Refused for everything that docs/deployment-format.md, §5, tells to refuse. */
 export function readDeployment(bytes: ArrayBuffer | ArrayBufferView): Promise<Deployment>;
 
+/** One draw of either kind of file, as `randomize`: `values`, or `table` and `cells`. */
+export function draw(deployment: Deployment, answers: Answers): Randomized | Answer;
+
 /**
- * One draw, with the bytes of `crypto.getRandomValues`: the randomized record, in the file's order.
+ * One draw, with the bytes of `crypto.getRandomValues`: the randomized record, in the file's order. A file of questions has
+ * none: use `draw`.
  *
  * Every draw that is shown to anybody spends ε again. Use `answerOnce`, unless you remember the record yourself.
  * Throws Refused where an answer is missing, undeclared or for an attribute that is not in the file.

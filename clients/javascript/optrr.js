@@ -13,6 +13,7 @@ const isSet = (list) => Array.isArray(list) && new Set(list).size === list.lengt
 const keysOf = (x) => Object.keys(x).map(encodeURIComponent).join();
 const hex = (bytes) => Array.from(bytes, (x) => x.toString(16).padStart(2, 0)).join("");
 const random = (count) => crypto.getRandomValues(new Uint8Array(count));
+const wordOf = (bits) => hex(random(bits / 8));
 const cut = (text, digits, s) => text.slice(digits * s, digits * (s + 1));
 
 export async function readDeployment(bytes) {
@@ -21,8 +22,10 @@ export async function readDeployment(bytes) {
     const file = JSON.parse(text);
     const { digest, ...content } = file;
     must(file.format === "optrr-deployment/1", "format");
+    const asks = "questions" in file;
+    const kept = asks ? "ends,epsilon,format,questions" : "epsilon,format,layers";
     // parsing keeps the order of keys
-    must(keysOf(file) === "attributes,bits,design,digest,epsilon,format,layers,software", "keys");
+    must(keysOf(file) === `attributes,bits,design,digest,${kept},software`, "keys");
     must(text.replace(/\n$/, "") === JSON.stringify(file), "form");
     const sum = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(content)));
     must(digest === hex(new Uint8Array(sum)), "digest");
@@ -30,9 +33,9 @@ export async function readDeployment(bytes) {
     must(isText(software) && isHex(design, 64), "design");
     must(isBelow(bits, 6145) && bits && bits % 64 === 0, "bits");
     must(attributes.length && isSet(attributes.map((x) => x.name)) && attributes.every(isAttribute), "attributes");
-    const layers = readLayers(file);
-    checkEpsilon(file, totalOf(layers, bits));
-    return { ...file, layers };
+    const read = asks ? readQuestions(file) : { layers: readLayers(file) };
+    checkEpsilon(file, asks ? Math.max(...read.questions.map(costOf(bits))) : totalOf(read.layers, bits));
+    return { ...file, ...read };
   } catch (cause) {
     throw new Refused("unusable file: " + cause.message, { cause });
   }
@@ -70,6 +73,58 @@ function readLayers({ attributes, bits, layers }) {
   });
 }
 
+const isNumbers = (list, limit) => isSet(list) && list.length && list.every((x) => isBelow(x, limit));
+const isAscending = (list, least) => list.every((x, i) => x > (i ? list[i - 1] : least));
+
+// parts: how many categories, or cells, each subset is taken from
+function readQuestions({ attributes, bits, ends, questions }) {
+  const digits = bits / 4;
+  must(Array.isArray(questions) && isHex(ends, digits * (questions.length - 1)), "ends");
+  const limits = questions.slice(1).map((_, k) => cut(ends, digits, k));
+  must(isAscending(limits, "0".repeat(digits)), "ends");
+  const read = questions.map((question, k) => {
+    const { attributes: members, likely, subset_sizes: chosen, threshold } = question;
+    const what = "question " + k;
+    must(keysOf(question) === "attributes,likely,subset_sizes,threshold" && isNumbers(members, attributes.length), what);
+    const sizes = members.map((i) => attributes[i].categories.length);
+    const cells = sizes.reduce((product, r) => product * BigInt(r), 1n);
+    const parts = chosen.length === sizes.length ? sizes : [Number(cells)];
+    must(Array.isArray(chosen) && chosen.length === parts.length && parts.length <= 8, what);
+    must(cells <= (parts.length > 1 ? 2n ** 62n : 65536n) && chosen.every((x, i) => x && isBelow(x, parts[i])), what);
+    const patterns = 2 ** parts.length;
+    must(isNumbers(likely, patterns) && likely.length < patterns && isAscending(likely, -1), what);
+    must(isHex(threshold, digits) && /[^0]/.test(threshold), "threshold of " + what);
+    return { ...question, sizes, parts };
+  });
+  return { ends: limits, questions: read };
+}
+
+// the patterns of matches with their weights, unlikely ones first
+function kindsOf({ parts, subset_sizes, likely }) {
+  const weights = parts.reduce(
+    (list, r, i) => [r - subset_sizes[i], subset_sizes[i]].flatMap((x) => list.map((weight) => weight * BigInt(x))),
+    [1n],
+  );
+  const kinds = [[], []];
+  weights.forEach((weight, pattern) => kinds[+likely.includes(pattern)].push([pattern, weight]));
+  return kinds;
+}
+
+const weightOf = (kind) => kind.reduce((sum, [, weight]) => sum + weight, 0n);
+
+const costOf = (bits) => (question) => {
+  const [unlikely, likely] = kindsOf(question).map((kind) => log(weightOf(kind), 0));
+  const a = BigInt("0x" + question.threshold);
+  return Math.abs(log((1n << BigInt(bits)) - a, bits) + unlikely - log(a, bits) - likely);
+};
+
+// ln(x/2^bits)
+const log = (x, bits) => {
+  must(x > 0n, "thresholds");
+  const text = x.toString(16);
+  return Math.log(Number("0x" + text.slice(0, 13).padEnd(13, 0))) + (4 * text.length - 52 - bits) * Math.LN2;
+};
+
 const logSum = (logs) => {
   const most = Math.max(...logs);
   return most + Math.log(logs.reduce((sum, x) => sum + Math.exp(x - most), 0));
@@ -77,17 +132,11 @@ const logSum = (logs) => {
 
 // §4, with ln of top and bottom
 function totalOf(layers, bits) {
-  // ln(x/2^bits)
-  const log = (x) => {
-    must(x > 0n, "thresholds");
-    const text = x.toString(16);
-    return Math.log(Number("0x" + text.slice(0, 13).padEnd(13, 0))) + (4 * text.length - 52 - bits) * Math.LN2;
-  };
   let after = [[0, 0]];
   for (const { kind, size, texts, lists } of [...layers].reverse())
     after = lists[0].map((_, s) => {
       const bounds = [0n, ...texts.map((x) => BigInt("0x" + cut(x, bits / 4, s))), 1n << BigInt(bits)];
-      const logs = lists.map((x, k) => log(bounds[k + 1] - bounds[k]));
+      const logs = lists.map((x, k) => log(bounds[k + 1] - bounds[k], bits));
       must(lists.every((x) => isBelow(x[s], after.length)), "next state");
       return [Math.max, Math.min].map((pick, side) => {
         const paths = lists.map((x, k) => logs[k] + after[x[s]][side]);
@@ -105,10 +154,13 @@ const nats = (text) => {
   return BigInt(text.replace(".", ""));
 };
 
-function checkEpsilon({ attributes, epsilon }, truth) {
-  const [own, conditional] = [epsilon.attributes, epsilon.conditional].map((list) => list.map(nats));
+function checkEpsilon({ attributes, epsilon, questions }, truth) {
+  const none = attributes.map(() => "0." + "0".repeat(15));
+  const lists = questions ? [none, none] : [epsilon.attributes, epsilon.conditional];
+  const [own, conditional] = lists.map((list) => list.map(nats));
   const total = nats(epsilon.total);
-  must(keysOf(epsilon) === "attributes,conditional,total" && own.length === attributes.length, "epsilon");
+  must(keysOf(epsilon) === (questions ? "" : "attributes,conditional,") + "total", "epsilon");
+  must(own.length === attributes.length, "epsilon");
   must(conditional.length === own.length && [total, ...conditional].every((x) => x >= 0n && x <= total), "epsilon");
   must(truth <= Number(epsilon.total) + 1e-9 * (1 + truth), "epsilon is too small");
 }
@@ -121,12 +173,53 @@ const numberBelow = (n) => {
   }
 };
 
-export function randomize({ attributes, bits, layers }, answers) {
+const wideBelow = (n) => {
+  for (;;) {
+    const w = n > 1n ? BigInt("0x" + hex(random(8))) : 0n;
+    if (w < 2n ** 64n - (2n ** 64n % n)) return w % n;
+  }
+};
+
+function codesOf(attributes, answers) {
   const codes = attributes.map(({ name, categories }) => categories.indexOf(answers?.[name]));
   must(!codes.includes(-1) && Object.keys(answers).length === codes.length, "give a category for each attribute");
+  return codes;
+}
+
+export function draw(deployment, answers) {
+  const { attributes, bits, ends, questions } = deployment;
+  if (!questions) return { values: randomize(deployment, answers) };
+  const codes = codesOf(attributes, answers);
+  const [asking, matching] = [wordOf(bits), wordOf(bits)];
+  const table = 1 + ends.filter((x) => x <= asking).length;
+  const question = questions[table - 1];
+  const { attributes: members, parts, sizes, subset_sizes, threshold } = question;
+  const kinds = kindsOf(question);
+  // both are taken, since how much is taken must not show the answer
+  const numbers = kinds.map((kind) => wideBelow(weightOf(kind)));
+  const kind = +(threshold <= matching);
+  const [pattern] = kinds[kind].find(([, weight]) => (numbers[kind] -= weight) < 0n);
+  const truth = members.map((i) => codes[i]);
+  const own = parts.length === sizes.length ? truth : [truth.reduce((cell, code, i) => cell * sizes[i] + code, 0)];
+  const subsets = parts.map((r, i) => {
+    const size = subset_sizes[i];
+    const others = [...Array(r).keys()].filter((x) => x !== own[i]);
+    for (let j = 0; j < size; j++) {
+      const at = j + numberBelow(r - 1 - j);
+      [others[j], others[at]] = [others[at], others[j]];
+    }
+    const chosen = (pattern >> i) & 1 ? [own[i], ...others.slice(0, size - 1)] : others.slice(0, size);
+    return chosen.sort((a, b) => a - b).join(" ");
+  });
+  return { table, cells: subsets.join("|") };
+}
+
+export function randomize({ attributes, bits, layers }, answers) {
+  must(layers, "a file of questions: use draw");
+  const codes = codesOf(attributes, answers);
   let s = 0;
   for (const { kind, attribute, size, texts, lists } of layers) {
-    const word = kind === "uniform" || hex(random(bits / 8));
+    const word = kind === "uniform" || wordOf(bits);
     const way = texts.filter((x) => cut(x, bits / 4, s) <= word).length;
     // always taken, since how much is taken must not show the answer
     const step = kind === "change" ? 1 + numberBelow(size - 1) : numberBelow(size);
@@ -150,8 +243,8 @@ export async function answerOnce(deployment, answers, store, limit) {
       must(spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "above the limit");
     }
     isNew = true;
-    const values = randomize(deployment, answers);
-    return { epsilon, report: { format: "optrr-report/1", design, id: hex(random(16)), values } };
+    const drawn = draw(deployment, answers);
+    return { epsilon, report: { format: "optrr-report/1", design, id: hex(random(16)), ...drawn } };
   });
   return { ...entry, isNew };
 }

@@ -52,6 +52,10 @@ MOST_WORK = 1 << 32
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 # Bits that are kept of the least of the numbers whose ratio is the total: far more than its 15 places say.
 _BITS = 1 << 13
+# Limits of a question: subsets of one report, cells of a table that one subset is taken from, and bits of a cell's number.
+MOST_SUBSETS = 8
+MOST_CELLS = 1 << 16
+MOST_CELL_BITS = 62
 _UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
 _EPSILON = r"(?!-0\.0{15})-?(0|[1-9][0-9]*)\.[0-9]{15}"
 _DIGEST = r"[0-9a-f]{64}"
@@ -59,6 +63,19 @@ _KEYS = {
     "file": {"format", "software", "design", "attributes", "bits", "layers", "epsilon", "digest"},
     "attribute": {"name", "categories"},
     "epsilon": {"total", "attributes", "conditional"},
+    "file of questions": {
+        "format",
+        "software",
+        "design",
+        "attributes",
+        "bits",
+        "ends",
+        "questions",
+        "epsilon",
+        "digest",
+    },
+    "question": {"attributes", "subset_sizes", "likely", "threshold"},
+    "epsilon of questions": {"total"},
     "change": {"kind", "attribute", "threshold", "kept", "changed"},
     "second": {"kind", "attribute", "threshold", "kept", "changed", "second_threshold", "second"},
     "uniform": {"kind", "attribute", "next"},
@@ -90,6 +107,46 @@ class _Layer(NamedTuple):
     ways: Sequence[Sequence[int]]
 
 
+class _Question(NamedTuple):
+    """The attributes asked about, and how: subsets of ``subset_sizes`` of ``parts``; a word below ``threshold`` is unlikely."""
+
+    attributes: Sequence[int]
+    sizes: Sequence[int]
+    parts: Sequence[int]
+    subset_sizes: Sequence[int]
+    threshold: int
+    likely: Sequence[int]
+
+    def kinds(self) -> list[list[tuple[int, int]]]:
+        """The patterns of matches with their weights: the unlikely ones, and the likely ones."""
+        weights = [1]
+        for r, k in zip(self.parts, self.subset_sizes, strict=True):
+            weights = [w * (r - k) for w in weights] + [w * k for w in weights]
+        likely = set(self.likely)
+        return [[(p, w) for p, w in enumerate(weights) if (p in likely) == held] for held in (False, True)]
+
+    def subsets(self, codes: Sequence[int], held: bool, take: Take) -> Iterator[list[int]]:
+        """Of each part the members of a random subset, ascending, given a record's codes and whether its pattern is likely."""
+        # both are taken in any case, so that the stream's use says nothing of the answer
+        kinds = self.kinds()
+        numbers = [_below(sum(weight for _, weight in kind), take, 8) for kind in kinds]
+        number, patterns = numbers[held], iter(kinds[held])
+        pattern, weight = next(patterns)
+        while number >= weight:
+            number -= weight
+            pattern, weight = next(patterns)
+        cell = 0
+        for i, r in zip(self.attributes, self.sizes, strict=True):
+            cell = cell * r + codes[i]
+        own = [codes[i] for i in self.attributes] if len(self.parts) == len(self.sizes) else [cell]
+        for i, (r, k) in enumerate(zip(self.parts, self.subset_sizes, strict=True)):
+            others = [c for c in range(r) if c != own[i]]
+            for j in range(k):
+                d = _below(r - 1 - j, take)
+                others[j], others[j + d] = others[j + d], others[j]
+            yield sorted([own[i], *others[: k - 1]] if pattern >> i & 1 else others[:k])
+
+
 class Sampler:
     """A checked deployment file: its total epsilon is not below the truth. Its other ones are as stated, and not used."""
 
@@ -101,7 +158,10 @@ class Sampler:
         self.categories: list[list[str | None]] = [a["categories"] for a in content["attributes"]]
         self.epsilon = Decimal(content["epsilon"]["total"])
         self.bits: int = content["bits"]
-        self._layers = _layers(content["layers"], self.bits, len(self.names))
+        asks = "questions" in content
+        self._layers = [] if asks else _layers(content["layers"], self.bits, len(self.names))
+        self._questions = _questions(content["questions"], self.bits, [len(x) for x in self.categories]) if asks else []
+        self._ends = _ends(content["ends"], self.bits, len(self._questions)) if asks else []
         _require(self._work() <= MOST_WORK, "its exact sums would take too long; export the design to a smaller size")
         self._codes = [{c: k for k, c in enumerate(x)} for x in self.categories]
         if self.total() > self.epsilon:
@@ -135,6 +195,8 @@ class Sampler:
 
     def randomized(self, codes: Sequence[int], take: Take = os.urandom) -> list[int]:
         """The randomized codes; ``take`` hands out the next bytes of the stream, and only tests give another one."""
+        if self._questions:
+            raise Refused("this design asks one question, whose answer is no record; use draw()")
         out, s, width = list(codes), 0, self.bits // 8
         for kind, i, thresholds, seconds, ways in self._layers:
             if kind == "choice":
@@ -156,6 +218,16 @@ class Sampler:
                 s = ways[0][s]
         return out
 
+    def draw(self, codes: Sequence[int], take: Take = os.urandom) -> dict[str, Any]:
+        """What a report says: ``values``, the randomized record; or, of a file of questions, ``table`` and ``cells``."""
+        if not self._questions:
+            return {"values": [x[c] for x, c in zip(self.categories, self.randomized(codes, take), strict=True)]}
+        w, v = (int.from_bytes(_taken(take, self.bits // 8), "big") for _ in range(2))
+        asked = sum(end <= w for end in self._ends)
+        question = self._questions[asked]
+        subsets = question.subsets(codes, v >= question.threshold, take)
+        return {"table": asked + 1, "cells": "|".join(" ".join(map(str, members)) for members in subsets)}
+
     def _work(self) -> int:
         """Operations on words that the sums of a whole check of the file take, roughly: known before any of it is done."""
         words, count = self.bits // 64, len(self._layers)
@@ -163,6 +235,8 @@ class Sampler:
 
     def total(self) -> Decimal:
         """The total epsilon of what is drawn, in nats, rounded up in the 15th place: from the integers alone."""
+        if self._questions:
+            return max(self._asked_total(x) for x in self._questions)
         top = bottom = [1]
         full = 1 << self.bits
         for kind, i, thresholds, seconds, ways in reversed(self._layers):
@@ -182,16 +256,18 @@ class Sampler:
             # rounded outward, or the numbers would grow by as many bits with every layer
             beyond = max(0, min(x.bit_length() for x in bottom) - _BITS)
             top, bottom = [-(-x >> beyond) for x in top], [x >> beyond for x in bottom]
-        if top == bottom:
-            return Decimal(0)
-        ratio = _UP.divide(Decimal(top[0]), Decimal(bottom[0]))
-        return _UP.next_plus(_UP.ln(ratio)).quantize(Decimal("1e-15"), context=_UP)
+        return _log(top[0], bottom[0])
+
+    def _asked_total(self, question: _Question) -> Decimal:
+        """That of one question: how likely both kinds of patterns are, each over the number of cells that are of its kind."""
+        unlikely, likely = (sum(weight for _, weight in kind) for kind in question.kinds())
+        over, under = ((1 << self.bits) - question.threshold) * unlikely, question.threshold * likely
+        return _log(max(over, under), min(over, under))
 
     def report(self, record: dict[str, Any]) -> dict[str, Any]:
         """A fresh draw as a report. Every call is a release: use a Diary, which makes one for each design."""
-        drawn = self.randomized(self.codes(record))
-        values = [x[c] for x, c in zip(self.categories, drawn, strict=True)]
-        return {"format": REPORT, "design": self.design, "id": _taken(os.urandom, 16).hex(), "values": values}
+        drawn = self.draw(self.codes(record))
+        return {"format": REPORT, "design": self.design, "id": _taken(os.urandom, 16).hex(), **drawn}
 
 
 class Ledger(NamedTuple):
@@ -340,14 +416,22 @@ def _taken(take: Take, n: int) -> bytes:
     return out
 
 
-def _below(n: int, take: Take) -> int:
-    """Uniform on 0..n−1: four bytes at a time until they are below the largest multiple of n."""
+def _below(n: int, take: Take, size: int = 4) -> int:
+    """Uniform on 0..n−1: four bytes (or eight) at a time until they are below the largest multiple of n."""
     if n == 1:
         return 0
-    limit = (1 << 32) - (1 << 32) % n
-    while (w := int.from_bytes(_taken(take, 4), "big")) >= limit:
+    limit = (1 << 8 * size) - (1 << 8 * size) % n
+    while (w := int.from_bytes(_taken(take, size), "big")) >= limit:
         pass
     return w % n
+
+
+def _log(over: int, under: int) -> Decimal:
+    """ln(over/under), rounded up in the 15th place; exactly 0 for equal ones."""
+    if over == under:
+        return Decimal(0)
+    ratio = _UP.divide(Decimal(over), Decimal(under))
+    return _UP.next_plus(_UP.ln(ratio)).quantize(Decimal("1e-15"), context=_UP)
 
 
 def _refuse(why: str) -> None:
@@ -376,11 +460,13 @@ def _content(text: bytes) -> dict[str, Any]:
         content, same = None, False
     _require(same and isinstance(content, dict), "it is no canonical JSON object")
     _require(content.get("format") == FORMAT, f"its format is not {FORMAT}")
-    _keys(content, "file")
+    kind = " of questions" if "questions" in content else ""
+    _keys(content, f"file{kind}")
     bare = {k: v for k, v in content.items() if k != "digest"}
     _require(content["digest"] == hashlib.sha256(_canonical(bare)).hexdigest(), "its digest differs")
     _require(isinstance(content["software"], str) and _matches(_DIGEST, content["design"]), "it names no design")
     _check_attributes(content["attributes"])
+    _keys(content["epsilon"], f"epsilon{kind}")
     _check_epsilon(content["epsilon"], len(content["attributes"]))
     bits = content["bits"]
     _require(type(bits) is int and bits % 64 == 0 and 64 <= bits <= 6144, "bits is out of range")
@@ -411,12 +497,11 @@ def _check_attributes(attributes: Any) -> None:
 
 
 def _check_epsilon(epsilon: Any, m: int) -> None:
-    _keys(epsilon, "epsilon")
-    for key in ("attributes", "conditional"):
-        _require(isinstance(epsilon[key], list) and len(epsilon[key]) == m, f"epsilon.{key} is not for {m} attributes")
-    texts = [epsilon["total"], *epsilon["attributes"], *epsilon["conditional"]]
+    lists = [epsilon[key] for key in ("attributes", "conditional") if key in epsilon]
+    _require(all(isinstance(x, list) and len(x) == m for x in lists), f"epsilon is not for {m} attributes")
+    texts = [epsilon["total"], *(t for x in lists for t in x)]
     _require(all(_matches(_EPSILON, t) for t in texts), "an epsilon is no decimal text with 15 places")
-    total, conditional = epsilon["total"], epsilon["conditional"]
+    total, conditional = epsilon["total"], epsilon.get("conditional", [])
     _require(not any(t.startswith("-") for t in (total, *conditional)), "an epsilon is negative")
     _require(all(Decimal(t) <= Decimal(total) for t in conditional), "a conditional epsilon is above the total")
 
@@ -457,6 +542,36 @@ def _layer(record: Any, bits: int) -> _Layer:
     b = _thresholds(record["second_threshold"], bits, count)
     _require(all(x < y for x, y in zip(b, a, strict=True)), "a second threshold is not below the first")
     return _Layer("change", record["attribute"], a, b, lists)
+
+
+def _questions(records: Any, bits: int, sizes: Sequence[int]) -> list[_Question]:
+    _require(isinstance(records, list) and bool(records), "it has no questions")
+    return [_question(x, bits, sizes) for x in records]
+
+
+def _ends(text: Any, bits: int, count: int) -> list[int]:
+    ends = _thresholds(text, bits, count - 1)
+    _require(all(x < y for x, y in pairwise(ends)), "the ends of the questions do not increase")
+    return ends
+
+
+def _question(record: Any, bits: int, sizes: Sequence[int]) -> _Question:
+    _keys(record, "question")
+    members, chosen, likely = record["attributes"], record["subset_sizes"], record["likely"]
+    for numbers in (members, chosen, likely):
+        _require(isinstance(numbers, list) and bool(numbers), "a question's numbers are no list")
+        _require(all(type(x) is int and 0 <= x < 1 << 32 for x in numbers), "a question's numbers are out of range")
+    _require(len(set(members)) == len(members) and max(members) < len(sizes), "a question's attributes do not fit")
+    asked = [sizes[i] for i in members]
+    cells = reduce(int.__mul__, asked)
+    parts = asked if len(chosen) == len(asked) else [cells]
+    _require(len(chosen) == len(parts) <= MOST_SUBSETS, "a question has too many subsets, or too few")
+    _require(cells <= 1 << MOST_CELL_BITS and (len(parts) > 1 or cells <= MOST_CELLS), "a question has too many cells")
+    _require(all(0 < k < r for k, r in zip(chosen, parts, strict=True)), "a question's subset holds nothing, or all")
+    _require(all(x < y for x, y in pairwise(likely)), "a question's likely patterns do not increase")
+    _require(max(likely) < 1 << len(parts) > len(likely), "a question's likely patterns are none, or all")
+    (threshold,) = _thresholds(record["threshold"], bits, 1)
+    return _Question(members, asked, parts, chosen, threshold, likely)
 
 
 def _thresholds(text: Any, bits: int, count: int) -> list[int]:

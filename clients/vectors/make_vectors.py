@@ -20,11 +20,12 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
+from asked import ASKED, asked_of  # noqa: E402
 from laws import LAWS, law_of  # noqa: E402
-from reference import Bytes, randomized, thresholds  # noqa: E402
-from refusals import refused_files, refused_records  # noqa: E402
+from reference import Bytes, Source, answered, randomized, thresholds  # noqa: E402
+from refusals import refused_files, refused_questions, refused_records  # noqa: E402
 
-from optrr.devices.deployment.deployment_file import canonical, digest_of  # noqa: E402
+from optrr.devices.deployment.deployment_file import DeploymentFile, canonical, digest_of  # noqa: E402
 from optrr.devices.deployment.export import deployment_of  # noqa: E402
 from optrr.domain.domain import Attribute, Domain  # noqa: E402
 from optrr.mechanisms.mechanism import Mechanism  # noqa: E402
@@ -46,9 +47,13 @@ def domain_for(sizes: list[int]) -> Domain:
 
 
 def content_of(name: str) -> dict[str, Any]:
-    """The JSON object of the deployment of a law, the same whatever version of optrr writes it."""
-    law = law_of(name)
-    content = deployment_of(Mechanism(domain_for(law.sizes.tolist()), law)).content() | {"software": "optrr"}
+    """The JSON object of the deployment of a law, or of questions, the same whatever version of optrr writes it."""
+    if name in ASKED:
+        made: DeploymentFile = asked_of(name, domain_for)
+    else:
+        law = law_of(name)
+        made = deployment_of(Mechanism(domain_for(law.sizes.tolist()), law))
+    content = made.content() | {"software": "optrr"}
     return content | {"digest": digest_of(content)}
 
 
@@ -70,16 +75,17 @@ class Chosen:
         self.taken += w.to_bytes(n, "big")
         return w
 
-    def below(self, n: int) -> int:
+    def below(self, n: int, size: int = 4) -> int:
         """At the border of what is refused, refused some times before, or anything."""
         if n == 1:
             return 0
-        limit = (1 << 32) - (1 << 32) % n
-        refused = [x for x in (limit, (1 << 32) - 1) if limit <= x < 1 << 32]
+        full = 1 << 8 * size
+        limit = full - full % n
+        refused = [x for x in (limit, full - 1) if limit <= x < full]
         while refused and self._rng.random() < 0.3:
-            self.taken += _one_of(self._rng, refused).to_bytes(4, "big")
-        w = _one_of(self._rng, [limit - 1, 0, *(int(x) for x in self._rng.integers(0, limit, 4))])
-        self.taken += w.to_bytes(4, "big")
+            self.taken += _one_of(self._rng, refused).to_bytes(size, "big")
+        w = _one_of(self._rng, [limit - 1, 0, *(int(x) for x in self._rng.integers(0, limit, 4, dtype=np.uint64))])
+        self.taken += w.to_bytes(size, "big")
         return w % n
 
 
@@ -92,18 +98,23 @@ def case_of(content: dict[str, Any], rng: np.random.Generator) -> dict[str, Any]
     labels = [a["categories"] for a in content["attributes"]]
     codes = [int(rng.integers(len(x))) for x in labels]
     source = Chosen(rng)
-    out = randomized(content, codes, source)
-    return {
-        "bytes": source.taken.hex(),
-        "record": [x[c] for x, c in zip(labels, codes, strict=True)],
-        "randomized": [x[c] for x, c in zip(labels, out, strict=True)],
-    }
+    out = drawn(content, codes, source)
+    record = [x[c] for x, c in zip(labels, codes, strict=True)]
+    return {"bytes": source.taken.hex(), "record": record, "randomized": out}
+
+
+def drawn(content: dict[str, Any], codes: list[int], source: Source) -> Any:
+    """What comes out of a record: randomized labels, or an answer to a question."""
+    if "questions" in content:
+        return answered(content, codes, source)
+    labels = [a["categories"] for a in content["attributes"]]
+    return [x[c] for x, c in zip(labels, randomized(content, codes, source), strict=True)]
 
 
 def telling_cases(content: dict[str, Any], rng: np.random.Generator, key: str) -> list[dict[str, Any]]:
     """Cases that come out otherwise where every threshold of one kind is too high by one."""
     raised = copy.deepcopy(content)
-    for layer in raised["layers"]:
+    for layer in holders(raised):
         if layer.get(key):
             layer[key] = "".join(f"{x + 1:0{content['bits'] // 4}x}" for x in thresholds(layer[key], content["bits"]))
     labels = [a["categories"] for a in content["attributes"]]
@@ -112,12 +123,17 @@ def telling_cases(content: dict[str, Any], rng: np.random.Generator, key: str) -
         case = case_of(content, rng)
         codes = [x.index(v) for x, v in zip(labels, case["record"], strict=True)]
         stream = io.BytesIO(bytes.fromhex(case["bytes"]))
-        other = randomized(raised, codes, Bytes(stream.read))
-        if [x[c] for x, c in zip(labels, other, strict=True)] != case["randomized"]:
+        # another question may take more bytes than there are
+        if drawn(raised, codes, Bytes(lambda n, stream=stream: stream.read(n).ljust(n, b"\0"))) != case["randomized"]:
             out.append(case)
         if len(out) == _TELLING:
             return out
     raise AssertionError(f"no stream shows that {key} is too high by one")
+
+
+def holders(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The objects of a file that thresholds stand in."""
+    return content["layers"] if "layers" in content else [content, *content["questions"]]
 
 
 def vectors_of(name: str) -> dict[str, Any]:
@@ -126,9 +142,9 @@ def vectors_of(name: str) -> dict[str, Any]:
     rng = np.random.default_rng(len(name))
     cases = [case_of(content, rng) for _ in range(CASES)]
     for key in ("threshold", "second_threshold", "ends"):
-        if any(layer.get(key) for layer in content["layers"]):
+        if any(holder.get(key) for holder in holders(content)):
             cases += telling_cases(content, rng, key)
-    about = (LAWS[name].__doc__ or "").strip()
+    about = ({**LAWS, **ASKED}[name].__doc__ or "").strip()
     return {"about": about, "deployment": canonical(content).decode(), "cases": cases}
 
 
@@ -140,10 +156,11 @@ def write(name: str, value: dict[str, Any]) -> None:
 
 def main() -> None:
     """Write all vector files."""
-    for name in LAWS:
+    for name in (*LAWS, *ASKED):
         write(name, vectors_of(name))
     base = content_of("small")
-    write("refused-files", {"about": "A client refuses every one of these files.", "files": refused_files(base)})
+    files = refused_files(base) + refused_questions(content_of("questions-small"))
+    write("refused-files", {"about": "A client refuses every one of these files.", "files": files})
     write("refused-records", refused_records(base))
 
 

@@ -1,10 +1,11 @@
-"""The walk of ``docs/deployment-format.md``, §3, in the slowest and plainest way: whole numbers, no cleverness.
+"""The walks of ``docs/deployment-format.md``, §3 and §8, in the slowest and plainest way: whole numbers, no cleverness.
 
 Works on the JSON object of a deployment file. Test vectors are made with it; clients are not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -16,8 +17,8 @@ class Source(Protocol):
         """A whole number of so many bits, about to be compared with ``compared``; ``others`` are other states' thresholds."""
         ...
 
-    def below(self, n: int) -> int:
-        """Uniform on 0..n−1."""
+    def below(self, n: int, size: int = 4) -> int:
+        """Uniform on 0..n−1, from so many bytes at a time."""
         ...
 
 
@@ -32,13 +33,13 @@ class Bytes:
         del compared, others
         return int.from_bytes(self._take(bits // 8), "big")
 
-    def below(self, n: int) -> int:
-        """Four bytes at a time until they are below the largest multiple of n; none for n = 1."""
+    def below(self, n: int, size: int = 4) -> int:
+        """So many bytes at a time until they are below the largest multiple of n; none for n = 1."""
         if n == 1:
             return 0
         while True:
-            w = int.from_bytes(self._take(4), "big")
-            if w < (1 << 32) - (1 << 32) % n:
+            w = int.from_bytes(self._take(size), "big")
+            if w < (1 << 8 * size) - (1 << 8 * size) % n:
                 return w % n
 
 
@@ -66,6 +67,45 @@ def randomized(content: dict[str, Any], codes: list[int], source: Source) -> lis
             out[i] = (codes[i] + 1 + d) % r
         s = layer["second"][s] if w < b else layer["changed"][s] if w < a else layer["kept"][s]
     return out
+
+
+def answered(content: dict[str, Any], codes: list[int], source: Source) -> dict[str, Any]:
+    """The ``table`` and the ``cells`` that a record is answered with, of a file of questions."""
+    bits, ends = content["bits"], thresholds(content["ends"], content["bits"])
+    w = source.word(bits, ends, ends)
+    asked = len([end for end in ends if end <= w])
+    question = content["questions"][asked]
+    (a,) = thresholds(question["threshold"], bits)
+    v = source.word(bits, [a], ends)
+    sizes = [len(content["attributes"][i]["categories"]) for i in question["attributes"]]
+    truth = [codes[i] for i in question["attributes"]]
+    if len(question["subset_sizes"]) != len(sizes):
+        cell = 0
+        for code, r in zip(truth, sizes, strict=True):
+            cell = cell * r + code
+        truth, sizes = [cell], [math.prod(sizes)]
+    numbers = {}
+    for likely in (False, True):
+        patterns = [p for p in range(2 ** len(sizes)) if (p in question["likely"]) == likely]
+        weights = [
+            math.prod(
+                k if p // 2**i % 2 else r - k
+                for i, (r, k) in enumerate(zip(sizes, question["subset_sizes"], strict=True))
+            )
+            for p in patterns
+        ]
+        number = source.below(sum(weights), 8)
+        numbers[likely] = next(p for j, p in enumerate(patterns) if number < sum(weights[: j + 1]))
+    pattern = numbers[v >= a]
+    subsets = []
+    for i, (r, k) in enumerate(zip(sizes, question["subset_sizes"], strict=True)):
+        others = [c for c in range(r) if c != truth[i]]
+        for j in range(k):
+            place = j + source.below(r - 1 - j)
+            others[j], others[place] = others[place], others[j]
+        chosen = [truth[i], *others[: k - 1]] if pattern // 2**i % 2 else others[:k]
+        subsets.append(" ".join(str(c) for c in sorted(chosen)))
+    return {"table": asked + 1, "cells": "|".join(subsets)}
 
 
 def thresholds(text: str, bits: int) -> list[int]:

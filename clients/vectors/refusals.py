@@ -23,6 +23,17 @@ def refused_files(base: Content) -> list[dict[str, str]]:
     return files
 
 
+def refused_questions(base: Content) -> list[dict[str, str]]:
+    """The same, from a file of questions, the first of two attributes with four and three categories."""
+    files = []
+    for why, spoil in _QUESTIONS.items():
+        content = copy.deepcopy(base)
+        spoil(content)
+        text = canonical(content | {"digest": digest_of(content)}).decode()
+        files.append({"why": f"questions: {why}", "text": text})
+    return files
+
+
 def refused_records(base: Content) -> dict[str, Any]:
     """Answers that a client must refuse for one deployment."""
     good = {a["name"]: a["categories"][0] for a in base["attributes"]}
@@ -173,4 +184,77 @@ _SPOILS: dict[str, Callable[[Content], None]] = {
     "a conditional epsilon of -0": _set(("epsilon", "conditional", 0), "-0.000000000000000"),
     "a conditional epsilon above the total": _set(("epsilon", "conditional", 0), "99.000000000000000"),
     "an attribute's epsilon missing": _set(("epsilon", "attributes"), lambda x: x[1:]),
+}
+
+
+def _lower_questions(content: Content) -> None:
+    content["epsilon"]["total"] = f"{float(content['epsilon']['total']) * 0.9:.15f}"
+
+
+def _sharper(content: Content) -> None:
+    """Half the chance of an unlikely pattern, under the label of before."""
+    question = content["questions"][0]
+    question["threshold"] = f"{int(question['threshold'], 16) // 2:016x}"
+
+
+def _many_subsets(content: Content) -> None:
+    """Nine attributes, each with a subset of its own."""
+    content["attributes"] = [{"name": f"b{i}", "categories": ["0", "1"]} for i in range(9)]
+    content["questions"][1]["attributes"] = [0]
+    content["questions"][0] |= {"attributes": list(range(9)), "subset_sizes": [1] * 9, "likely": [1]}
+
+
+def _many_cells(content: Content) -> None:
+    """One subset of more cells than a report names."""
+    content["attributes"] = [{"name": f"b{i}", "categories": [str(k) for k in range(41)]} for i in range(3)]
+    content["questions"][0] |= {"attributes": [0, 1, 2], "subset_sizes": [2], "likely": [1]}
+
+
+_QUESTIONS: dict[str, Callable[[Content], None]] = {
+    "layers beside them": _set(("layers",), []),
+    "a key too many": _set(("questions", 0, "share"), 1),
+    "a key too many in epsilon": _set(("epsilon", "conditional"), []),
+    "no ends": _drop("ends"),
+    "no threshold": _drop("questions", 0, "threshold"),
+    "none": _set(("questions",), []),
+    "an object": _set(("questions",), _numbered),
+    "a question in a list": _set(("questions", 0), lambda x: [x]),
+    "an end too few": _set(("ends",), ""),
+    "an end too many": _set(("ends",), lambda x: x + "f" * 16),
+    "an end of 0": _set(("ends",), "0" * 16),
+    "ends that do not increase": lambda c: c.update(ends=c["ends"] * 2, questions=[*c["questions"], c["questions"][1]]),
+    "a threshold of 0": _set(("questions", 0, "threshold"), "0" * 16),
+    "upper-case digits": _set(("questions", 0, "threshold"), lambda x: "A" + x[1:]),
+    "a digit too few": _set(("questions", 0, "threshold"), lambda x: x[1:]),
+    "a threshold that is a number": _set(("questions", 0, "threshold"), 5),
+    "no attributes": _set(("questions", 0, "attributes"), []),
+    "an attribute twice": _set(("questions", 0, "attributes"), [0, 0]),
+    "an attribute that the file does not have": _set(("questions", 0, "attributes"), [0, 2]),
+    "a negative attribute": _set(("questions", 0, "attributes"), [0, -1]),
+    "an attribute that is true": _set(("questions", 0, "attributes"), [0, True]),
+    "attributes as text": _set(("questions", 0, "attributes"), "01"),
+    "attributes as an object": _set(("questions", 0, "attributes"), _numbered),
+    "a subset too many": _set(("questions", 0, "subset_sizes"), [1, 1, 1]),
+    "no subset": _set(("questions", 0, "subset_sizes"), []),
+    "a subset of nothing": _set(("questions", 0, "subset_sizes", 0), 0),
+    "a subset of all categories": _set(("questions", 0, "subset_sizes", 1), 3),
+    "a subset of all cells": _set(("questions", 0), lambda x: {**x, "subset_sizes": [12], "likely": [1]}),
+    "a size that is text": _set(("questions", 0, "subset_sizes", 0), "2"),
+    "a size beyond 53 bits": _set(("questions", 0, "subset_sizes", 0), 1 << 60),
+    "no likely pattern": _set(("questions", 0, "likely"), []),
+    "all patterns likely": _set(("questions", 0, "likely"), [0, 1, 2, 3]),
+    "a pattern that does not exist": _set(("questions", 0, "likely"), [1, 4]),
+    "a negative pattern": _set(("questions", 0, "likely"), [-1, 1]),
+    "patterns that do not increase": _set(("questions", 0, "likely"), [3, 1]),
+    "a pattern twice": _set(("questions", 0, "likely"), [1, 1]),
+    "a pattern that is true": _set(("questions", 0, "likely"), [True, 3]),
+    "nine subsets": _many_subsets,
+    "a subset of too many cells": _many_cells,
+    "an attribute without a name": _set(("attributes", 1, "name"), ""),
+    "no bits": _set(("bits",), 0),
+    "a total below the truth": _lower_questions,
+    "too sharp a law": _sharper,
+    "a total with too few places": _set(("epsilon", "total"), lambda x: x[:-1]),
+    "a negative total": _set(("epsilon", "total"), lambda x: "-" + x),
+    "a total that is a number": _set(("epsilon", "total"), 3),
 }

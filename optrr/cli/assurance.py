@@ -19,7 +19,6 @@ from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, print_json, say, warn
 from optrr.designs.checks import Check, Verification
-from optrr.designs.design_file import load_design
 from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designs.specification import refuse_specification
 from optrr.designs.work import refuse_large
@@ -27,8 +26,8 @@ from optrr.designs.worksheet import Worksheet
 from optrr.designs.worksheet import worksheet as answered
 from optrr.devices.auditing.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.auditing.audit import audit as audited
-from optrr.devices.auditing.clients import FEWEST, CommandClient, LogClient, RecordKinds, planned, plant
-from optrr.devices.auditing.label import Label, label_of
+from optrr.devices.auditing.clients import FEWEST, CommandClient, LogClient, RecordKinds, answered_codes, planned, plant
+from optrr.devices.auditing.label import Label, QuestionLabel, label_of
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.provenance import SUFFIX, origin_from_sidecar
@@ -44,6 +43,8 @@ from optrr.releases.sealed import (
     format_of,
     kind_of,
 )
+from optrr.ways.protocols.questions_sheet import questions_worksheet
+from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
 
 @click.command()
@@ -207,7 +208,7 @@ def audit(
     """Test a client from outside against LABEL, a design or deployment file; exit 1 where it violates it.
 
     By default the client is optrr's own randomizer. A question is a line {"person": 17, "values": ["F", null]}; an answer is
-    {"values": […]} or the list alone.
+    {"values": […]} or the list alone; for a file of questions it is {"table": 1, "cells": "0 2|1"}.
     """
     label = label_of(label_file)
     if (planted is None) != (received is None) or (planted is not None and command is not None):
@@ -221,7 +222,9 @@ def audit(
     if plant_file is not None:
         refuse_options("is for the audit after --plant; leave it out", "command", "level", "once")
         return _plant(label, queries, plant_file, as_json)
-    client = _client(label, command, each, timeout) if received is None else LogClient(received, label.domain)
+    read = label.read if isinstance(label, QuestionLabel) else answered_codes
+    log = None if received is None else LogClient(received, label.domain, read)
+    client = log or _client(label, command, each, timeout)
     result = audited(label, client, AuditOptions(queries, level, once, planted=planted))
     if as_json:
         print_json(result.summary())
@@ -234,15 +237,17 @@ def audit(
     return 0 if result.holds else 1
 
 
-def _plant(label: Label, queries: int, output: Path, as_json: bool) -> int:
-    layout = RecordKinds.of(queries, label.domain.m)
+def _plant(label: Label | QuestionLabel, queries: int, output: Path, as_json: bool) -> int:
+    layout = RecordKinds.of(queries, max(label.width, label.domain.m))
     plant(output, planned(layout, label.sizes), label.domain)
     planted = 2 * layout.rows
     print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")
     return 0
 
 
-def _client(label: Label, command: str | None, each: bool, timeout: float | None) -> CommandClient | None:
+def _client(
+    label: Label | QuestionLabel, command: str | None, each: bool, timeout: float | None
+) -> CommandClient | None:
     if command is None:
         return None
     try:
@@ -251,7 +256,8 @@ def _client(label: Label, command: str | None, each: bool, timeout: float | None
         raise InvalidInput(f"--command cannot be split into words: {error}") from error
     if not arguments:
         raise InvalidInput("--command is empty; name a program")
-    return CommandClient(arguments, label.domain, each, timeout)
+    read = label.read if isinstance(label, QuestionLabel) else answered_codes
+    return CommandClient(arguments, label.domain, each, timeout, read)
 
 
 _RECORDS = 10_000
@@ -276,7 +282,8 @@ def worksheet(design_file: Path, records: int, output: Path | None, as_json: boo
 
     Only what was recomputed from DESIGN, or holds for every design, is stated.
     """
-    sheet = answered(load_design(design_file), records)
+    asking = load_asking(design_file)
+    sheet = questions_worksheet(asking, records) if isinstance(asking, SampledTables) else answered(asking, records)
     if output is not None:
         _write(output, design_file, sheet)
     if as_json:

@@ -12,18 +12,20 @@ from typing import Any
 import click
 
 from optrr.cli.designing import preserve_option
-from optrr.cli.inputs import key_option, refuse_longitudinal, signature_option, split_names
+from optrr.cli.inputs import key_option, refuse_longitudinal, refuse_options, signature_option, split_names
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.signing import require_signed
-from optrr.devices.deployment.export import save_fitted
+from optrr.devices.deployment.export import DEFAULT_SIZE, compressed_size, save_fitted
 from optrr.errors import InvalidInput, not_installed
 from optrr.records.whole_files import refuse_replacing
 from optrr.records.writing import formula_doubts
-from optrr.releases.sealed import content_of
-from optrr.show.text import epsilon_text
+from optrr.releases.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
+from optrr.show.text import amount, epsilon_text
+from optrr.ways.protocols.exported import export_questions
+from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
 
 # What --events means without names.
 _ALL = "*"
@@ -65,8 +67,8 @@ def export(
     """Write what a device needs to randomize one person's record by DESIGN (docs/deployment-format.md).
 
     Where the mechanism is too large for the size, it is solved again on a coarser grid, or every attribute is randomized on
-    its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. With --matrix, --events
-    or --program: what other software needs.
+    its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. DESIGN may be sampled
+    tables (optrr advise -o), one of which each device answers. With --matrix, --events or --program: what other software needs.
     """
     if sum(x is not None for x in (matrix, events, program, size)) > 1:
         raise InvalidInput("give one of --size, --matrix, --events and --program")
@@ -74,7 +76,14 @@ def export(
         raise InvalidInput("export writes a file and not standard output; name it: --output sampler.json")
     held = content_of(design_file, "design file")
     refuse_longitudinal(held)
-    require_signed(held, key, signature)
+    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
+    if kind_of(held) == SAMPLED_TABLES:
+        refuse_options(
+            "is of designs of whole records; leave it out with sampled tables", "matrix", "events", "program"
+        )
+        _keep(design_file, output)
+        _questions(load_sampled_tables(held), output, size, as_json)
+        return
     design = load_design(held)
     _keep(design_file, output)
     if matrix is None and events is None and program is None:
@@ -116,7 +125,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
     Target("a deployment file", ".json").convert(output, None, None)
-    from optrr.devices.deployment.export import DEFAULT_SIZE, design_beside, fitted_deployment  # noqa: PLC0415
+    from optrr.devices.deployment.export import design_beside, fitted_deployment  # noqa: PLC0415
 
     with late_bar() as show:
         fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, show)
@@ -142,6 +151,24 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
     line = (
         f"{output}: total epsilon {epsilon_text(fitted.design.epsilon)}, {summary['states']} states, "
         f"{fitted.size} bytes compressed"
+    )
+    _report(summary, line, as_json)
+
+
+def _questions(asking: SampledTables, output: Path, size: int | None, as_json: bool) -> None:
+    Target("a deployment file", ".json").convert(output, None, None)
+    made = export_questions(asking, output, DEFAULT_SIZE if size is None else size)
+    compressed = compressed_size(made)
+    summary = {
+        "output": str(output),
+        "epsilon": float(made.total),
+        "questions": len(made.questions),
+        "compressed_bytes": compressed,
+        "most_report_bytes": made.most_report_bytes,
+    }
+    line = (
+        f"{output}: total epsilon {epsilon_text(asking.epsilon)}, {amount(len(made.questions), 'question')}, "
+        f"{compressed} bytes compressed; a report takes at most {made.most_report_bytes} bytes"
     )
     _report(summary, line, as_json)
 

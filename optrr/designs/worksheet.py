@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from optrr.designs.checks import verification
+from optrr.designs.asking import Asking
+from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.domain.domain import shown
+from optrr.errors import InvalidInput
 from optrr.show.text import amount, bound_text, epsilon_text, one_line
 from optrr_solvers import Status
 
-__all__ = ["Entry", "Worksheet", "worksheet"]
+__all__ = ["Entry", "Facts", "Worksheet", "filled", "worksheet"]
 
 # Characters that Markdown or HTML would read as markup; names of attributes may hold any.
 _MARKUP = frozenset("\\`*{}[]<>#|&~$")
@@ -76,6 +78,22 @@ class Worksheet:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a sheet says of one way of asking alone: what is protected, how strongly, how it is drawn, checked and kept."""
+
+    protects: str
+    unit: str
+    strength: tuple[str, ...]
+    attributes: tuple[str, ...]
+    earlier: str
+    drawn: str
+    basis: str
+    verified: Verification
+    accuracy: tuple[str, ...]
+    kept: str
+
+
 def worksheet(design: Design, records: int) -> Worksheet:
     """An evaluator's questions, answered as far as the design goes; the rest are put to those who deploy it.
 
@@ -83,13 +101,17 @@ def worksheet(design: Design, records: int) -> Worksheet:
     ----------
     records
         how many people will answer, for what is said of errors.
+
+    Raises
+    ------
+    InvalidInput
+        for another way of asking than a design.
     """
-    # e^ε for people, rounded up
-    factor = (
-        epsilon_text(math.nextafter(math.exp(design.epsilon), math.inf), 3)
-        if design.epsilon < 30
-        else f"e^{epsilon_text(design.epsilon)}"
-    )
+    if not isinstance(design, Design):
+        raise InvalidInput(
+            f"this sheet is of designs, and got a {type(design).__name__}; "
+            "optrr.ways.protocols.questions_sheet.questions_worksheet is for sampled tables"
+        )
     bound = f"no mechanism with the requested accuracies has a total below {bound_text(design.lower_bound)} nats"
     if design.solution.status is Status.BASELINE:
         bound = f"method {design.method!r} is a baseline and claims no optimality; {bound}"
@@ -117,7 +139,34 @@ def worksheet(design: Design, records: int) -> Worksheet:
         else "too large to be drawn from one table of whole numbers: drawn by a slower sampler, whose rounding the total "
         "covers by a proven bound"
     )
-    checks = verification(design).checks
+    facts = Facts(
+        "a whole record",
+        f"the {amount(design.domain.m, 'attribute')} that one person reports once",
+        (bound,),
+        (
+            *attributes,
+            "an attribute epsilon is an accuracy and no promise of privacy: where attributes are associated, an observer "
+            "may learn about one of them as much as from the total epsilon",
+        ),
+        known,
+        drawn,
+        "the law and the certificate",
+        verification(design),
+        tuple(f"warning of the design: {w}" for w in design.warnings),
+        "one randomized record",
+    )
+    return filled(design, records, facts)
+
+
+def filled(design: Asking, records: int, facts: Facts) -> Worksheet:
+    """The sheet of any way of asking, with what is to be said of it alone."""
+    # e^ε for people, rounded up
+    factor = (
+        epsilon_text(math.nextafter(math.exp(design.epsilon), math.inf), 3)
+        if design.epsilon < 30
+        else f"e^{epsilon_text(design.epsilon)}"
+    )
+    checks = facts.verified.checks
     shares = []
     for a in design.domain.attributes[:_MOST_LISTED]:
         error = design.standard_error(a.name, records)
@@ -134,10 +183,10 @@ def worksheet(design: Design, records: int) -> Worksheet:
             "epsilon",
             "How strong is the guarantee?",
             (
-                f"pure local differential privacy, delta = 0: total epsilon {epsilon_text(design.epsilon)} nats for a whole "
-                "record",
+                f"pure local differential privacy, delta = 0: total epsilon {epsilon_text(design.epsilon)} nats for "
+                f"{facts.protects}",
                 f"any report is at most {factor} times as likely under one true record as under any other",
-                bound,
+                *facts.strength,
             ),
             (
                 "Who chose this epsilon, and for what harm to people is it small enough?",
@@ -147,19 +196,14 @@ def worksheet(design: Design, records: int) -> Worksheet:
         Entry(
             "epsilon",
             "What does it mean for a single attribute?",
-            (
-                *attributes,
-                "an attribute epsilon is an accuracy and no promise of privacy: where attributes are associated, an observer "
-                "may learn about one of them as much as from the total epsilon",
-            ),
+            facts.attributes,
             ("Which attributes are sensitive, and what do likely observers already know about a person?",),
         ),
         Entry(
             "unit of privacy",
             "Whose data are protected against being told apart?",
             (
-                f"one record: the {amount(design.domain.m, 'attribute')} that one person reports once; any two records are "
-                "neighbours, in every attribute at once",
+                f"one record: {facts.unit}; any two records are neighbours, in every attribute at once",
                 "that somebody took part is not hidden",
             ),
             (
@@ -171,7 +215,7 @@ def worksheet(design: Design, records: int) -> Worksheet:
             "composition",
             "What else is released about the same people?",
             (
-                known,
+                facts.earlier,
                 "epsilons of several releases add up; a record randomized again by the same design spends its epsilon again",
                 "whatever is computed from randomized records spends nothing more",
             ),
@@ -199,9 +243,8 @@ def worksheet(design: Design, records: int) -> Worksheet:
             "Why believe that the mechanism has this epsilon?",
             (
                 f"{sum(c.holds for c in checks)} of {len(checks)} checks held when this sheet was written, "
-                "by recomputation from the law and the certificate: "
-                + "; ".join(f"{c.name} ({c.how})" for c in checks),
-                drawn,
+                f"by recomputation from {facts.basis}: " + "; ".join(f"{c.name} ({c.how})" for c in checks),
+                facts.drawn,
             ),
             (
                 "Which program randomizes, in which version, and does it pass the clients' test vectors "
@@ -236,7 +279,7 @@ def worksheet(design: Design, records: int) -> Worksheet:
         Entry(
             "utility",
             "Are the results accurate enough?",
-            (*shares, *(f"warning of the design: {w}" for w in design.warnings)),
+            (*shares, *facts.accuracy),
             (
                 f"How many people will answer (this sheet assumes {records}), and which error is still useful?",
                 "Which tables of several attributes are wanted? optrr advise compares ways of asking for them.",
@@ -259,7 +302,7 @@ def worksheet(design: Design, records: int) -> Worksheet:
             "security and access",
             "What is kept, and who can read it?",
             (
-                f"of each person one randomized record is needed, bound to the design {design.digest[:19]}…; nothing else",
+                f"of each person {facts.kept} is needed, bound to the design {design.digest[:19]}…; nothing else",
                 "the guarantee holds against everybody who reads these records, and does not rest on keeping them secret",
             ),
             (

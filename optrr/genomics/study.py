@@ -114,7 +114,7 @@ class Seen:
     chi_squared: FloatArray
 
 
-class Randomized(Protocol):
+class StudiedWay(Protocol):
     """A way to randomize the cohort and to test what comes out."""
 
     @property
@@ -183,7 +183,7 @@ class VariantReports:
         }
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`Randomized`."""
+        """As :class:`StudiedWay`."""
         tables = self.tables(records, generator)
         # where everybody is asked for a few variants only, fewer people are counted for each
         people = np.maximum(tables.sum(axis=(1, 2)), 1)
@@ -192,7 +192,7 @@ class VariantReports:
         return Seen(score_test(tables, self.kernel, test), naive_score_test(tables, test), estimate)
 
     def expected(self, tables: IntArray, which: IntArray, test: str) -> FloatArray:
-        """As :class:`Randomized`."""
+        """As :class:`StudiedWay`."""
         return noncentralities(tables, self.kernel.part(which), test) * self.reported / self.variants
 
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
@@ -246,7 +246,7 @@ class VariantQuestions:
         return {}
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`Randomized`."""
+        """As :class:`StudiedWay`."""
         question, answer = self.asking.answered(records, as_source(generator))
         given = answer >= 0
         told = self.asking.told([(question[given], answer[given])])
@@ -261,7 +261,7 @@ class VariantQuestions:
         return Seen(scanned.scores, None, estimate)
 
     def expected(self, tables: IntArray, which: IntArray, test: str) -> FloatArray:
-        """As :class:`Randomized`."""
+        """As :class:`StudiedWay`."""
         return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test)
 
 
@@ -272,7 +272,7 @@ def protocol_for(  # noqa: PLR0913 (who, what, for how much, and what is known o
     missing: bool = False,
     cases: float | None = None,
     frequencies: FloatArray | None = None,
-) -> Randomized:
+) -> StudiedWay:
     """The protocol of that name at that total; one for association is made for a share of cases, and frequencies of A1.
 
     Raises
@@ -392,7 +392,7 @@ class Truth:
         left, whole = (np.nansum(s.statistic[at] - s.df[at]) for s in (seen, self.scores))
         return float(left / whole) if whole > 0 else float("nan")
 
-    def predicted_ratio(self, protocol: Randomized, test: str) -> float:
+    def predicted_ratio(self, protocol: StudiedWay, test: str) -> float:
         """The same, from the mechanism and the true tables alone."""
         at = self.compared
         whole = noncentralities(self.tables[at], unrandomized(self.tables.shape[1:]), test)
@@ -412,7 +412,7 @@ class Outcome:
     ``null_p`` and ``naive_null_p`` are all p-values under permuted phenotypes, ``first`` the first repeat's scores.
     """
 
-    protocol: Randomized
+    protocol: StudiedWay
     total: float
     measures: dict[str, tuple[float, float]]
     null_p: FloatArray
@@ -538,7 +538,7 @@ class _Trial:
 
 
 def _trial(
-    protocol: Randomized,
+    protocol: StudiedWay,
     records: np.ndarray[tuple[int, int], np.dtype[np.int8]],
     truth: Truth,
     options: StudyOptions,
@@ -583,7 +583,7 @@ def _rank(true: FloatArray, estimated: FloatArray) -> float:
     return float(spearmanr(true, estimated).statistic)
 
 
-def _outcome(protocol: Randomized, total: float, trials: Sequence[_Trial], predicted: float) -> Outcome:
+def _outcome(protocol: StudiedWay, total: float, trials: Sequence[_Trial], predicted: float) -> Outcome:
     measures = {}
     for name in trials[0].measures:
         values = np.array([t.measures[name] for t in trials])

@@ -24,9 +24,9 @@ elsewhere PYSPARK_PYTHON or ``spark.pyspark.python`` names the one that has optr
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -38,9 +38,11 @@ from optrr.mechanisms.mechanism import Randomizer, released_by
 from optrr.records.frames import FrameCodec, is_spark_frame
 from optrr.records.origins import randomized_before
 from optrr.records.spark_frames import arrow_schema, map_partitions, refusals
-from optrr.releases.provenance import KEPT, SHUFFLED
-from optrr_solvers.randomness import as_source
+from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
+from optrr_solvers.randomness import BitSource, as_source
 
+# From a batch of records to a batch of randomized ones.
+BatchKernel = Callable[[pa.RecordBatch, BitSource], pa.RecordBatch]
 # The end of the name of the first copy, in the folder that is removed.
 _STAGED = "staged"
 
@@ -67,22 +69,50 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
         holds something. For unknown categories and undeclared missing values, with the partition they stand in and the
         record within it; nothing is published then.
     """
-    if not is_spark_frame(frame):
-        raise InvalidInput(f"got a {type(frame).__name__} for a Spark frame; mechanism.perturb takes frames in memory")
-    before = randomized_before(frame, again)
+    before = known_frame(frame, again)
     schema = arrow_schema(frame)
     codec = FrameCodec(mechanism.domain, schema)
-    provenance = replace(released_by(mechanism, as_source(None), before), order=KEPT if keep_order else SHUFFLED)
+
+    def of_partition() -> BatchKernel:
+        coded = FrameCodec(mechanism.domain, schema)
+        return lambda batch, source: coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+
+    provenance = released_by(mechanism, as_source(None), before)
+    return published(frame, Randomized(of_partition, codec.output_schema, provenance), path, keep_order)
+
+
+def known_frame(frame: Any, again: bool) -> Provenance | None:
+    """What a Spark frame says of itself. Raises InvalidInput for another frame, or one that is randomized already."""
+    if not is_spark_frame(frame):
+        raise InvalidInput(
+            f"got a {type(frame).__name__} for a Spark frame; frames in memory have a perturb of their own"
+        )
+    return randomized_before(frame, again)
+
+
+@dataclass(frozen=True, eq=False)
+class Randomized:
+    """How the batches of a partition are randomized, the columns that come out, and what they say of themselves."""
+
+    of_partition: Callable[[], BatchKernel]
+    schema: pa.Schema
+    provenance: Provenance
+
+
+def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
+    """Write what is made of every batch of ``frame`` to ``path``, whole or not at all, and return the frame that reads it."""
+    schema, provenance = arrow_schema(frame), replace(how.provenance, order=KEPT if keep_order else SHUFFLED)
     # a column of places, called as no other is, also for Spark, which takes upper and lower case for the same
     place = "place"
-    while place in {name.lower() for name in schema.names}:
+    while place in {name.lower() for name in how.schema.names}:
         place += "_"
-    output = codec.output_schema if keep_order else codec.output_schema.append(pa.field(place, pa.int64()))
+    output = how.schema if keep_order else how.schema.append(pa.field(place, pa.int64()))
+    of_partition = how.of_partition
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        source, coded = as_source(None), FrameCodec(mechanism.domain, schema)
+        source, randomized = as_source(None), of_partition()
         for batch in batches:
-            out = coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
+            out = randomized(batch, source)
             places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
             yield pa.RecordBatch.from_arrays([*out.columns, *places], schema=output)
 

@@ -22,7 +22,7 @@ from optrr.devices.deployment.export import Fitted, fitted_deployment
 from optrr.errors import InvalidInput
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
-from optrr.releases.sealed import Content, Given, content_of, path_of, read_small
+from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, path_of, read_small
 from optrr.survey.database import SurveyFiles
 from optrr_solvers import SolveOptions
 
@@ -126,6 +126,11 @@ def _is_design(path: Given) -> bool:
         form = msgspec.json.decode(read_small(path), type=_Named).format
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # whoever reads it as a specification says what is wrong
+    if form.startswith(f"{SAMPLED_TABLES}/"):
+        raise InvalidInput(
+            f"{path} asks each person one question, and a survey's page asks for whole records; give it to devices "
+            "(optrr export) or serve a specification or a design"
+        )
     if form and form != DESIGN_FORMAT:
         raise InvalidInput(f"{path} has format {form!r}; serve a specification or a design of {DESIGN_FORMAT!r}")
     return bool(form)

@@ -28,11 +28,17 @@ async function cases(client, { deployment: text, cases: given }) {
     const answers = answersOf(deployment, record);
     const stream = bytesOf(bytes);
     const taken = feed(stream);
-    const randomized = attempt(() => client.randomize(deployment, answers));
+    const randomized = attempt(() => drawn(client, deployment, answers));
     const all = taken();
     feed(stream.subarray(0, -1));
-    return { randomized, taken: all, shorter: attempt(() => client.randomize(deployment, answers)) };
+    return { randomized, taken: all, shorter: attempt(() => drawn(client, deployment, answers)) };
   });
+}
+
+/** The values of a randomized record, or the answer to a question. */
+function drawn(client, deployment, answers) {
+  const { values, ...answer } = client.draw(deployment, answers);
+  return values ?? answer;
 }
 
 function attempt(act) {

@@ -24,25 +24,27 @@ from optrr.devices.deployment.deployment_file import canonical, digest_of
 from optrr.devices.deployment.export import deployment_of
 from optrr.domain.domain import Attribute, Domain
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.ways.protocols.exported import questions_of
 from tests import browsers, vectors
 from tests.javascript import CLIENT, TESTS, run
+from tests.questions import random_asking
 from tests.solvers.test_automaton import KINDS, random_law
 
 OPTRR = CLIENT / "optrr.js"
 SOURCE = OPTRR.read_text(encoding="utf-8")
 python_client = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
-MOST_BYTES = 3000
+MOST_BYTES = 4500
 # Draws that Node counts before it hands them over.
 AT_ONCE = 100_000
 
 
-def test_the_client_is_below_three_kilobytes_compressed():
+def test_the_client_is_below_four_and_a_half_kilobytes_compressed():
     assert len(gzip.compress(SOURCE.encode(), 9)) < MOST_BYTES
 
 
 @pytest.fixture(scope="module")
 def all_vectors() -> dict[str, Any]:
-    return {name: vectors.read(name) for name in vectors.NAMES}
+    return {name: vectors.read(name) for name in (*vectors.NAMES, *vectors.QUESTIONS)}
 
 
 def missed(vector: dict[str, Any], results: list[dict[str, Any]]) -> list[int]:
@@ -76,6 +78,36 @@ PLANTED = {
     ),
     "one word for all layers": ("hex(random(bits / 8))", "(client.word ??= hex(random(bits / 8)))"),
 }
+
+
+# Mistakes that only questions show.
+IN_QUESTIONS = {
+    "an end that counts as not reached": ("x <= asking", "x < asking"),
+    "an unlikely threshold off by one": ("threshold <= matching", "threshold < matching"),
+    "one word for question and pattern": ("[wordOf(bits), wordOf(bits)]", "Array(2).fill(wordOf(bits))"),
+    "a wide number's bytes in the other order": ("hex(random(8))", "hex(random(8).reverse())"),
+    "a wide remainder without refusal": ("if (w < 2n ** 64n - (2n ** 64n % n)) return", "return"),
+    "only the number that is used": (
+        "kinds.map((kind) => wideBelow(weightOf(kind)))",
+        "kinds.map((kind, k) => (k === +(threshold <= matching) ? wideBelow(weightOf(kind)) : 0n))",
+    ),
+    "the first attribute's bit the highest": ("(pattern >> i) & 1", "(pattern >> (parts.length - 1 - i)) & 1"),
+    "patterns by their weights alone": ("(numbers[kind] -= weight) < 0n", "(numbers[kind] -= weight) <= 0n"),
+    "a shuffle that is not uniform": ("j + numberBelow(r - 1 - j)", "numberBelow(r - 1)"),
+    "one draw less on a match": ("j < size; j++", "j < size - ((pattern >> i) & 1); j++"),
+    "columns before rows": ("cell * sizes[i] + code", "cell + code * sizes[i]"),
+    "members in text order": ("return chosen.sort((a, b) => a - b)", "return chosen.sort()"),
+}
+
+
+@pytest.mark.parametrize("error", IN_QUESTIONS)
+def test_the_vectors_of_questions_catch_a_planted_error(error, all_vectors, tmp_path):
+    right, wrong = IN_QUESTIONS[error]
+    assert SOURCE.count(right) == 1
+    planted = tmp_path / "optrr.mjs"
+    planted.write_text(SOURCE.replace(right, wrong), encoding="utf-8")
+    asked = [all_vectors[name] for name in vectors.QUESTIONS]
+    assert any(missed(vector, results) for vector, results in zip(asked, run("vectors", asked, planted), strict=True))
 
 
 @pytest.mark.slow
@@ -176,6 +208,35 @@ def test_random_laws_are_read_drawn_as_in_python_and_refused_with_a_smaller_epsi
     spending = [x for x in contents if Decimal(x["epsilon"]["total"]) > Decimal("1e-8")]
     assert len(spending) > len(contents) / 2
     refused = run("refusedFiles", {"files": [{"text": understated(x)} for x in spending]})
+    assert all(x and x[1].endswith("epsilon is too small") for x in refused), refused
+
+
+def random_case(rng: np.random.Generator, sampler: Any) -> dict[str, Any]:
+    """A record and a stream with what the Python client makes of them, as in a vector file."""
+    codes = [int(rng.integers(len(x))) for x in sampler.categories]
+    stream = io.BytesIO(rng.bytes(4000))
+    out = sampler.draw(codes, stream.read)
+    record = [x[c] for x, c in zip(sampler.categories, codes, strict=True)]
+    return {"bytes": stream.getvalue()[: stream.tell()].hex(), "record": record, "randomized": out}
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.full)])
+def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_epsilon(count):
+    rng = np.random.default_rng(92)
+    contents = [questions_of(random_asking(rng)).content() for _ in range(count)]
+    samplers = [python_client.Sampler(canonical(content)) for content in contents]
+    given = [
+        {"deployment": canonical(content).decode(), "cases": [random_case(rng, sampler) for _ in range(20)]}
+        for content, sampler in zip(contents, samplers, strict=True)
+    ]
+    for vector, results in zip(given, run("vectors", given), strict=True):
+        assert not missed(vector, results)
+    understated_ones = []
+    for content in contents:
+        total = Decimal(content["epsilon"]["total"])
+        wrong = content | {"epsilon": {"total": f"{total - Decimal('3e-9') * (1 + total):.15f}"}}
+        understated_ones.append({"text": canonical(wrong | {"digest": digest_of(wrong)}).decode()})
+    refused = run("refusedFiles", {"files": understated_ones})
     assert all(x and x[1].endswith("epsilon is too small") for x in refused), refused
 
 
@@ -322,7 +383,7 @@ def served(route):
 
 
 def test_a_design_is_answered_once_and_the_ledger_adds_up_exactly(with_store):
-    texts = [vectors.read(name)["deployment"] for name in vectors.NAMES]
+    texts = [vectors.read(name)["deployment"] for name in (*vectors.NAMES, *vectors.QUESTIONS)]
     kept = Path(with_store["path"])
     result = run("answering", {"deployments": texts, **with_store})
     first, second = result["rounds"][: len(texts)], result["rounds"][len(texts) :]
@@ -332,11 +393,12 @@ def test_a_design_is_answered_once_and_the_ledger_adds_up_exactly(with_store):
     contents = [json.loads(text) for text in texts]
     for content, entry in zip(contents, first, strict=True):
         report = entry["report"]
-        assert set(report) == {"format", "design", "id", "values"}
+        said = {"table", "cells"} if "questions" in content else {"values"}
+        assert set(report) == {"format", "design", "id", *said}
         assert (report["format"], report["design"]) == ("optrr-report/1", content["design"])
         assert re.fullmatch("[0-9a-f]{32}", report["id"])
-        allowed = [a["categories"] for a in content["attributes"]]
-        assert all(v in x for v, x in zip(report["values"], allowed, strict=True))
+        allowed = [a["categories"] for a in content["attributes"] if "values" in report]
+        assert all(v in x for v, x in zip(report.get("values", ()), allowed, strict=True))
     assert len({x["report"]["id"] for x in first}) == len(texts)
     total = sum(Decimal(content["epsilon"]["total"]) for content in contents)
     assert result["ledger"]["epsilon"] == str(total)
@@ -379,7 +441,8 @@ def test_the_types_are_those_of_the_code(tmp_path):
 
 
 USE = """
-import { answerOnce, ledger, randomize, readDeployment, Refused, type Entry, type Report, type Store } from "CLIENT/optrr.js";
+import { answerOnce, draw, ledger, randomize, readDeployment, Refused } from "CLIENT/optrr.js";
+import type { Answer, Entry, Report, Store } from "CLIENT/optrr.js";
 import { browserStore } from "CLIENT/browser-store.js";
 
 const memory = new Map<string, Entry>();
@@ -394,6 +457,9 @@ const store: Store = {
 
 export async function use(bytes: ArrayBuffer): Promise<Report> {
   const deployment = await readDeployment(bytes);
+  const drawn = draw(deployment, { sex: "F" });
+  const asked: Answer | null = "table" in drawn ? drawn : null;
+  if (asked) throw new Refused(asked.cells + asked.table);
   const values: (string | null)[] = randomize(deployment, { sex: "F", income: null });
   const { report, isNew, epsilon } = await answerOnce(deployment, { sex: values[0] ?? null, income: null }, browserStore(), 4);
   const spent: { entries: Entry[]; epsilon: string } = await ledger(store);

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from optrr.devices.deployment.deployment_file import read_deployment_text
+from optrr.devices.deployment.verify import DEPLOYMENTS, decoded_deployment
 from optrr.errors import InvalidInput
+from optrr.releases.sealed import Content
 from tests import vectors
 
+MAKE = vectors.load_script(vectors.VECTORS / "make_vectors.py")
 REFERENCE = vectors.load_script(vectors.VECTORS / "reference.py")
 # These are refused when a file is verified, not when it is read.
-UNTRUE = "a total below the truth"
+UNTRUE = ("a total below the truth", "questions: a total below the truth", "questions: too sharp a law")
 
 
 def test_there_are_vectors_for_every_kind_of_layer() -> None:
@@ -22,7 +25,7 @@ def test_there_are_vectors_for_every_kind_of_layer() -> None:
     assert len(vectors.NAMES) >= 24
 
 
-@pytest.mark.parametrize("name", vectors.NAMES)
+@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
 def test_a_vector_file_is_what_the_reference_makes_of_its_bytes(name: str) -> None:
     vector = vectors.read(name)
     content = json.loads(vector["deployment"])
@@ -36,23 +39,23 @@ def test_a_vector_file_is_what_the_reference_makes_of_its_bytes(name: str) -> No
             return stream[at[0] - n : at[0]]
 
         codes = [x.index(v) for x, v in zip(labels, case["record"], strict=True)]
-        out = REFERENCE.randomized(content, codes, REFERENCE.Bytes(take))
-        assert [x[c] for x, c in zip(labels, out, strict=True)] == case["randomized"]
+        assert MAKE.drawn(content, codes, REFERENCE.Bytes(take)) == case["randomized"]
         assert at[0] == len(stream)
 
 
-@pytest.mark.parametrize("name", vectors.NAMES)
+@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
 def test_a_file_is_written_as_it_was_read(name: str) -> None:
     text = vectors.read(name)["deployment"].encode()
-    assert read_deployment_text(text).to_bytes() == text + b"\n"
+    assert decoded_deployment(text, name).to_bytes() == text + b"\n"
 
 
 def test_what_the_specification_refuses_is_refused() -> None:
     files = vectors.read("refused-files")["files"]
     assert len(files) > 60
     for file in files:
-        if file["why"] == UNTRUE:
-            read_deployment_text(file["text"].encode())
+        raw = file["text"].encode()
+        if file["why"] in UNTRUE:
+            assert not DEPLOYMENTS.checked(raw, "file").holds
             continue
         with pytest.raises(InvalidInput):
-            read_deployment_text(file["text"].encode())
+            DEPLOYMENTS.loaded(Content(Path("file"), raw))

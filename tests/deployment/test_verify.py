@@ -8,15 +8,23 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.devices.deployment import exact
-from optrr.devices.deployment.deployment_file import canonical, decoded_deployment, digest_of
-from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.devices.deployment.deployment_file import canonical, digest_of
+from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment.verify import decoded_deployment, load_deployment, verify_deployment
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr_solvers.allocating.questions import SubsetReport
 from tests import vectors
 
 
@@ -144,6 +152,93 @@ def test_where_pairs_are_too_many_the_total_stands_for_them(
     monkeypatch.setattr(exact, "MOST_PAIRS", 1)
     numbers = exact.epsilons(layers)
     assert set(numbers.conditional) == {numbers.total}
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> tuple[Path, Path]:
+    """Sampled tables and their deployment."""
+    domain = Domain.of({"sex": ["F", "M"], "age": 5, "smokes": ["no", "yes", None]})
+    reports = (SubsetReport((1, 2), (1, 3)), SubsetReport((4,)), SubsetReport((1,)))
+    tables = (("sex", "age"), ("smokes", "age"), ("sex",))
+    optrr.save(SampledTables(domain, tables, np.array([0.5, 0.3, 0.2]), 1.25, reports), tmp_path / "asking.json")
+    assert run(["export", str(tmp_path / "asking.json"), "-o", str(tmp_path / "questions.json")]) == 0
+    return tmp_path / "asking.json", tmp_path / "questions.json"
+
+
+def test_exported_questions_verify_and_are_signed(
+    asked: tuple[Path, Path], files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asking, path = asked
+    capsys.readouterr()
+    assert run(["verify", str(path), "--design", str(asking), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [c["name"] for c in shown["checks"]] == ["total epsilon", "design"]
+    made = optrr.load(path)
+    assert isinstance(made, DeployedQuestions) and float(made.total) == pytest.approx(
+        optrr.load(asking).epsilon, abs=1e-14
+    )
+    assert made.design == optrr.load(asking).digest.removeprefix("sha256:")
+    optrr.save(made, tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+    # another design, of whole records too, and one of whole records against the questions
+    assert run(["verify", str(path), "--design", str(files[0])]) == 1
+    assert run(["verify", str(files[1]), "--design", str(asking)]) == 1
+    private, public = Ed25519PrivateKey.generate(), tmp_path / "public.pem"
+    key = tmp_path / "key.pem"
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    key.chmod(0o600)
+    public.write_bytes(private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    for file in (asking, path):
+        assert run(["sign", str(file), "--key", str(key)]) == 0
+        assert run(["verify", str(file), "--key", str(public)]) == 0
+    assert run(["export", str(asking), "-o", str(path), "--key", str(public), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["questions"] == 3 and told["most_report_bytes"] == made.most_report_bytes == 200 + 4 * 3
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda c: c["epsilon"].update(total=lowered(c["epsilon"]["total"])),
+        lambda c: c["epsilon"].update(total=raised(c["epsilon"]["total"])),
+        lambda c: c["questions"][0].update(threshold="2" * 16),
+        lambda c: c["questions"][0].update(likely=[1]),
+        lambda c: c["questions"][1].update(subset_sizes=[3]),
+    ],
+)
+def test_a_lie_about_questions_with_a_digest_of_its_own_is_refused(lie: Any, asked: tuple[Path, Path]) -> None:
+    path = rewritten(asked[1], lie)
+    assert run(["verify", str(path)]) == 1
+    with pytest.raises(InvalidInput, match="does not hold"):
+        load_deployment(path)
+
+
+def test_what_questions_cannot_be_exported_to_is_one_line(
+    asked: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asking, path = asked
+    base = ["export", str(asking), "-o", str(path)]
+    capsys.readouterr()
+    for words, said in (
+        ([*base, "--matrix", "sex"], "--matrix is of designs of whole records"),
+        ([*base, "--size", "300"], "compressed bytes, above 300; allow them (--size "),
+        (["export", str(asking), "-o", str(asking)], "is the design itself"),
+        (["export", str(asking), "-o", str(tmp_path / "x.csv")], ".json"),
+    ):
+        assert run(words) == 2
+        told = capsys.readouterr().err
+        assert said in told and told.count("\n") == 1
+    other = tmp_path / "other.json"
+    optrr.save(optrr.load(asking), other)
+    assert run(["export", str(asking), "-o", str(other)]) == 2
+    domain = Domain.of({"a": 2, "b": 2})
+    rare = SampledTables(domain, (("a",), ("b",)), np.array([1 - 1e-12, 1e-12]), 1.0)
+    made = optrr.export(optrr.load(asking), tmp_path / "made.json")
+    assert (tmp_path / "made.json").read_bytes() == made.to_bytes() == path.read_bytes()
+    with pytest.raises(InvalidInput, match="give a design or sampled tables"):
+        optrr.export(made, tmp_path / "made.json")
+    with pytest.raises(InvalidInput, match="the table b is asked with a share below"):
+        questions_of(rare)
 
 
 def test_an_export_does_not_write_over_its_design(tmp_path, capsys):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
@@ -43,8 +44,10 @@ from optrr.releases.sealed import sha256_of
 from optrr.ways.longitudinal import Key, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design as longitudinal_file
 from optrr.ways.longitudinal.design import load_longitudinal
+from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.protocol import Message
-from optrr.ways.protocols.sampled_tables import load_asking, load_sampled_tables
+from optrr.ways.protocols.sampled_tables import SampledTables, load_asking, load_sampled_tables
+from optrr_solvers.allocating.questions import SubsetReport
 from tests.fuzz import commands, web
 from tests.fuzz.engine import Feed
 from tests.fuzz.kept import kept
@@ -321,7 +324,10 @@ def _longitudinal_seeds() -> list[bytes]:
 
 
 def _deployment_seeds() -> list[bytes]:
-    return [deployment_of(d.mechanism).to_bytes() for d in _some_designs()]
+    reports = (SubsetReport((1, 2), (1, 3)), SubsetReport((2,)))
+    domain = Domain.of({"a": 3, "b": ["x", "y", None]})
+    asking = SampledTables(domain, (("a", "b"), ("b",)), np.array([0.5, 0.5]), 1.0, reports)
+    return [*(deployment_of(d.mechanism).to_bytes() for d in _some_designs()), questions_of(asking).to_bytes()]
 
 
 def _log_seeds() -> list[bytes]:

@@ -32,6 +32,8 @@ from optrr.records.counts import count, count_many, distinct
 from optrr.records.observed import observed_domain
 from optrr.records.origins import check_design, origins_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.spark_answers import answer_once
+from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import ProductLaw
 
 # a Java machine starts for them
@@ -133,6 +135,26 @@ def test_what_would_collect_is_refused(spark):
     ):
         with pytest.raises(InvalidInput, match="perturb_once"):
             asked()
+
+
+def test_answers_to_random_questions_are_drawn_once_and_estimated_from_their_folder(spark, tmp_path):
+    """3,000 records; every cell within 6 standard errors: false alarm below 1e-7."""
+    reports = (SubsetReport((1, 2), (3,)), SubsetReport((1,)))
+    asking = SampledTables(DOMAIN, (("sex", "age"), ("smokes",)), np.array([0.6, 0.4]), 3.0, reports)
+    rows = [("F" if k % 3 else "M", k % 5, [True, False, None][k % 3]) for k in range(3000)]
+    frame = spark.createDataFrame(rows, "sex string, age int, smokes boolean").repartition(3)
+    out = answer_once(frame, asking, str(tmp_path / "out"))
+    assert out.columns == ["table", "cells"] and out.collect() == out.collect() and out.count() == 3000
+    assert check_design(tmp_path / "out", asking.digest) == []
+    estimate = asking.estimate(tmp_path / "out", "age")
+    assert np.all(np.abs(estimate.proportions - 0.2) < 6 * estimate.standard_errors)
+    with pytest.raises(InvalidInput, match="already randomized"):
+        answer_once(out, asking, str(tmp_path / "again"))
+    with pytest.raises(InvalidInput, match="column 'name' is not an attribute"):
+        answer_once(frame.selectExpr("*", "1 as name"), asking, str(tmp_path / "again"))
+    bad = spark.createDataFrame([("X", 1, True)], "sex string, age int, smokes boolean").coalesce(1)
+    with pytest.raises(InvalidInput, match="partition 1"):
+        answer_once(bad, asking, str(tmp_path / "again"))
 
 
 def test_a_spark_release_is_bound_wherever_it_is_read(spark, tmp_path):

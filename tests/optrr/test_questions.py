@@ -3,8 +3,8 @@
 import itertools
 import json
 import math
-from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,58 +14,19 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
+from optrr.devices.deployment.verify import decoded_deployment
 from optrr.domain.domain import Domain
 from optrr.ways.protocols.combining import Answered
+from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.supports import report_subsets, reported_epsilon, unlikely_chance
+from optrr.ways.protocols.supports import report_subsets, reported_epsilon
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.allocating.workload import pairs
 from optrr_solvers.partition import singles
-from optrr_solvers.randomness import as_source, threshold
-
-MOST_ENTRIES = 20_000
-
-
-def random_report(rng, sizes):
-    """Any subset of cells, or subsets of each attribute with any likely patterns."""
-    if rng.random() < 0.4:
-        return SubsetReport((int(rng.integers(1, math.prod(sizes))),), (int(rng.integers(2)),))
-    patterns = 1 << len(sizes)
-    likely = rng.choice(patterns, int(rng.integers(1, patterns)), replace=False)
-    return SubsetReport(tuple(int(rng.integers(1, r)) for r in sizes), tuple(sorted(likely.tolist())))
-
-
-def random_question(rng):
-    """Sizes, ε and a report with few enough outcomes to write down."""
-    while True:
-        sizes = tuple(int(r) for r in rng.integers(2, 5, int(rng.integers(1, 4))))
-        report = random_report(rng, sizes)
-        parts = zip(report.parts(sizes), report.subset_sizes, strict=True)
-        if math.prod(math.comb(r, k) for r, k in parts) * math.prod(sizes) <= MOST_ENTRIES:
-            return sizes, float(rng.choice([0.3, 1.0, 2.5, 6.0])), report
-
-
-def enumerated(sizes, epsilon, report):
-    """Records x, reports y, and the exact chance of each y under each x, from the threshold that is drawn."""
-    parts, weights = report.parts(sizes), report.weights(sizes)
-    out = Fraction(int(threshold(unlikely_chance(report, sizes, epsilon))), 1 << 64)
-    likely = sum(weights[p] for p in report.likely)
-    subsets = (itertools.combinations(range(r), k) for r, k in zip(parts, report.subset_sizes, strict=True))
-    reports = list(itertools.product(*subsets))
-    records = list(itertools.product(*map(range, sizes)))
-    chances = {}
-    for x in records:
-        own = x if len(parts) == len(sizes) else (int(np.ravel_multi_index(x, sizes)),)
-        for y in reports:
-            held = [own[i] in y[i] for i in range(len(parts))]
-            pattern = sum(1 << i for i, match in enumerate(held) if match)
-            share = (1 - out) * Fraction(1, likely) if pattern in report.likely else out / (sum(weights) - likely)
-            # of the pattern's weight, one for each subset of this kind
-            for r, k, match in zip(parts, report.subset_sizes, held, strict=True):
-                share *= Fraction(k, math.comb(r - 1, k - 1)) if match else Fraction(r - k, math.comb(r - 1, k))
-            chances[y, x] = share
-    return records, reports, chances
+from optrr_solvers.randomness import as_source
+from tests import naive
+from tests.questions import enumerated, random_asking, random_question, truth
 
 
 def check_one(rng):
@@ -145,6 +106,32 @@ def test_two_thousand_reports_are_as_private_and_as_telling_as_they_say(seed):
     rng = np.random.default_rng(seed)
     for _ in range(100):
         check_one(rng)
+
+
+def check_exported(rng):
+    """The label of a random file of questions, and of the design that it is made from, against every chance of its reports."""
+    asking = random_asking(rng)
+    deployed = decoded_deployment(questions_of(asking).to_bytes(), "file")
+    with mp.workdps(naive.DIGITS):
+        exact = naive.log_of(truth(deployed))
+        assert 0 <= mp.mpf(deployed.total) - exact <= 2e-15
+        assert 0 <= mp.mpf(asking.epsilon) - exact <= 1e-12
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_exported_label_is_below_the_truth(seed):
+    rng = np.random.default_rng(200 + seed)
+    for _ in range(10):
+        check_exported(rng)
+
+
+@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300, 320))
+def test_no_label_of_two_thousand_exported_designs_is_below_the_truth(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        check_exported(rng)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import optrr
@@ -13,7 +14,10 @@ from optrr.cli.main import run
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.worksheet import worksheet
+from optrr.errors import InvalidInput
 from optrr.releases.account import Release
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr_solvers.allocating.questions import SubsetReport
 
 TOPICS = {
     "epsilon", "unit of privacy", "composition", "trust model", "correct implementation", "side channels", "utility", "bias",
@@ -103,3 +107,28 @@ def test_the_design_is_not_written_over(file: Path, capsys: pytest.CaptureFixtur
     same.write_bytes(before)
     assert run(["worksheet", str(same), "-o", str(same)]) == 2
     assert "is the design itself" in capsys.readouterr().err and same.read_bytes() == before
+
+
+def test_of_sampled_tables_the_same_questions_are_answered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    domain = optrr.Domain.of({"sex": ["F", "M"], "age": 5, "smokes": 3})
+    reports = (SubsetReport((1, 2), (1, 3)), SubsetReport((1,)))
+    asking = SampledTables(domain, (("sex", "age"), ("age",)), np.array([0.75, 0.25]), 1.25, reports)
+    path = tmp_path / "asking.json"
+    optrr.save(asking, path)
+    assert run(["worksheet", str(path), "--records", "400", "--json"]) == 0
+    sheet = json.loads(capsys.readouterr().out)
+    assert {e["topic"] for e in sheet["entries"]} == TOPICS and sheet["design"] == asking.digest
+    held = {t: "\n".join(x for e in sheet["entries"] if e["topic"] == t for x in e["holds"]) for t in TOPICS}
+    assert asking.epsilon <= float(held["epsilon"].split("total epsilon ")[1].split()[0]) <= asking.epsilon + 1e-6
+    utility = held["utility"]
+    assert f"{asking.standard_error('age', 400):.2g}" in utility and "sex × age: asked of a share of 0.75" in utility
+    assert "'smokes': shares cannot be estimated" in utility
+    assert "1 of 1 checks held" in held["correct implementation"]
+    with pytest.raises(InvalidInput, match="questions_worksheet is for sampled tables"):
+        worksheet(asking, 400)  # type: ignore[arg-type]
+    # what those who deploy it are asked does not depend on the way of asking
+    optrr.save(optrr.design(domain, 1.0), tmp_path / "d.json")
+    assert run(["worksheet", str(tmp_path / "d.json"), "--json"]) == 0
+    other = json.loads(capsys.readouterr().out)
+    for mine, its in zip(sheet["entries"], other["entries"], strict=True):
+        assert len(mine["for_you_to_answer"]) == len(its["for_you_to_answer"])

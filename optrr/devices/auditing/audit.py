@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
 
+import msgspec
 import numpy as np
 
 from optrr.devices.auditing import bounds
+from optrr.devices.auditing.asked import (
+    QuestionAnswers,
+    answer_events,
+    answers_by_record,
+    answers_that_repeat,
+    asked_twice,
+    matching_patterns,
+    neighbouring_answers,
+    other_members,
+    pattern_events,
+    questions_answered,
+)
 from optrr.devices.auditing.clients import (
     Answering,
     Answers,
@@ -29,13 +43,15 @@ from optrr.devices.auditing.independence import (
     records_in_a_row,
     true_records_in_turns,
 )
-from optrr.devices.auditing.label import Codes, Label, Labelling, label_of
+from optrr.devices.auditing.label import Codes, Label, Labelling, QuestionLabel, label_of
 from optrr.devices.auditing.result import (
     AGAIN,
     CHANGES,
     DECLARED,
     IN_A_ROW,
     INPUTS,
+    MATCHES,
+    QUESTIONS,
     REPLACEMENTS,
     SHARING,
     TURNS,
@@ -45,10 +61,13 @@ from optrr.devices.auditing.result import (
     Worst,
 )
 from optrr.errors import InvalidInput
+from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState
 
 __all__ = ["AuditOptions", "audit"]
 
+# A function that answers questions: people's numbers and codes to one object with table and cells for each.
+Replying: TypeAlias = Callable[[IntArray, Codes], Sequence[Any]]
 QUERIES = 100_000
 LEVEL = 1e-6
 # Planted records that are this unlikely to be uniform were not drawn by us.
@@ -91,7 +110,7 @@ class AuditOptions:
 
 
 def audit(
-    label: Labelling, client: AuditedClient | Answering | None = None, options: AuditOptions | None = None
+    label: Labelling, client: AuditedClient | Answering | Replying | None = None, options: AuditOptions | None = None
 ) -> Audit:
     """Ask a client planted records, and test what it answers against the label by exact tests.
 
@@ -100,8 +119,9 @@ def audit(
     label
         a design, its mechanism, a deployment, a file of a design or deployment, or what :func:`label_of` made of one.
     client
-        what is asked: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, which is run in two
-        forked processes; a client of :mod:`optrr.devices.auditing.clients`; by default our own randomizer.
+        what is asked: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, or to objects with
+        ``table`` and ``cells`` for a file of questions, which is run in two forked processes; a client of
+        :mod:`optrr.devices.auditing.clients`; by default our own randomizer of records.
 
     Returns
     -------
@@ -115,22 +135,40 @@ def audit(
         where the label does not hold by itself, or the client fails.
     """
     how, promised = options or AuditOptions(), label_of(label)
-    if client is None:
+    if isinstance(promised, QuestionLabel):
+        if client is None:
+            raise InvalidInput("a file of questions is drawn by clients only; name one to ask (optrr audit --command)")
+        client = _replying(promised, client) if callable(client) else client
+    elif client is None:
         client = own_client(promised)
     elif callable(client):
-        client = FunctionClient(client)
+        client = FunctionClient(cast(Answering, client))
     if how.planted is not None:
         layout, runs = read_planted(how.planted, promised.domain)
     elif isinstance(client, LogClient):
         raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
     else:
-        layout = RecordKinds.of(how.queries, promised.domain.m)
+        layout = RecordKinds.of(how.queries, max(promised.width, promised.domain.m))
         runs = planned(layout, promised.sizes, how.random_state)
     return _audited(promised, client, layout, runs, how)
 
 
+def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
+    """A function that answers questions with objects."""
+
+    def answer(people: IntArray, records: Codes) -> Codes:
+        lines = [msgspec.json.encode(reply) for reply in function(people, records)]
+        return label.read(lines, label.domain, people.size, "function")
+
+    return FunctionClient(answer, width=label.width)
+
+
 def _audited(
-    label: Label, client: AuditedClient, layout: RecordKinds, runs: Sequence[Questions], how: AuditOptions
+    label: Label | QuestionLabel,
+    client: AuditedClient,
+    layout: RecordKinds,
+    runs: Sequence[Questions],
+    how: AuditOptions,
 ) -> Audit:
     """The audit of a client that is asked these questions."""
     codes = client.answers(runs)
@@ -139,14 +177,43 @@ def _audited(
     def result(findings: Sequence[Finding]) -> Audit:
         return Audit(client.name, 2 * layout.rows, how.level, label.epsilon, tuple(findings))
 
-    foreign = sum(int(np.count_nonzero(((c < 0) | (c >= label.sizes)).any(axis=1))) for c in codes)
+    foreign = sum(label.foreign(c) for c in codes)
     if foreign:
         says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
         return result([Finding(DECLARED, True, says, 0.0)])
-    answers = Answers.of(label.sizes, layout, runs, codes)
-    if uniformly_planted(label, answers) < _NOT_UNIFORM:
+    records = np.concatenate([asked.records[: layout.once] for asked in runs]).T
+    if uniformly_planted(label.sizes, records, layout) < _NOT_UNIFORM:
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
-    repeated = [Repeated.of(label, again, once=how.once) for again in asked]
+    says = f"all of {2 * layout.rows} answers hold the label's categories only"
+    if isinstance(label, QuestionLabel):
+        findings = _of_questions(label, QuestionAnswers.of(label, layout, runs, codes), asked, how)
+    else:
+        findings = _of_records(label, Answers.of(label.sizes, layout, runs, codes), asked, how)
+    return result([Finding(DECLARED, False, says), *findings])
+
+
+def _of_questions(
+    label: QuestionLabel, answers: QuestionAnswers, asked: Sequence[Again], how: AuditOptions
+) -> list[Finding]:
+    """The findings of answers to questions."""
+    tests = {
+        QUESTIONS: questions_answered(answers),
+        MATCHES: matching_patterns(answers),
+        REPLACEMENTS: other_members(answers),
+        INPUTS: answers_by_record(answers),
+        IN_A_ROW: neighbouring_answers(answers),
+        TWO_RUNS: answers_that_repeat(answers),
+    }
+    families = [cells for cells in (list(pattern_events(answers)), list(answer_events(answers))) if cells]
+    return [
+        bounds.total_bound(families, label.epsilon, how.level),
+        *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
+        _again([asked_twice(label, again, once=how.once) for again in asked], how),
+    ]
+
+
+def _of_records(label: Label, answers: Answers, asked: Sequence[Again], how: AuditOptions) -> list[Finding]:
+    """The findings of randomized records."""
     tests = {
         CHANGES: changes_together(label, answers),
         REPLACEMENTS: replacements(label, answers),
@@ -155,16 +222,13 @@ def _audited(
         TWO_RUNS: noise_that_repeats(label, answers),
         TURNS: true_records_in_turns(label, answers),
     }
-    return result(
-        [
-            Finding(DECLARED, False, f"all of {2 * layout.rows} answers hold the label's categories only"),
-            bounds.total_epsilon(label, answers, how.level),
-            bounds.conditional_epsilons(label, answers, how.level),
-            bounds.attribute_epsilons(label, answers, how.level),
-            *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
-            _again(label, repeated, how),
-        ]
-    )
+    return [
+        bounds.total_epsilon(label, answers, how.level),
+        bounds.conditional_epsilons(label, answers, how.level),
+        bounds.attribute_epsilons(label, answers, how.level),
+        *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
+        _again([Repeated.of(label, again, once=how.once) for again in asked], how),
+    ]
 
 
 def _asked_twice(
@@ -188,10 +252,10 @@ def _asked_twice(
     return [within, Again((records[0][first], later.records), (codes[0][first], answers), " after a restart")]
 
 
-def _again(label: Label, asked: Sequence[Repeated], how: AuditOptions) -> Finding:
+def _again(asked: Sequence[Repeated], how: AuditOptions) -> Finding:
     worst = Worst()
     for repeated in asked:
-        repeated.test(worst, label, once=how.once)
+        repeated.test(worst, once=how.once)
     finding = Finding.of_tests(AGAIN, worst, how.level, len(SHARING))
     if finding.violates:
         return finding

@@ -15,7 +15,7 @@ answers themselves, and for the conditional ε by what else changed; the bound h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -78,11 +78,22 @@ class Chosen:
 
 def total_epsilon(label: Label, answers: Answers, level: float) -> Finding:
     """The claim that no pair of records differs by more than the label's total ε in any answer."""
-    own = level / len(SHARING)
-    best = max((choice for cells in _all_cells(label, answers) for choice in _choices(cells, own)), key=_promise)
-    bound, p = best.bound(own), min(1.0, best.p_value(label.epsilon) * len(SHARING))
-    says = f"stated {epsilon_text(label.epsilon)}, at least {bound_text(bound)} ({best.words})"
-    return Finding(TOTAL, p <= level, says, p, 1, label.epsilon, bound)
+    return total_bound([_all_cells(label, answers)], label.epsilon, level)
+
+
+def total_bound(families: Sequence[Iterable[Cells]], epsilon: float, level: float) -> Finding:
+    """The claim that the total ε is at most this, from events of which any two in one :class:`Cells` may be compared.
+
+    The most promising of each family is tested, so that one of many rare events does not crowd out a few common ones.
+    """
+    tests = len(SHARING) * len(families)
+    own = level / tests
+    best = [max((c for cells in events for c in _choices(cells, own)), key=_promise) for events in families]
+    refuting, nearest = min(best, key=lambda c: c.p_value(epsilon)), max(best, key=lambda c: c.bound(own))
+    bound, p = nearest.bound(own), min(1.0, refuting.p_value(epsilon) * tests)
+    chosen = refuting if p <= level else nearest
+    says = f"stated {epsilon_text(epsilon)}, at least {bound_text(bound)} ({chosen.words})"
+    return Finding(TOTAL, p <= level, says, p, len(families), epsilon, bound)
 
 
 def conditional_epsilons(label: Label, answers: Answers, level: float) -> Finding:
@@ -120,15 +131,8 @@ def _promise(choice: Chosen) -> float:
     return choice.promise
 
 
-def _parts(answers: Answers) -> tuple[slice, slice, slice]:
-    """Rows that order, choose and bound: halves of the first run's random records, and the second's."""
-    first, second = answers.random
-    middle = (first.start + first.stop) // 2
-    return slice(first.start, middle), slice(middle, first.stop), second
-
-
 def _counted(answers: Answers, values: Callable[[slice], IntArray], size: int) -> IntArray:
-    return np.array([np.bincount(values(rows), minlength=size)[:size] for rows in _parts(answers)])
+    return np.array([np.bincount(values(rows), minlength=size)[:size] for rows in answers.layout.parts])
 
 
 def _pieces(label: Label) -> Iterator[range]:

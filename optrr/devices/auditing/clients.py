@@ -97,6 +97,24 @@ class RecordKinds:
         """All records of a run."""
         return self.once + self.again
 
+    @property
+    def runs(self) -> tuple[slice, slice]:
+        """Different people of each run, where the first run's stand before the second's."""
+        return slice(0, self.once), slice(self.once, 2 * self.once)
+
+    @property
+    def uniform(self) -> tuple[slice, slice]:
+        """Those of them whose records are uniform and independent of everything else."""
+        first, second = (slice(r.start + self.alike, r.start + self.alike + self.random) for r in self.runs)
+        return first, second
+
+    @property
+    def parts(self) -> tuple[slice, slice, slice]:
+        """Rows that order, choose and bound: halves of the first run's uniform records, and the second's."""
+        first, second = self.uniform
+        middle = (first.start + first.stop) // 2
+        return slice(first.start, middle), slice(middle, first.stop), second
+
 
 @dataclass(frozen=True, eq=False)
 class Questions:
@@ -171,13 +189,7 @@ class Answers:
     @property
     def runs(self) -> tuple[slice, slice]:
         """The rows of each run."""
-        return slice(0, self.layout.once), slice(self.layout.once, 2 * self.layout.once)
-
-    @property
-    def random(self) -> tuple[slice, slice]:
-        """The rows of each run whose records are uniform and independent of everything else."""
-        first, rows = self.layout.alike, self.layout.random
-        return tuple(slice(r.start + first, r.start + first + rows) for r in self.runs)  # type: ignore[return-value]
+        return self.layout.runs
 
     def reported(self, i: int, rows: slice = slice(None)) -> IntArray:
         """The answers' codes of one attribute."""
@@ -231,6 +243,10 @@ def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str
             raise InvalidInput(f"{name}: line {row + 1} has {len(values)} values for {domain.m} attributes")
         out[row] = [codes.get(category_text(v), -1) for codes, v in zip(known, values, strict=True)]
     return out
+
+
+# Lines, the label's domain, how many there should be, and whose they are, to codes.
+Reading = Callable[[Sequence[bytes], Domain, int, str], Codes]
 
 
 def _values(decode: Any, line: bytes, row: int, name: str) -> list[_Value]:
@@ -313,11 +329,12 @@ class FunctionClient:
     """A Python function of people's numbers, shape (n,), and codes, shape (n, m), asked in forked processes.
 
     The function is called once in the parent first, with the first record of each run, so that a source which it keeps is
-    there before the fork.
+    there before the fork. ``width`` is the number of codes of an answer, where it is not that of a record.
     """
 
     function: Answering
     name: str = "function"
+    width: int | None = None
     lasting: ClassVar[bool] = False
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
@@ -329,7 +346,9 @@ class FunctionClient:
         with ExitStack() as stack:
             started = [stack.enter_context(_Child(context, self.function, asked)) for asked in runs]
             for child, asked in zip(started, runs, strict=True):
-                out.append(_of_shape(child.result(), asked, self.name))
+                out.append(
+                    _of_shape(child.result(), (asked.people.size, self.width or asked.records.shape[1]), self.name)
+                )
         return out
 
 
@@ -367,12 +386,11 @@ def _answer(pipe: Connection, function: Answering, asked: Questions) -> None:
         pipe.send(f"{type(error).__name__}: {in_one_line(error)}")
 
 
-def _of_shape(answer: Any, asked: Questions, name: str) -> Codes:
+def _of_shape(answer: Any, shape: tuple[int, int], name: str) -> Codes:
     codes = np.asarray(answer)
-    if codes.shape != asked.records.shape or not np.issubdtype(codes.dtype, np.integer):
+    if codes.shape != shape or not np.issubdtype(codes.dtype, np.integer):
         raise InvalidInput(
-            f"{name} answered an array of shape {codes.shape} and type {codes.dtype}; "
-            f"return integers of shape {asked.records.shape}"
+            f"{name} answered an array of shape {codes.shape} and type {codes.dtype}; return integers of shape {shape}"
         )
     return codes
 
@@ -401,12 +419,15 @@ class CommandClient:
         start the command anew for every record, with its line alone: for clients that answer one record and end.
     seconds
         that a process may take.
+    read
+        the codes of lines; of answers to questions :meth:`optrr.devices.auditing.label.QuestionLabel.read`.
     """
 
     arguments: Sequence[str]
     domain: Domain
     each: bool = False
     seconds: float | None = None
+    read: Reading = answered_codes
     lasting: ClassVar[bool] = True
 
     @property
@@ -423,7 +444,7 @@ class CommandClient:
         lines = list(asked_lines(asked, self.domain))
         told = [line + b"\n" for line in lines] if self.each else [b"".join(line + b"\n" for line in lines)]
         said = b"".join(self._said(text) for text in told)
-        return answered_codes(said.splitlines(), self.domain, len(lines), self.name)
+        return self.read(said.splitlines(), self.domain, len(lines), self.name)
 
     def _said(self, text: bytes) -> bytes:
         try:
@@ -448,6 +469,7 @@ class LogClient:
 
     received: str | os.PathLike[str]
     domain: Domain
+    read: Reading = answered_codes
     lasting: ClassVar[bool] = False
 
     @property
@@ -462,4 +484,4 @@ class LogClient:
         except OSError as error:
             raise InvalidInput(f"cannot read {self.received}: {error.strerror or error}; check the path") from error
         ends = np.cumsum([asked.people.size for asked in runs])
-        return np.split(answered_codes(lines, self.domain, int(ends[-1]), self.name), ends[:-1])
+        return np.split(self.read(lines, self.domain, int(ends[-1]), self.name), ends[:-1])

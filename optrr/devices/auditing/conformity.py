@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.devices.auditing.clients import Answers
+from optrr.devices.auditing.clients import Answers, RecordKinds
 from optrr.devices.auditing.label import Codes, Label
 from optrr.devices.auditing.result import Worst, at_least, table_bound, two_sided
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -137,7 +137,7 @@ def true_values(label: Label, answers: Answers) -> Worst:
     """Whether and how an attribute changes must not depend on the record: its own category, another's, or those of two."""
     worst, m, names = Worst(), label.domain.m, label.domain.names
     for j, r in enumerate(label.sizes.tolist()):
-        groups, parts = _groups(answers.records[j], r)
+        groups, parts = record_groups(answers.records[j], r)
         text = f"one {'category' if parts == r else 'group of categories'} of {names[j]!r}"
         _by_group(worst, label, answers, _Groups(groups, parts, text, range(m) if m <= _MOST_PAIRED else [j]))
         if r * r <= _MOST_CELLS:
@@ -176,7 +176,7 @@ def _by_group(worst: Worst, label: Label, answers: Answers, by: _Groups) -> None
         worst.add(two_sided(counts, n, label.flips[i]), describe)
 
 
-def _groups(codes: Codes, size: int) -> tuple[IntArray, int]:
+def record_groups(codes: Codes, size: int) -> tuple[IntArray, int]:
     """Categories, or 66 groups of many: the first, the last, and stretches between them."""
     if size <= _MOST_CATEGORIES:
         return codes.astype(np.int64), size
@@ -202,12 +202,12 @@ def _own_table(worst: Worst, label: Label, answers: Answers, i: int) -> None:
     )
 
 
-def uniformly_planted(label: Label, answers: Answers) -> float:
-    """A p-value of the planted random records' being uniform, which the bounds of ε rest on."""
+def uniformly_planted(sizes: IntArray, records: Codes, layout: RecordKinds) -> float:
+    """A p-value of the planted random records' being uniform, which the bounds of ε rest on; ``records`` of shape (m, n)."""
     worst = Worst()
-    for rows in answers.random:
-        for i, r in enumerate(label.sizes.tolist()):
-            groups, parts = _groups(answers.records[i, rows], r)
+    for rows in layout.uniform:
+        for i, r in enumerate(sizes.tolist()):
+            groups, parts = record_groups(records[i, rows], r)
             if parts == r:
                 counts = np.bincount(groups, minlength=parts)
                 worst.add(2 * at_least(counts.max(), groups.size, 1 / r) * parts, lambda _: "")

@@ -6,13 +6,13 @@ have no record in common, so that the number of equal ones is exactly binomial.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from optrr.devices.auditing.clients import Answers, BoolArray
+from optrr.devices.auditing.clients import Answers, BoolArray, RecordKinds
 from optrr.devices.auditing.label import Codes, Label
 from optrr.devices.auditing.result import Worst, at_least, two_sided
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -35,19 +35,32 @@ def records_in_a_row(label: Label, answers: Answers) -> Worst:
     worst = Worst()
     noise, chosen = _noise_numbers(answers, label)
     same = label.agreement(chosen)
-    for number, rows in enumerate(answers.runs, 1):
+    add_neighbours(worst, noise, same, answers.layout)
+    for rows in answers.runs:
         changed = answers.changed[:, rows]
-        for lag in (k for k in _LAGS if 2 * k <= changed.shape[1]):
-            first = np.flatnonzero((np.arange(changed.shape[1] - lag) // lag) % 2 == 0)
-            equal = int(np.count_nonzero(noise[rows][first] == noise[rows][first + lag]))
-            _add_equal(worst, equal, first.size, same, f"records {lag} apart in run {number}")
+        for lag, first in _firsts(changed.shape[1]):
             _lagged(worst, label, changed, first, lag)
         _stretches(worst, label, changed)
         _stale(worst, label, answers, rows)
     return worst
 
 
-def _add_equal(worst: Worst, equal: int, pairs: int, share: float, what: str) -> None:
+def _firsts(count: int) -> Iterator[tuple[int, IntArray]]:
+    """Each distance of two records, and the first ones of pairs that have no record in common."""
+    for lag in (k for k in _LAGS if 2 * k <= count):
+        yield lag, np.flatnonzero((np.arange(count - lag) // lag) % 2 == 0)
+
+
+def add_neighbours(worst: Worst, noise: IntArray, same: float, layout: RecordKinds) -> None:
+    """Test whether records near each other have the same noise, given as numbers, more often than with chance ``same``."""
+    for number, rows in enumerate(layout.runs, 1):
+        for lag, first in _firsts(layout.once):
+            equal = int(np.count_nonzero(noise[rows][first] == noise[rows][first + lag]))
+            add_equal(worst, equal, first.size, same, f"records {lag} apart in run {number}")
+
+
+def add_equal(worst: Worst, equal: int, pairs: int, share: float, what: str) -> None:
+    """Test how many pairs have the same noise, which each has with probability ``share``."""
     worst.add(
         two_sided(equal, pairs, share),
         lambda _: f"{what} have the same noise in {equal} of {pairs} pairs; {pairs * share:.4g} are expected",
@@ -126,9 +139,15 @@ def noise_that_repeats(label: Label, answers: Answers) -> Worst:
     """
     worst = Worst()
     noise, chosen = _noise_numbers(answers, label)
-    same = label.agreement(chosen)
-    half = answers.layout.once // 2
-    first, second = (noise[rows] for rows in answers.runs)
+    add_repeats(worst, noise, label.agreement(chosen), answers.layout)
+    _come_back(worst, label, answers, noise, chosen)
+    return worst
+
+
+def add_repeats(worst: Worst, noise: IntArray, same: float, layout: RecordKinds) -> None:
+    """The same for noise that is given as numbers, which are equal with chance ``same``."""
+    half = layout.once // 2
+    first, second = (noise[rows] for rows in layout.runs)
     for a, b, what in (
         (first, second, "the two runs"),
         (first[:half], first[half : 2 * half], "the halves of run 1"),
@@ -145,8 +164,6 @@ def noise_that_repeats(label: Label, answers: Answers) -> Worst:
             )
 
         worst.add(two_sided(equal, pairs, same), describe, among=2 * a.size - 1)
-    _come_back(worst, label, answers, noise, chosen)
-    return worst
 
 
 def _come_back(worst: Worst, label: Label, answers: Answers, noise: IntArray, chosen: Sequence[int]) -> None:
@@ -216,7 +233,7 @@ class Repeated:
     """People who were asked twice: how many, how many got one answer both times, and the chance of that if drawn afresh.
 
     ``others`` were asked about another record the second time, and ``alike`` of them got the same noise; ``share`` is the
-    chance of that if drawn afresh. ``when`` says when they were asked again.
+    chance of that if drawn afresh. ``when`` says when they were asked again; ``whole`` whether all of an answer is compared.
     """
 
     people: int
@@ -225,6 +242,7 @@ class Repeated:
     others: int
     alike: int
     when: str
+    whole: bool = True
 
     @classmethod
     def of(cls, label: Label, again: Again, *, once: bool) -> Repeated:
@@ -239,21 +257,22 @@ class Repeated:
         compared = np.ones_like(one) if once else one
         counts = (compared, same & compared, other, alike & other)
         people, repeats, others, agree = (int(np.count_nonzero(c)) for c in counts)
-        return cls(people, repeats, label.agreement(chosen), others, agree, again.when)
+        whole = label.domain.m <= label.tabled
+        return cls(people, repeats, label.agreement(chosen), others, agree, again.when, whole)
 
     @property
     def remembered(self) -> bool:
         """Whether all got one answer, and not by chance."""
         return self.same == self.people and self.chance**self.people < _BY_CHANCE
 
-    def test(self, worst: Worst, label: Label, *, once: bool) -> None:
+    def test(self, worst: Worst, *, once: bool) -> None:
         """A promise to answer once, which one other answer refutes; else answers afresh, or all the same; and fresh noise."""
         if once:
             others = self.people - self.same
             says = f"{others} of {self.people} people got another answer when they were asked again{self.when}"
             worst.add(float(others == 0), lambda _: says)
-        elif self.same < self.people and label.domain.m <= label.tabled:
-            _add_equal(worst, self.same, self.people, self.chance, f"answers to people who are asked again{self.when}")
+        elif self.same < self.people and self.whole:
+            add_equal(worst, self.same, self.people, self.chance, f"answers to people who are asked again{self.when}")
         worst.add(
             at_least(self.alike, self.others, self.chance),
             lambda _: (

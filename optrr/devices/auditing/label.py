@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.devices.deployment.deployment_file import Deployment
+from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.devices.deployment.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.sealed import DEPLOYMENT, content_of, kind_of
+from optrr.releases.sealed import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
 from optrr_solvers.automaton.draw import Sampler
@@ -28,6 +30,8 @@ from optrr_solvers.randomness import SystemSource
 Codes: TypeAlias = NDArray[np.integer]
 # Numbers that the sums over an automaton's states hold at once.
 _MOST_SUMS = 1 << 22
+# Digits that no number of a category or cell has.
+_LONGEST = 10
 # Attributes whose sets of changes are tabled at once.
 _MOST_TABLED = 10
 
@@ -64,6 +68,15 @@ class Label:
         """r_i, shape (m,)."""
         return self.domain.sizes
 
+    @property
+    def width(self) -> int:
+        """Codes of an answer."""
+        return self.domain.m
+
+    def foreign(self, codes: Codes) -> int:
+        """How many answers hold what is none of the label's categories."""
+        return int(np.count_nonzero(((codes < 0) | (codes >= self.sizes)).any(axis=1)))
+
     def agreement(self, chosen: Sequence[int]) -> float:
         """Probability that two independent answers differ from their records in the same way, on these attributes."""
         outputs = np.ones(1)
@@ -72,10 +85,97 @@ class Label:
         return float((self.changes(chosen).ravel() ** 2 / outputs).sum())
 
 
-Labelling: TypeAlias = Label | Design | Mechanism | Deployment | str | os.PathLike[str]
+class _QuestionReply(msgspec.Struct):
+    table: int
+    cells: str
 
 
-def label_of(given: Labelling) -> Label:
+@dataclass(frozen=True, eq=False)
+class QuestionLabel:
+    """The promises of a deployment file of questions.
+
+    An answer has the codes of its question, from 0, and of the members of its subsets, one subset after another and ascending,
+    then zeros; shape (n, ``width``). The first is −1 where it is no answer to a question.
+    """
+
+    deployed: DeployedQuestions
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes of a record."""
+        return self.deployed.domain
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε as stated, nats."""
+        return float(self.deployed.total)
+
+    @property
+    def sizes(self) -> IntArray:
+        """r_i, shape (m,)."""
+        return self.domain.sizes
+
+    @property
+    def width(self) -> int:
+        """Codes of an answer."""
+        return 1 + max(sum(q.report.subset_sizes) for q in self.deployed.questions)
+
+    def foreign(self, codes: Codes) -> int:
+        """How many answers answer no question."""
+        return int(np.count_nonzero(codes[:, 0] < 0))
+
+    def read(self, lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
+        """The codes of ``count`` lines, each a JSON object with ``table`` and ``cells``.
+
+        Raises
+        ------
+        InvalidInput
+            where there are more or fewer lines, or one is no such object; the message shows nothing of it.
+        """
+        del domain
+        answers = [line for line in lines if line.strip()]
+        if len(answers) != count:
+            raise InvalidInput(f"{name} answered {len(answers)} of {count} records; it must answer each with one line")
+        decode = msgspec.json.Decoder(_QuestionReply).decode
+        out = np.zeros((count, self.width), dtype=np.int32)
+        for row, line in enumerate(answers):
+            try:
+                reply = decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                raise InvalidInput(
+                    f'{name}: line {row + 1} is no answer; write {{"table": 1, "cells": "…"}} as the deployment format says'
+                ) from None
+            members = self._members(reply)
+            out[row, 0] = reply.table - 1 if members else -1
+            out[row, 1 : 1 + len(members)] = members
+        return out
+
+    def _members(self, reply: _QuestionReply) -> list[int]:
+        """The members of all subsets; none where the answer is not as its question has it, to the last character."""
+        if not 1 <= reply.table <= len(self.deployed.questions):
+            return []
+        report, shape = self.deployed.questions[reply.table - 1].report, self.deployed.shapes[reply.table - 1]
+        texts = reply.cells.split("|")
+        if len(texts) != len(report.subset_sizes):
+            return []
+        out = []
+        for text, k, r in zip(texts, report.subset_sizes, report.parts(shape), strict=True):
+            words = text.split(" ")
+            if len(words) != k or not all(w.isascii() and w.isdigit() and len(w) < _LONGEST for w in words):
+                return []
+            numbers = [int(w) for w in words]
+            if " ".join(map(str, sorted({*numbers}))) != text or numbers[-1] >= r:
+                return []
+            out += numbers
+        return out
+
+
+Labelling: TypeAlias = (
+    Label | QuestionLabel | Design | Mechanism | Deployment | DeployedQuestions | str | os.PathLike[str]
+)
+
+
+def label_of(given: Labelling) -> Label | QuestionLabel:
     """The label of a design, its mechanism, a deployment, or a file; a label is returned as it is.
 
     Raises
@@ -85,9 +185,14 @@ def label_of(given: Labelling) -> Label:
     """
     if isinstance(given, str | os.PathLike):
         path = content_of(Path(given), "design or deployment file")
-        given = load_deployment(path) if kind_of(path) == DEPLOYMENT else load_design(path)
-    if isinstance(given, Label):
+        kind = kind_of(path)
+        if kind == SAMPLED_TABLES:
+            raise InvalidInput(f"{path} is for perturb and export; audit the file that optrr export makes of it")
+        return label_of(load_deployment(path) if kind == DEPLOYMENT else load_design(path))
+    if isinstance(given, Label | QuestionLabel):
         return given
+    if isinstance(given, DeployedQuestions):
+        return QuestionLabel(given)
     if isinstance(given, Design):
         given = given.mechanism
     if isinstance(given, Mechanism):

@@ -218,7 +218,9 @@ IN_A_ROW = "records in a row"
 TWO_RUNS = "noise that repeats"
 AGAIN = "asked again"
 TURNS = "true records in turns"
-# Those that may err; each has an equal share of the level.
+QUESTIONS = "questions"
+MATCHES = "matches"
+# Those that may err; each has an equal share of the level. There are fewer where questions are answered.
 SHARING = (TOTAL, CONDITIONAL, ATTRIBUTE, CHANGES, REPLACEMENTS, INPUTS, IN_A_ROW, TWO_RUNS, TURNS, AGAIN)
 # The chance to miss an event that the rarest one is stated for.
 MISSED = 0.05

@@ -1,5 +1,7 @@
 """Deployment files: writing, reading, and refusing what does not fit together (``docs/deployment-format.md``).
 
+A file holds an automaton, or questions (:mod:`optrr.devices.deployment.questions`).
+
 What is checked here is the form and that the automaton is one: every attribute once, every next state there, every
 threshold in range. Whether the ε are true is :mod:`optrr.devices.deployment.verify`'s question.
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,7 +28,6 @@ import numpy as np
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import Given
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
@@ -95,7 +97,9 @@ _HEXADECIMAL = re.compile(r"[0-9a-f]*")
 __all__ = ["FORMAT", "Deployment", "StatedEpsilons", "read_deployment_text", "save_deployment"]
 
 
-class _DeployedAttribute(msgspec.Struct, forbid_unknown_fields=True):
+class DeployedAttribute(msgspec.Struct, forbid_unknown_fields=True):
+    """An attribute as it stands in a file."""
+
     name: str
     categories: list[str | None]
 
@@ -132,7 +136,7 @@ class _DeploymentContent(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     software: str
     design: str
-    attributes: list[_DeployedAttribute]
+    attributes: list[DeployedAttribute]
     bits: int
     layers: list[_LayerRecord]
     epsilon: _EpsilonRecord
@@ -148,19 +152,16 @@ class StatedEpsilons:
     conditional: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Deployment:
-    """What a deployment file holds: domain, automaton, stated ε, and the digest of the design that it belongs to.
-
-    ``intact``: whether a file is as it was written.
-    """
+class DeploymentFile(ABC):
+    """What every deployment file holds, whatever draws: the domain, the digest of the design, and which software wrote it."""
 
     domain: Domain
-    automaton: Layers
-    stated: StatedEpsilons
     design: str
     software: str
-    intact: bool = True
+
+    @abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """The keys that are of this kind of file only."""
 
     def content(self) -> dict[str, Any]:
         """The JSON object, with its digest."""
@@ -169,13 +170,7 @@ class Deployment:
             "software": self.software,
             "design": self.design,
             "attributes": [{"name": a.name, "categories": list(a.texts)} for a in self.domain],
-            "bits": self.automaton.bits,
-            "layers": [_layer_record(x, self.automaton.bits) for x in self.automaton.layers],
-            "epsilon": {
-                "total": self.stated.total,
-                "attributes": list(self.stated.attributes),
-                "conditional": list(self.stated.conditional),
-            },
+            **self.parts(),
         }
         return {**out, "digest": digest_of(out)}
 
@@ -195,7 +190,34 @@ class Deployment:
             ) from error
 
 
-def save_deployment(deployed: Deployment, path: str | Path) -> None:
+@dataclass(frozen=True, eq=False)
+class Deployment(DeploymentFile):
+    """What a deployment file holds: domain, automaton, stated ε, and the digest of the design that it belongs to.
+
+    ``intact``: whether a file is as it was written.
+    """
+
+    domain: Domain
+    automaton: Layers
+    stated: StatedEpsilons
+    design: str
+    software: str
+    intact: bool = True
+
+    def parts(self) -> dict[str, Any]:
+        """The keys of this kind of file."""
+        return {
+            "bits": self.automaton.bits,
+            "layers": [_layer_record(x, self.automaton.bits) for x in self.automaton.layers],
+            "epsilon": {
+                "total": self.stated.total,
+                "attributes": list(self.stated.attributes),
+                "conditional": list(self.stated.conditional),
+            },
+        }
+
+
+def save_deployment(deployed: DeploymentFile, path: str | Path) -> None:
     """Write a deployment file, whole or not at all."""
     with whole_file(Path(path)) as partial:
         partial.write_bytes(deployed.to_bytes())
@@ -225,45 +247,68 @@ def _layer_record(layer: Layer | ChoiceLayer, bits: int) -> dict[str, Any]:
     return out
 
 
-def decoded_deployment(raw: bytes, source: Given) -> Deployment:
-    """The content of a deployment file, checked in form; its ε are as stated, and it may have been edited.
-
-    ``source`` is where the bytes stand, for messages.
+def read_deployment_text(raw: bytes, *, edited: bool = False) -> Deployment:
+    """The automaton's deployment in a file's bytes, checked in form; its ε are as stated.
 
     Raises
     ------
     InvalidInput
-        where they are no deployment of this version, or its parts do not fit together.
+        where they are no deployment of this version, or its parts do not fit together; where it was changed after it was
+        written, unless it may be ``edited``.
     """
-    try:
-        return read_deployment_text(raw, edited=True)
-    except InvalidInput as error:
-        raise InvalidInput(f"deployment file {source}: {error}") from error
+    return of_layers(*known_content(raw, edited=edited))
 
 
-def read_deployment_text(raw: bytes, *, edited: bool = False) -> Deployment:
-    """The same, without a name; one that was changed after it was written is refused unless it may be ``edited``."""
+def known_content(raw: bytes, *, edited: bool) -> tuple[dict[str, Any], bool]:
+    """The object of a file of this format, and whether it is as it was written.
+
+    Raises
+    ------
+    InvalidInput
+        where it is none, or was changed, unless it may be ``edited``.
+    """
     content = from_canonical(raw)
     written = content.get("format")
     if written != FORMAT:
         raise InvalidInput(
             f"the format is {str(written)[:40]!r}; this version reads {FORMAT!r}: export the design again"
         )
+    intact = content.get("digest") == digest_of(content)
+    if not intact and not edited:
+        raise InvalidInput("it was changed after it was written (its digest differs); export the design again")
+    return content, intact
+
+
+def of_layers(content: dict[str, Any], intact: bool) -> Deployment:
     try:
         record = msgspec.convert(content, type=_DeploymentContent)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"it does not fit {FORMAT}: {in_one_line(error)}") from error
-    intact = record.digest == digest_of(content)
-    if not intact and not edited:
-        raise InvalidInput("it was changed after it was written (its digest differs); export the design again")
-    if not _DIGEST.fullmatch(record.design):
-        raise InvalidInput("design is not 64 lower-case hexadecimal digits")
-    domain = Domain(tuple(_attribute(a) for a in record.attributes))
+    check_frame(record.design, record.bits)
+    domain = Domain(tuple(declared_attribute(a) for a in record.attributes))
     stated = _stated(record.epsilon, domain.m)
     return Deployment(domain, _automaton(record, domain.sizes), stated, record.design, record.software, intact)
 
 
-def _attribute(record: _DeployedAttribute) -> Attribute:
+def check_frame(design: str, bits: int) -> None:
+    """Refuse a digest or a number of bits that no file has."""
+    if not _DIGEST.fullmatch(design):
+        raise InvalidInput("design is not 64 lower-case hexadecimal digits")
+    if bits not in WIDTHS:
+        raise InvalidInput(f"bits is {bits}; give a multiple of 64 from {WIDTHS.start} to {WIDTHS.stop - 1}")
+
+
+def checked_total(text: str) -> str:
+    """A stated total ε, right in form."""
+    if not _EPSILON.fullmatch(text) or text.startswith("-"):
+        raise InvalidInput(
+            f"epsilon holds {text[:40]!r} as its total; give nats, not negative, with 15 places after the point"
+        )
+    return text
+
+
+def declared_attribute(record: DeployedAttribute) -> Attribute:
+    """The attribute of a file. Raises InvalidInput where it has too few categories, or too many."""
     if not SIZE_RANGE[0] <= len(record.categories) <= SIZE_RANGE[1]:
         raise InvalidInput(f"attribute {record.name!r} has {len(record.categories)} categories")
     return Attribute(record.name, tuple(record.categories))
@@ -272,19 +317,18 @@ def _attribute(record: _DeployedAttribute) -> Attribute:
 def _stated(record: _EpsilonRecord, m: int) -> StatedEpsilons:
     if len(record.attributes) != m or len(record.conditional) != m:
         raise InvalidInput(f"epsilon must state one number for each of {m} attributes")
-    for text in (record.total, *record.attributes, *record.conditional):
+    checked_total(record.total)
+    for text in (*record.attributes, *record.conditional):
         if not _EPSILON.fullmatch(text):
             raise InvalidInput(f"epsilon holds {text[:40]!r}; give nats with 15 places after the point")
-    if record.total.startswith("-") or any(x.startswith("-") for x in record.conditional):
-        raise InvalidInput("epsilon states a negative total or conditional")
+    if any(x.startswith("-") for x in record.conditional):
+        raise InvalidInput("epsilon states a negative conditional")
     if any(Decimal(x) > Decimal(record.total) for x in record.conditional):
         raise InvalidInput("epsilon states a conditional above the total")
     return StatedEpsilons(record.total, tuple(record.attributes), tuple(record.conditional))
 
 
 def _automaton(record: _DeploymentContent, sizes: IntArray) -> Layers:
-    if record.bits not in WIDTHS:
-        raise InvalidInput(f"bits is {record.bits}; give a multiple of 64 from {WIDTHS.start} to {WIDTHS.stop - 1}")
     if len(record.layers) > MOST_LAYERS:
         raise InvalidInput(f"it has {len(record.layers)} layers; {MOST_LAYERS} at most")
     _check_attributes(record.layers, sizes.size)

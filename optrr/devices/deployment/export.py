@@ -29,6 +29,7 @@ from optrr.designs.design import Design
 from optrr.designs.design_file import encoded_design, load_design
 from optrr.devices.deployment.deployment_file import (
     Deployment,
+    DeploymentFile,
     StatedEpsilons,
     read_deployment_text,
     save_deployment,
@@ -37,7 +38,7 @@ from optrr.devices.deployment.exact import Epsilons, epsilons, shortened
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_files
-from optrr.releases.sealed import DESIGN, LONGITUDINAL, kind_of
+from optrr.releases.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, kind_of
 from optrr.show.version import SOFTWARE
 from optrr_solvers import SolveFailed, Status
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
@@ -81,7 +82,7 @@ def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
     return read_deployment_text(made.to_bytes())
 
 
-def compressed_size(deployment: Deployment) -> int:
+def compressed_size(deployment: DeploymentFile) -> int:
     """Bytes of the file after gzip."""
     return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
 
@@ -305,7 +306,7 @@ class Fitted:
 
 def keep_design(path: Path) -> None:
     """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
-    if not path.is_fifo() and kind_of(path) in (DESIGN, LONGITUDINAL):
+    if not path.is_fifo() and kind_of(path) in (DESIGN, LONGITUDINAL, SAMPLED_TABLES):
         raise InvalidInput(f"{path} is a design, by which answers may have been collected; give another output")
 
 

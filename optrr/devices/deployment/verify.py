@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import TypeAlias
 
 from optrr.designs.apart import CheckedFiles
 from optrr.designs.checks import Check, Verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.work import refuse_large
-from optrr.devices.deployment.deployment_file import Deployment, decoded_deployment
+from optrr.devices.deployment.deployment_file import Deployment, known_content, of_layers
 from optrr.devices.deployment.exact import epsilons, work
 from optrr.devices.deployment.export import deployment_of
+from optrr.devices.deployment.questions import DeployedQuestions, read_questions
+from optrr.errors import InvalidInput
 from optrr.releases.sealed import Content, Given, path_of, read_named
 
-__all__ = ["load_deployment", "verify_deployment"]
+__all__ = ["Deployed", "decoded_deployment", "load_deployment", "verify_deployment"]
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
@@ -35,11 +38,36 @@ _UNKNOWN = (
 _PAIRS = "pairs of states, rounded up"
 
 
-def verify_deployment(path: Given, design: Given | None = None, *, limited: bool = True) -> Verification:
+# What a deployment file holds.
+Deployed: TypeAlias = Deployment | DeployedQuestions
+
+
+def decoded_deployment(raw: bytes, source: Given) -> Deployed:
+    """The content of a deployment file, checked in form; its ε are as stated, and it may have been edited.
+
+    ``source`` is where the bytes stand, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        where they are no deployment of this version, or its parts do not fit together.
+    """
+    try:
+        content, intact = known_content(raw, edited=True)
+        return read_questions(content, intact) if "questions" in content else of_layers(content, intact)
+    except InvalidInput as error:
+        raise InvalidInput(f"deployment file {source}: {error}") from error
+
+
+def verify_deployment(
+    path: Given, design: Given | DeployedQuestions | None = None, *, limited: bool = True
+) -> Verification:
     """Recompute every ε of a deployment file; with a design file, also whether it is that design's.
 
     Parameters
     ----------
+    design
+        the file of a design of whole records, or what sampled tables export.
     limited
         refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
         :class:`optrr.designs.apart.Limits` allows.
@@ -58,11 +86,15 @@ def verify_deployment(path: Given, design: Given | None = None, *, limited: bool
     read = decoded_deployment(path.raw, path)
     if design is None:
         return replace(result, unchecked=(_UNKNOWN.format(read.design[:12]),))
-    belongs = _belongs(read, load_design(design, limited=limited))
+    own = design if isinstance(design, DeployedQuestions) else load_design(design, limited=limited)
+    belongs = _belongs(read, own)
     return replace(result, checks=(*result.checks, belongs))
 
 
-def _verified(deployed: Deployment) -> Verification:
+def _verified(deployed: Deployed) -> Verification:
+    if isinstance(deployed, DeployedQuestions):
+        total = _check("total epsilon", [deployed.total], [deployed.exact_total], _FORMULAS)
+        return Verification((total,), deployed.intact)
     exact = epsilons(deployed.automaton)
     stated = deployed.stated
     checks = (
@@ -78,12 +110,12 @@ DEPLOYMENTS = CheckedFiles(
     "optrr.devices.deployment.verify:DEPLOYMENTS.checked",
     decoded_deployment,
     _verified,
-    lambda deployed: work(deployed.automaton) > _MOST_HERE,
+    lambda deployed: isinstance(deployed, Deployment) and work(deployed.automaton) > _MOST_HERE,
     "export the design again",
 )
 
 
-def load_deployment(path: Given, *, limited: bool = True) -> Deployment:
+def load_deployment(path: Given, *, limited: bool = True) -> Deployed:
     """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
 
     Raises
@@ -104,17 +136,18 @@ def _range(values: Sequence[Decimal]) -> str:
     return f"{low:f}" if low == high else f"{low:f}..{high:f}"
 
 
-def _belongs(deployed: Deployment, design: Design) -> Check:
+def _belongs(deployed: Deployed, design: Design | DeployedQuestions) -> Check:
     """Whether the design's own export is this file, apart from the name of the software that wrote it."""
 
-    def same(short: bool) -> bool:
-        own = deployment_of(design.mechanism, short=short)
+    def same(own: Deployed) -> bool:
         return replace(own, software=deployed.software).to_bytes() == replace(deployed, intact=True).to_bytes()
 
-    return Check(
-        "design",
-        deployed.design[:12],
-        design.mechanism.digest.partition(":")[2][:12],
-        "exported again",
-        same(False) or same(True),
-    )
+    if isinstance(design, DeployedQuestions):
+        named, holds = design.design, same(design)
+    else:
+        mechanism = design.mechanism
+        named = mechanism.digest.partition(":")[2]
+        holds = isinstance(deployed, Deployment) and any(
+            same(deployment_of(mechanism, short=short)) for short in (False, True)
+        )
+    return Check("design", deployed.design[:12], named[:12], "exported again", holds)

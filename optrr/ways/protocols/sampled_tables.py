@@ -40,7 +40,8 @@ from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
-from optrr.records.counts import encoded_batches, record_batches
+from optrr.records.counts import encoded_batches
+from optrr.records.frames import checked_columns
 from optrr.records.origins import randomized_before
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import Places
@@ -71,6 +72,9 @@ if TYPE_CHECKING:
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
 # A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
 _COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
+
+# Columns that reports of devices have beside these (docs/deployment-format.md, §7).
+_BESIDE = ("design", "id")
 
 
 def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.RecordBatch:
@@ -166,12 +170,10 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
 
 
-# A report on t subsets has 2^t patterns of matches, and as many effects.
-_MOST_SUBSETS = 8
 # Named cells counted at once: 64 MB.
 _ENTRIES = 1 << 23
 # Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
-_SHARE_BITS = 32
+SHARE_BITS = 32
 # Tables listed in a message.
 _LISTED = 5
 
@@ -209,7 +211,7 @@ class SampledTables(Asking):
     def __post_init__(self) -> None:
         checked_epsilon(self.answer_epsilon)
         if not self.reports:
-            best = (whole_table(shape, self.answer_epsilon) for shape in self._shapes)
+            best = (whole_table(shape, self.answer_epsilon) for shape in self.shapes)
             object.__setattr__(self, "reports", tuple(best))
         if len(self.reports) != len(self.tables) or not all(isinstance(r, SubsetReport) for r in self.reports):
             raise InvalidInput(
@@ -221,8 +223,9 @@ class SampledTables(Asking):
         shares = np.asarray(self.shares, dtype=np.float64)
         if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
             raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
-        for names, shape, report in zip(self.tables, self._shapes, self.reports, strict=True):
-            _check_report(" × ".join(names), shape, report)
+        for names, shape, report in zip(self.tables, self.shapes, self.reports, strict=True):
+            if flaw := report.flaw(shape):
+                raise InvalidInput(f"table {crossed(names)} {flaw}")
 
     @property
     def name(self) -> str:
@@ -235,15 +238,20 @@ class SampledTables(Asking):
         return False
 
     @cached_property
-    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Number of categories of each attribute of each table."""
         return tuple(tuple(self.domain.attributes[i].size for i in self.domain.indices(t)) for t in self.tables)
 
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats of the record, of the answers as drawn; rounded up."""
-        each = set(zip(self.reports, self._shapes, strict=True))
+        each = set(zip(self.reports, self.shapes, strict=True))
         return max(reported_epsilon(report, shape, self.answer_epsilon) for report, shape in each)
+
+    @property
+    def share_ends(self) -> NDArray[np.uint64]:
+        """Where the share of each table ends, shape (number of tables,), as whole numbers of 2^-32: what is drawn with."""
+        return np.round(np.cumsum(self.shares) * 2.0**SHARE_BITS).astype(np.uint64)
 
     def table_error(self, names: str | Iterable[str]) -> float:
         """What n E‖π̂ − π‖² tends to for a uniform population, and about what it is for others; ``inf`` without an estimate.
@@ -252,7 +260,7 @@ class SampledTables(Asking):
         """
         wanted = self.domain.indices(names)
         energies = np.zeros(1 << len(wanted))
-        for report, shape, members, share in zip(self.reports, self._shapes, self._indices, self.shares, strict=True):
+        for report, shape, members, share in zip(self.reports, self.shapes, self.indices, self.shares, strict=True):
             places = {i: k for k, i in enumerate(members)}
             if any(i in places for i in wanted):
                 every = report.energies(shape, self.answer_epsilon)
@@ -267,7 +275,7 @@ class SampledTables(Asking):
         return float(np.sum(np.asarray(dims[1:], dtype=np.float64) ** 2 / energies[1:])) / math.prod(sizes)
 
     @cached_property
-    def _indices(self) -> tuple[tuple[int, ...], ...]:
+    def indices(self) -> tuple[tuple[int, ...], ...]:
         """Numbers of each table's attributes."""
         return tuple(self.domain.indices(t) for t in self.tables)
 
@@ -279,6 +287,13 @@ class SampledTables(Asking):
             for names, share, report in zip(self.tables, self.shares.tolist(), self.reports, strict=True)
         ]
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
+
+    def verification(self, stated: float | None = None, *, intact: bool | None = None) -> Verification:
+        """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written."""
+        how = f"the largest of {amount(len(self.tables), 'report')}, of 64-bit thresholds in exact rationals"
+        said = self.epsilon if stated is None else stated
+        total = Check("total epsilon", f"{said:.9g}", f"{self.epsilon:.9g}", how, _covers(said, self))
+        return Verification((total,), intact, self.digest)
 
     def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
@@ -350,13 +365,13 @@ class SampledTables(Asking):
         words = [
             [[category_word(text) for text in a.texts] for a in self.domain.subset(names)] for names in self.tables
         ]
-        for asked, texts in _answers(opened):
+        for asked, texts in _sent(opened, self.digest.partition(":")[2]):
             if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
                 raise InvalidInput(
                     f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
                 )
             for k, text in zip(asked.tolist(), texts, strict=True):
-                shape, report = self._shapes[k], self.reports[k]
+                shape, report = self.shapes[k], self.reports[k]
                 subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
                 about.append(crossed(self.tables[k]))
                 if len(subsets) == len(shape):
@@ -380,26 +395,27 @@ class SampledTables(Asking):
         ends = np.cumsum(np.bincount(asked, minlength=len(self.tables)))
         for k, rows in enumerate(np.split(order, ends[:-1])):
             if rows.size:
-                records = codes[rows[:, None], self._indices[k]].astype(np.int64)
+                records = codes[rows[:, None], self.indices[k]].astype(np.int64)
                 report = self.reports[k]
-                cells[rows] = _texts(report_subsets(records, report, self._shapes[k], self.answer_epsilon, source))
+                cells[rows] = _texts(report_subsets(records, report, self.shapes[k], self.answer_epsilon, source))
         return released(asked, cells)
 
     def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
         """Which table each of n people is asked, shape (n,)."""
-        ends = np.round(np.cumsum(self.shares) * 2.0**_SHARE_BITS).astype(np.uint64)
-        words = source.words(n) >> np.uint64(64 - _SHARE_BITS)
-        return np.minimum(np.searchsorted(ends, words, side="right"), len(self.tables) - 1)
+        words = source.words(n) >> np.uint64(64 - SHARE_BITS)
+        return np.minimum(np.searchsorted(self.share_ends, words, side="right"), len(self.tables) - 1)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """Proportions of a table from the released answers, a frame or a file, of all tables asked that tell about it.
 
         Axes in the order of a table asked that is over these attributes, else in the domain's.
 
+        Reports of devices (``design`` and ``id`` beside ``table`` and ``cells``) count once each, however often they were sent.
+
         Raises
         ------
         InvalidInput
-            for a table that no answers tell about, or answers that this way of asking cannot give.
+            for a table that no answers tell about, answers that this way of asking cannot give, or reports of another design.
         """
         check_confidence(confidence)
         reports = OpenedRecords.of(self, answers)
@@ -451,7 +467,7 @@ class SampledTables(Asking):
     def _answered(self, reports: OpenedRecords, attributes: str | Iterable[str]) -> tuple[Domain, list[Answered]]:
         """The domain of a table, and what was counted of the answers to each table that shares attributes with it."""
         wanted = sorted(self.domain.indices(attributes))
-        order = next((i for i in self._indices if sorted(i) == wanted), tuple(wanted))
+        order = next((i for i in self.indices if sorted(i) == wanted), tuple(wanted))
         domain = self.domain.subset([self.domain.names[i] for i in order])
         missing = self._missing(order)
         if missing:
@@ -464,25 +480,25 @@ class SampledTables(Asking):
             raise InvalidInput(
                 f"the table {crossed(domain.names)} has more than {MAX_CELLS} cells; ask for fewer attributes"
             )
-        counts = {k: 0 for k, members in enumerate(self._indices) if set(members) & set(order)}
-        shared = {k: [i for i in self._indices[k] if i in order] for k in counts}
+        counts = {k: 0 for k, members in enumerate(self.indices) if set(members) & set(order)}
+        shared = {k: [i for i in self.indices[k] if i in order] for k in counts}
         supports = {k: np.zeros([self.domain.attributes[i].size for i in shared[k]]) for k in counts}
         (opened,) = reports.places
-        for asked_of, texts in _answers(opened):
+        for asked_of, texts in _sent(opened, self.digest.partition(":")[2]):
             for k in counts:
                 rows = np.flatnonzero(asked_of == k)
                 if not rows.size:
                     continue
-                report, shape = self.reports[k], self._shapes[k]
+                report, shape = self.reports[k], self.shapes[k]
                 subsets = _members(texts[rows], report.parts(shape), report.subset_sizes)
                 counts[k] += rows.size
                 supports[k] += self._counted(k, subsets, shared[k])
         answered = [
             Answered(
                 report=self.reports[k],
-                sizes=self._shapes[k],
+                sizes=self.shapes[k],
                 epsilon=self.answer_epsilon,
-                shared=tuple(self._indices[k].index(i) for i in shared[k]),
+                shared=tuple(self.indices[k].index(i) for i in shared[k]),
                 axes=tuple(order.index(i) for i in shared[k]),
                 supports=supports[k],
                 n=counts[k],
@@ -495,7 +511,7 @@ class SampledTables(Asking):
 
     def _missing(self, wanted: Sequence[int]) -> list[int]:
         """The attributes of the smallest effect of a table that no table asked holds; none where each is held."""
-        sets = [set(members) for members in self._indices]
+        sets = [set(members) for members in self.indices]
         for size in range(1, len(wanted) + 1):
             for effect in combinations(wanted, size):
                 if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
@@ -504,7 +520,7 @@ class SampledTables(Asking):
 
     def _sees(self, effect: tuple[int, ...]) -> bool:
         """Whether some report has energy on an effect."""
-        for report, shape, members in zip(self.reports, self._shapes, self._indices, strict=True):
+        for report, shape, members in zip(self.reports, self.shapes, self.indices, strict=True):
             if set(members) >= set(effect):
                 energies = report.energies(shape, self.answer_epsilon)
                 if energies[sum(1 << members.index(i) for i in effect)] > 0:
@@ -513,7 +529,7 @@ class SampledTables(Asking):
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
         """How often each cell over the shared attributes of a table was named, in the table's order."""
-        shape, members = self._shapes[place], self._indices[place]
+        shape, members = self.shapes[place], self.indices[place]
         if len(subsets) == len(shape):
             kept = [members.index(i) for i in shared]
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
@@ -521,38 +537,41 @@ class SampledTables(Asking):
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
 
 
-def _answers(answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
-    """Batch by batch, which table was asked, from 0, or −1 for what is no number, and what was answered."""
-    for batch in record_batches(answers, _COLUMNS, None):
-        table, texts = (batch.column(name).cast(pa.string()).to_numpy(zero_copy_only=False) for name in SCHEMA.names)
+def _sent(answers: Any, digest: str) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
+    """Batch by batch, which table was asked, from 0, or −1 for what is no number, and what was answered.
+
+    Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
+    """
+    source = open_source(answers, _COLUMNS)
+    present, seen = source.column_names(), set[str]()
+    checked_columns(present, _COLUMNS, None)
+    names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
+    for batch in source.batches(names):
+        table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
+        if beside:
+            designs, identifiers = beside
+            rows = _new_reports(designs, identifiers, digest, seen)
+            table, texts = table[rows], texts[rows]
         numbers = [
             int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
         ]
         yield np.asarray(numbers, dtype=np.int64), texts
 
 
-def _check_report(title: str, shape: tuple[int, ...], report: SubsetReport) -> None:
-    """Refuse a report that cannot be drawn for a table."""
-    parts = len(report.subset_sizes)
-    if parts not in (1, len(shape)):
-        raise InvalidInput(f"table {title} needs the size of a subset of its cells, or one for each attribute")
-    if parts > _MOST_SUBSETS:
+def _new_reports(
+    designs: NDArray[np.object_], identifiers: NDArray[np.object_], digest: str, seen: set[str]
+) -> list[int]:
+    """The rows of reports whose identifier was not seen; it is now. Raises InvalidInput for one of another design."""
+    if any(design != digest for design in designs):
         raise InvalidInput(
-            f"table {title} is answered by {parts} subsets; at most {_MOST_SUBSETS} can be: ask about fewer"
+            f"a report is of another design than {digest[:12]}…; give the reports that were collected by this file"
         )
-    each = report.parts(shape)
-    if parts == 1 and each[0] > MAX_CELLS:
-        raise InvalidInput(f"table {title} has {each[0]} cells; at most {MAX_CELLS} can be reported: merge categories")
-    if math.prod(shape) > 1 << 62:
-        raise InvalidInput(f"table {title} has too many cells for one report; ask about fewer attributes")
-    if not all(1 <= k < r for k, r in zip(report.subset_sizes, each, strict=True)):
-        raise InvalidInput(f"table {title}: a subset must hold at least one of what it is taken from, and not all")
-    if not 0 < len(set(report.likely)) == len(report.likely) < 1 << parts or not all(
-        0 <= p < 1 << parts for p in report.likely
-    ):
-        raise InvalidInput(
-            f"table {title}: likely patterns must be some, but not all, of the numbers 0..{(1 << parts) - 1}"
-        )
+    rows = []
+    for row, identifier in enumerate(identifiers):
+        if identifier not in seen:
+            seen.add(identifier)
+            rows.append(row)
+    return rows
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
@@ -581,7 +600,7 @@ def load_sampled_tables(path: Given) -> SampledTables:
         where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
     record, asking = _decoded(path)
-    if not _covers(record, asking):
+    if not _covers(record.epsilon, asking):
         raise InvalidInput(
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
@@ -599,13 +618,11 @@ def verify_sampled_tables(path: Given) -> Verification:
         where it cannot be read, or is malformed or of another version.
     """
     record, asking = _decoded(path)
-    how = f"the largest of {amount(len(asking.tables), 'report')}, of 64-bit thresholds in exact rationals"
-    total = Check("total epsilon", f"{record.epsilon:.9g}", f"{asking.epsilon:.9g}", how, _covers(record, asking))
-    return Verification((total,), record.digest == asking.digest, asking.digest)
+    return asking.verification(record.epsilon, intact=record.digest == asking.digest)
 
 
-def _covers(record: SampledTablesRecord, asking: SampledTables) -> bool:
-    return record.epsilon >= asking.epsilon * (1 - 1e-12)
+def _covers(stated: float, asking: SampledTables) -> bool:
+    return stated >= asking.epsilon * (1 - 1e-12)
 
 
 def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:

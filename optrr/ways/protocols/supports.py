@@ -145,9 +145,14 @@ def unlikely_chance(report: SubsetReport, sizes: Sequence[int], epsilon: float) 
     return float(expit(log((prod(sizes) - likely) / likely) - epsilon))
 
 
+def unlikely_threshold(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> int:
+    """The same as the whole number of 2^-64 that is drawn with."""
+    return int(threshold(unlikely_chance(report, sizes, epsilon)))
+
+
 def reported_epsilon(report: SubsetReport, sizes: Sequence[int], epsilon: float) -> float:
     """ε in nats of a report on a table as :func:`report_subsets` draws it, in exact rationals, rounded up."""
-    out, likely = _drawn(unlikely_chance(report, sizes, epsilon)), report.likely_weight(sizes)
+    out, likely = Fraction(unlikely_threshold(report, sizes, epsilon), 1 << 64), report.likely_weight(sizes)
     ratio = (1 - out) / out * (prod(sizes) - likely) / likely
     return log_ceiling(max(ratio, 1 / ratio))
 
@@ -241,7 +246,7 @@ def report_subsets(
     parts = report.parts(sizes)
     own = codes if len(parts) == len(sizes) else np.ravel_multi_index(tuple(codes.T), tuple(sizes))[:, None]
     weights, likely = report.weights(sizes), set(report.likely)
-    held = source.words(len(own)) >= threshold(unlikely_chance(report, sizes, epsilon))
+    held = source.words(len(own)) >= np.uint64(unlikely_threshold(report, sizes, epsilon))
     matches = np.empty(len(own), dtype=np.int64)
     for chosen, rows in ((True, np.flatnonzero(held)), (False, np.flatnonzero(~held))):
         patterns = [p for p in range(len(weights)) if (p in likely) == chosen]

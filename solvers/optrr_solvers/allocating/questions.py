@@ -26,6 +26,9 @@ from optrr_solvers.arrays import FloatArray
 
 # The cells of a table are reported on as a whole up to here.
 MAX_CELLS = 1 << 16
+# A report on t subsets has 2^t patterns of matches, and as many effects; a record's cells have numbers of so many bits.
+MOST_SUBSETS = 8
+CELL_BITS = 62
 # Of a report's largest energy, what is rounding and stands for none.
 _UNSEEN = 1e-12
 
@@ -44,6 +47,24 @@ class SubsetReport:
     def parts(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Of how many categories, or cells, each subset is, from the table's r_i."""
         return tuple(sizes) if len(self.subset_sizes) == len(sizes) else (math.prod(sizes),)
+
+    def flaw(self, sizes: Sequence[int]) -> str:
+        """Why a table of r_i categories cannot be answered so; empty where it can."""
+        each, patterns = self.parts(sizes), 1 << min(len(self.subset_sizes), MOST_SUBSETS)
+        if len(self.subset_sizes) not in (1, len(sizes)):
+            return "needs the size of a subset of its cells, or one for each attribute"
+        if len(each) > MOST_SUBSETS:
+            return f"is answered by {len(each)} subsets; at most {MOST_SUBSETS} can be: ask about fewer"
+        if len(each) == 1 and each[0] > MAX_CELLS:
+            return f"has {each[0]} cells; at most {MAX_CELLS} can be reported: merge categories"
+        if math.prod(sizes) > 1 << CELL_BITS:
+            return "has too many cells for one report; ask about fewer attributes"
+        if not all(1 <= k < r for k, r in zip(self.subset_sizes, each, strict=True)):
+            return "has a subset that holds none, or all, of what it is taken from; take at least one, and not all"
+        known = all(0 <= p < patterns for p in self.likely)
+        if not known or not 0 < len(set(self.likely)) == len(self.likely) < patterns:
+            return f"has other likely patterns than some, but not all, of the numbers 0..{patterns - 1}"
+        return ""
 
     def weights(self, sizes: Sequence[int]) -> list[int]:
         """Π of k_i where i matches and r_i − k_i where not, of every pattern; they sum to Π r_i."""
