@@ -2,8 +2,8 @@
 
 A question is worth Σ_i u_i e_i, the energies of its attributes at prices u, which is convex in its density, so that its best
 density has two values. Which patterns of matches z are likely is climbed by turns: those with the largest Σ_i v_i φ_i(z), as
-many as are worth most, and v_i = u_i E f φ_i of these. Groups grow by one attribute at a time from the most promising ones, and the
-sizes of their subsets change by one. So what is found is the most of what was looked at, and no more is claimed.
+many as are worth most, and v_i = u_i E f φ_i of these. Groups grow by one attribute at a time from the most promising ones, and
+the sizes of their subsets change by one. So what is found is the most of what was looked at, and no more is claimed.
 
 With p the share of likely patterns and g = e^ε − 1, e_i = (g/(1 + g p))² c_i, c_i = (Σ_{z likely} P(z) φ_i(z))².
 
