@@ -159,13 +159,13 @@ def variance_design(
     least = total_bound(domain.sizes, flips.requested_epsilons)
     watched = None if show is None else lambda total: show(0.0, total, least)
     most = flips.epsilon * (1 - _SAVED)
-    found = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched)
-    if found is None:
+    mixed = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched)
+    if mixed is None:
         solution = replace(flips.solution, notes=(*flips.solution.notes, NO_QUESTIONS))
         return replace(flips, solution=solution), None
-    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in found.questions)
-    asked = SampledTables(domain, names, found.shares, found.total, tuple(q.report for q in found.questions))
-    return asked, found.least
+    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
+    asked = SampledTables(domain, names, mixed.shares, mixed.total, tuple(q.report for q in mixed.questions))
+    return asked, mixed.least
 
 
 def accuracies(made: SampledTables | Design, epsilons: float | ArrayLike | Mapping[str, float]) -> list[dict[str, Any]]:

@@ -54,15 +54,15 @@ def flips_total(sizes, epsilons):
 def check(sizes, epsilons, energies):
     """What every answer must be; returns it, and the total of flips."""
     flips = flips_total(sizes, epsilons)
-    found = sufficient_questions(sizes, epsilons, flips * (1 - 1e-6))
-    if found is None:
+    mixed = sufficient_questions(sizes, epsilons, flips * (1 - 1e-6))
+    if mixed is None:
         return None, flips
-    held = sum(w * energies(sizes, q, found.total) for q, w in zip(found.questions, found.shares, strict=True))
+    held = sum(w * energies(sizes, q, mixed.total) for q, w in zip(mixed.questions, mixed.shares, strict=True))
     assert (held >= required_energies(sizes, epsilons) * (1 - 1e-8)).all()
-    assert found.shares.min() > 0 and found.shares.sum() == pytest.approx(1, abs=1e-12)
-    assert total_bound(sizes, epsilons) <= found.total * (1 + 1e-9) and found.total <= flips
-    assert found.least <= found.total
-    return found, flips
+    assert mixed.shares.min() > 0 and mixed.shares.sum() == pytest.approx(1, abs=1e-12)
+    assert total_bound(sizes, epsilons) <= mixed.total * (1 + 1e-9) and mixed.total <= flips
+    assert mixed.least <= mixed.total
+    return mixed, flips
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -77,8 +77,8 @@ def test_twenty_settings_of_two_to_six_attributes():
     without = 0
     for _ in range(20):
         m = int(rng.integers(2, 7))
-        found, _ = check(rng.integers(2, 9, m), np.exp(rng.uniform(math.log(0.1), math.log(4), m)), stated_energies)
-        without += found is None
+        mixed, _ = check(rng.integers(2, 9, m), np.exp(rng.uniform(math.log(0.1), math.log(4), m)), stated_energies)
+        without += mixed is None
     assert without < 10
 
 
@@ -121,22 +121,22 @@ def most_of_all(sizes, epsilons, total):
 )
 def test_no_mixture_of_any_questions_does_with_less(sizes, epsilons):
     sizes, epsilons = np.array(sizes), np.array(epsilons, dtype=float)
-    found, flips = check(sizes, epsilons, enumerated_energies)
-    total = flips if found is None else found.total
+    mixed, flips = check(sizes, epsilons, enumerated_energies)
+    total = flips if mixed is None else mixed.total
     # the climb may miss the best law of a question, but did not in these
-    assert most_of_all(sizes, epsilons, total) <= (1 + 2 * TOLERANCE if found else 1 + 1e-9)
-    if found is not None:
-        assert most_of_all(sizes, epsilons, found.least) <= 1 + 1e-6
-        assert found.least > 0.999 * found.total
+    assert most_of_all(sizes, epsilons, total) <= (1 + 2 * TOLERANCE if mixed else 1 + 1e-9)
+    if mixed is not None:
+        assert most_of_all(sizes, epsilons, mixed.least) <= 1 + 1e-6
+        assert mixed.least > 0.999 * mixed.total
 
 
 @pytest.mark.parametrize(("size", "epsilon"), [(3, 0.2), (9, 1.0), (42, 2.0), (7, 4.0)])
 def test_one_attribute_is_asked_with_the_best_subset_there_is(size, epsilon):
     """Ye and Barg's subset selection has the largest variance that a density over r cells can have."""
     sizes, epsilons = np.array([size]), np.array([epsilon])
-    found = sufficient_questions(sizes, epsilons, epsilon)
-    if found is not None:
-        assert energy_cap(size, found.total) == pytest.approx(required_energies(sizes, epsilons)[0], rel=1e-7)
+    mixed = sufficient_questions(sizes, epsilons, epsilon)
+    if mixed is not None:
+        assert energy_cap(size, mixed.total) == pytest.approx(required_energies(sizes, epsilons)[0], rel=1e-7)
     else:
         assert energy_cap(size, epsilon * (1 - 1e-9)) < required_energies(sizes, epsilons)[0]
 
@@ -151,20 +151,20 @@ def test_randomized_response_is_best_for_one_binary_attribute():
 )
 def test_adult(epsilon, total, flips):
     epsilons = np.full(9, epsilon)
-    found, of_flips = check(ADULT, epsilons, stated_energies)
-    assert found.total == pytest.approx(total, abs=1e-4)
+    mixed, of_flips = check(ADULT, epsilons, stated_energies)
+    assert mixed.total == pytest.approx(total, abs=1e-4)
     assert of_flips == pytest.approx(flips, abs=1e-4)
-    assert found.least > 0.9999 * found.total
+    assert mixed.least > 0.9999 * mixed.total
     again = sufficient_questions(ADULT, epsilons, of_flips * (1 - 1e-6))
-    assert again.questions == found.questions and again.total == found.total
+    assert again.questions == mixed.questions and again.total == mixed.total
 
 
 @pytest.mark.slow
 def test_questions_about_many_attributes_at_once_may_be_best():
     """Nine binary attributes at ε_i = 2, where asking of six at once would take more than flips do."""
-    found, flips = check(np.full(9, 2), np.full(9, 2.0), stated_energies)
-    assert found.total == pytest.approx(6.6985, abs=1e-3) and flips == pytest.approx(6.9239, abs=1e-3)
-    assert min(len(q.attributes) for q in found.questions) >= 7
+    mixed, flips = check(np.full(9, 2), np.full(9, 2.0), stated_energies)
+    assert mixed.total == pytest.approx(6.6985, abs=1e-3) and flips == pytest.approx(6.9239, abs=1e-3)
+    assert min(len(q.attributes) for q in mixed.questions) >= 7
     assert check(np.full(6, 3), np.full(6, 4.0), stated_energies)[0] is None
 
 

@@ -51,12 +51,14 @@ class Promising:
         Prices u ≥ 0 have shape (m,); the total ε is in nats.
         """
         top = 0.0
-        found: list[Candidate] = []
+        handed_on: list[Candidate] = []
         kept: list[Candidate] = [Candidate((), (), ())]
         for count in range(1, min(MOST_ATTRIBUTES, self.sizes.size) + 1):
             values, looked = self._climbed(self._grown(kept, count, total), worth, total)
-            more = self._climbed(self._changed([looked[k] for k in np.argsort(-values)[:_KEPT]]), worth, total)
-            values, looked = np.concatenate([values, more[0]]), looked + more[1]
+            changed = self._changed([looked[k] for k in np.argsort(-values)[:_KEPT]], looked)
+            if changed:
+                more, climbed = self._climbed(changed, worth, total)
+                values, looked = np.concatenate([values, more]), looked + climbed
             top = max(top, float(values.max()))
             order = np.argsort(-values, kind="stable").tolist()
             kept = [looked[k] for k in order[:_KEPT]]
@@ -65,8 +67,8 @@ class Promising:
                 group = list(looked[k].group)
                 if (added[group] < _HANDED_ON).any():
                     added[group] += 1
-                    found.append(looked[k])
-        return top, found
+                    handed_on.append(looked[k])
+        return top, handed_on
 
     def _grown(self, kept: Sequence[Candidate], count: int, total: float) -> list[Candidate]:
         """Each group with one attribute more, all or some of them drawn at random."""
@@ -76,16 +78,17 @@ class Promising:
         sizes = [subset_sizes(int(r), count, total) for r in self.sizes]
         return list(dict.fromkeys(_joined(one, i, k) for one, i in pairs for k in sizes[i]))
 
-    def _changed(self, kept: Sequence[Candidate]) -> list[Candidate]:
-        """Each with one category more or fewer of one attribute, or with half of them."""
-        changed: dict[Candidate, None] = dict.fromkeys(kept)
+    def _changed(self, kept: Sequence[Candidate], looked: Sequence[Candidate]) -> list[Candidate]:
+        """Each with one category more or fewer of one attribute, or with half of them, but those already looked at."""
+        changed: dict[Candidate, None] = {}
         for one in kept:
             for place, (i, k) in enumerate(zip(one.group, one.sizes, strict=True)):
                 half = int(self.sizes[i]) // 2
                 for other in (k - 1, k + 1, half):
                     if 1 <= other <= half:
                         changed[Candidate(one.group, (*one.sizes[:place], other, *one.sizes[place + 1 :]), ())] = None
-        return list(changed)
+        seen = {(c.group, c.sizes) for c in looked}
+        return [c for c in changed if (c.group, c.sizes) not in seen]
 
     def _climbed(self, looked: list[Candidate], worth: FloatArray, total: float) -> tuple[FloatArray, list[Candidate]]:
         """The largest Σ u_i e_i that was climbed to with each candidate's subsets, and the candidates with those patterns."""

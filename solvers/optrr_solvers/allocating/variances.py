@@ -80,13 +80,13 @@ def sufficient_questions(
     for _ in range(_ROUNDS):
         if progress is not None:
             progress(total)
-        promise, found = promising.most(multipliers / search.required, total)
+        promise, more = promising.most(multipliers / search.required, total)
         promise = max(promise, value)
         # there, every question's energies are smaller by the promise at least
         least = max(least, -math.log1p(math.expm1(-total) / math.sqrt(max(promise, 1.0))))
         if promise <= value * (1 + TOLERANCE):
             break
-        search.add(found)
+        search.add(more)
         total, value, multipliers = search.least(total)
     return search.chosen(total, least) if value >= 1 else None
 
@@ -145,11 +145,15 @@ class _Search:
         total = most
         value, self.shares, multipliers = self.best(total)
         for _ in range(_ROUNDS):
-            lower = self._where_sufficient(total)
-            if value < 1 or lower >= total * (1 - _ROUNDED):
+            lower = self._where_sufficient(total) if value >= 1 else total
+            if lower >= total * (1 - _ROUNDED):
                 break
             total = lower
-            value, self.shares, multipliers = self.best(total)
+            value, shares, multipliers = self.best(total)
+            if value < 1:
+                # by rounding: the shares from before have what is required here
+                return total, 1.0, multipliers
+            self.shares = shares
         return total, value, multipliers
 
     def _where_sufficient(self, total: float) -> float:
