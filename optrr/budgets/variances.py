@@ -31,6 +31,7 @@ from optrr.show.text import brief
 from optrr_solvers import SolveOptions
 from optrr_solvers.allocating.energy import total_bound
 from optrr_solvers.allocating.variances import required_energies, sufficient_questions
+from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
     from optrr.ways.protocols.sampled_tables import SampledTables
@@ -158,14 +159,15 @@ def variance_design(
     domain, show = flips.domain, options.progress
     least = total_bound(domain.sizes, flips.requested_epsilons)
     watched = None if show is None else lambda total: show(0.0, total, least)
-    most = flips.epsilon * (1 - _SAVED)
+    most = min(flips.epsilon * (1 - _SAVED), EPSILON_RANGE[1])
     mixed = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched)
-    if mixed is None:
+    # what people are asked cannot cost less than the smallest ε there is
+    if mixed is None or max(mixed.total, EPSILON_RANGE[0]) > most:
         solution = replace(flips.solution, notes=(*flips.solution.notes, NO_QUESTIONS))
         return replace(flips, solution=solution), None
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
-    asked = SampledTables(domain, names, mixed.shares, mixed.total, tuple(q.report for q in mixed.questions))
-    return asked, mixed.least
+    total, reports = max(mixed.total, EPSILON_RANGE[0]), tuple(q.report for q in mixed.questions)
+    return SampledTables(domain, names, mixed.shares, total, reports), mixed.least
 
 
 def accuracies(made: SampledTables | Design, epsilons: float | ArrayLike | Mapping[str, float]) -> list[dict[str, Any]]:

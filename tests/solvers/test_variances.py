@@ -168,6 +168,14 @@ def test_questions_about_many_attributes_at_once_may_be_best():
     assert check(np.full(6, 3), np.full(6, 4.0), stated_energies)[0] is None
 
 
+@pytest.mark.parametrize(
+    ("sizes", "epsilons"), [([9, 4], [50, 50]), ([9, 4], [1e-6, 50]), ([9, 4], [1e-6, 1e-6]), ([3000] * 8, [1.0] * 8)]
+)
+def test_ends_of_the_range(sizes, epsilons):
+    mixed, _ = check(np.array(sizes), np.array(epsilons, dtype=float), stated_energies)
+    assert (mixed is None) == (max(epsilons) == 50)
+
+
 def test_energies_shrink_at_least_as_is_said():
     """What turns a promise into a bound: e(L)/e(ε) ≤ ((1 − e^−L)/(1 − e^−ε))² for every share of likely patterns."""
     p = np.linspace(0, 1, 101)

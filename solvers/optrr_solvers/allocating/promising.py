@@ -23,6 +23,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Questions about up to so many attributes are looked at: a report on more has too many patterns of matches.
 MOST_ATTRIBUTES = 8
+# Groups of more combinations of categories than can be drawn exactly are not looked at.
+_MOST_CELLS = 1 << 62
 # Groups kept of each number of attributes, how many are grown from them, and questions handed on for each attribute.
 _KEPT, _GROWN, _HANDED_ON = 40, 500, 2
 # Turns of a climb, and its starts.
@@ -54,7 +56,10 @@ class Promising:
         handed_on: list[Candidate] = []
         kept: list[Candidate] = [Candidate((), (), ())]
         for count in range(1, min(MOST_ATTRIBUTES, self.sizes.size) + 1):
-            values, looked = self._climbed(self._grown(kept, count, total), worth, total)
+            grown = self._grown(kept, count, total)
+            if not grown:
+                break
+            values, looked = self._climbed(grown, worth, total)
             changed = self._changed([looked[k] for k in np.argsort(-values)[:_KEPT]], looked)
             if changed:
                 more, climbed = self._climbed(changed, worth, total)
@@ -72,10 +77,16 @@ class Promising:
 
     def _grown(self, kept: Sequence[Candidate], count: int, total: float) -> list[Candidate]:
         """Each group with one attribute more, all or some of them drawn at random."""
-        pairs = [(one, i) for one in kept for i in range(self.sizes.size) if i not in one.group]
+        cells, each = [math.prod(self.sizes[list(one.group)].tolist()) for one in kept], self.sizes.tolist()
+        pairs = [
+            (one, i)
+            for one, held in zip(kept, cells, strict=True)
+            for i, r in enumerate(each)
+            if i not in one.group and held * r <= _MOST_CELLS
+        ]
         if len(pairs) > max(_GROWN, self.sizes.size):
             pairs = [pairs[k] for k in self.source.choice(len(pairs), _GROWN, replace=False).tolist()]
-        sizes = [subset_sizes(int(r), count, total) for r in self.sizes]
+        sizes = [subset_sizes(r, count, total) for r in each]
         return list(dict.fromkeys(_joined(one, i, k) for one, i in pairs for k in sizes[i]))
 
     def _changed(self, kept: Sequence[Candidate], looked: Sequence[Candidate]) -> list[Candidate]:

@@ -27,8 +27,9 @@ from optrr_solvers.allocating.questions import Question, SubsetReport
 from optrr_solvers.allocating.workload import eigenvalues_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Rounds of the search, and of each least total in it.
-_ROUNDS = 40
+# Rounds of the search, and of each least total in it; fewer where there are many attributes, on each of which a round takes
+# some milliseconds.
+_ROUNDS, _FEWEST_ROUNDS, _ATTRIBUTES_LOOKED_AT = 40, 8, 2_000
 # The search ends where no question promises more than this share; relative. Shares below the second are left out.
 TOLERANCE, _LEAST_SHARE = 1e-4, 1e-9
 # The total is found to this, relative, and rounded up by it.
@@ -77,13 +78,15 @@ def sufficient_questions(
         search.add([Candidate((i,), (k,), (1,)) for k in subset_sizes(r, 1, most)])
     total, value, multipliers = search.least(most)
     least = 0.0
-    for _ in range(_ROUNDS):
+    for _ in range(min(_ROUNDS, max(_FEWEST_ROUNDS, _ATTRIBUTES_LOOKED_AT // sizes.size))):
         if progress is not None:
             progress(total)
         promise, more = promising.most(multipliers / search.required, total)
         promise = max(promise, value)
+        if promise < 1:
+            return None
         # there, every question's energies are smaller by the promise at least
-        least = max(least, -math.log1p(math.expm1(-total) / math.sqrt(max(promise, 1.0))))
+        least = max(least, total if promise == 1 else -math.log1p(math.expm1(-total) / math.sqrt(promise)))
         if promise <= value * (1 + TOLERANCE):
             break
         search.add(more)
