@@ -161,10 +161,12 @@ class _Search:
 
     def _where_sufficient(self, total: float) -> float:
         """The least total at which these shares have what is required, rounded up; energies grow with it."""
+        asked = np.flatnonzero(self.shares > 0)
+        p, c, shares = self.p[asked], self.c[asked], self.shares[asked]
         low, high = 0.0, total
         while high - low > _ROUNDED / 4 * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if (self.shares @ self.energies(middle)).min() >= 1 else (middle, high)
+            low, high = (low, middle) if ((shares * factor(p, middle)) @ c).min() >= 1 else (middle, high)
         return high
 
     def chosen(self, total: float, least: float) -> SufficientQuestions:
