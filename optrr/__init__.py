@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from optrr.budgets.advice import Advice, advise
     from optrr.budgets.allocate import Allocation, allocate
     from optrr.budgets.tradeoffs import Tradeoff, tradeoff
+    from optrr.budgets.variances import design
     from optrr.budgets.workload import Workload
     from optrr.designs.checks import Verification
     from optrr.designs.design import Design
-    from optrr.designs.solving import design
     from optrr.designs.specification import Specification, read_specification
     from optrr.designs.wishes import Wishes
     from optrr.designs.worksheet import worksheet
@@ -68,10 +68,10 @@ _HOMES = {
     "optrr.budgets.advice": ("Advice", "advise"),
     "optrr.budgets.allocate": ("Allocation", "allocate"),
     "optrr.budgets.tradeoffs": ("Tradeoff", "tradeoff"),
+    "optrr.budgets.variances": ("design",),
     "optrr.budgets.workload": ("Workload",),
     "optrr.designs.checks": ("Verification",),
     "optrr.designs.design": ("Design",),
-    "optrr.designs.solving": ("design",),
     "optrr.designs.specification": ("Specification", "read_specification"),
     "optrr.designs.wishes": ("Wishes",),
     "optrr.designs.worksheet": ("worksheet",),

@@ -16,6 +16,7 @@ from optrr.budgets.allocate import allocate as make_allocation
 from optrr.cli.designing import (
     attribute_option,
     keep_specification,
+    people_option,
     preserve_option,
     read_wanted,
     show_attributes,
@@ -38,7 +39,6 @@ workload_option = click.option(
     metavar="marginals|pairs|FILE",
     help="What is to be learned; FILE (.toml or .json) lists tables.",
 )
-people_option = click.option("--n", type=click.IntRange(min=1), help="How many people will answer.")
 
 
 @click.command()

@@ -218,6 +218,7 @@ def preserving(pairs: str) -> Callable[[_Command], _Command]:
 
 
 preserve_option = preserving("every pair")
+people_option = click.option("--n", type=click.IntRange(min=1), help="How many people will answer.")
 
 
 def read_wanted(spec: Path | None, attributes: tuple[str, ...]) -> Specification:
@@ -273,6 +274,15 @@ def method_option(text: str) -> Callable[[_Command], _Command]:
 @click.option(
     "--time-limit", type=float, help="Seconds after which methods auto and ball return the best bracket so far."
 )
+@click.option(
+    "--accuracy",
+    type=click.Choice(["flips", "variance"]),
+    default="flips",
+    show_default=True,
+    help="What is to be as under randomized response at each epsilon: how rarely attributes are flipped, or how little their "
+    "estimates vary, by one random question a person; no records are kept then.",
+)
+@people_option
 @public_option
 @report_option
 @json_option
@@ -286,6 +296,8 @@ def design(
     conditional_cap: float | None,
     tolerance: float | None,
     time_limit: float | None,
+    accuracy: str,
+    n: int | None,
     public: tuple[str, ...],
     report: Path | None,
     as_json: bool,
@@ -297,6 +309,16 @@ def design(
     wanted = read_wanted(spec, attributes)
     keep_specification(spec, output, report)
     beside = wanted.public.merged(PublicColumns.parsed(public))
+    if accuracy == "variance":
+        from optrr.cli.variances import give_variance_design  # noqa: PLC0415 (most designs ask no questions)
+
+        unfit = ("total_epsilon", "method", "preserve", "conditional_cap", "report")
+        refuse_options("is for --accuracy flips; leave it out", *unfit)
+        with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
+            flips = make_design(wanted.domain, wanted.required_epsilons(), options=options, public=beside)
+            give_variance_design(flips, options, n, output, as_json)
+        return
+    refuse_options("is for --accuracy variance; leave it out", "n")
     with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
         made = make_design(
             wanted.domain,
