@@ -25,9 +25,9 @@ from optrr import SampledTables, advise
 from optrr.budgets.workload import WantedTable, workload_of
 from optrr.domain.datasets import adult, adult_domain
 from optrr.domain.domain import Domain
+from optrr.mechanisms.supports import report_error
 from optrr.records.counts import encoded_batches
 from optrr.show.charts import COLOURS
-from optrr.ways.protocols.supports import report_error
 from optrr_solvers.allocating.energy import error_bound
 from optrr_solvers.allocating.mixture import best_shares, mixture
 from optrr_solvers.allocating.questions import Question, whole_table

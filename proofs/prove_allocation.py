@@ -15,15 +15,15 @@ from fractions import Fraction
 import numpy as np
 import sympy as sp
 
-from optrr.ways.protocols.supports import report_error, subset_size
+from optrr.mechanisms.supports import report_error, subset_size
 from optrr_solvers.allocating.oracle import KnapsackOracle
 from optrr_solvers.allocating.split import Blocks
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.partition import singles
 
 BACKS = (
-    "optrr.ways.protocols.supports.report_error",
-    "optrr.ways.protocols.supports.support_probabilities",
+    "optrr.mechanisms.supports.report_error",
+    "optrr.mechanisms.supports.support_probabilities",
     "optrr_solvers.allocating.workload.TableWorkload._expanded",
     "optrr_solvers.allocating.oracle.KnapsackOracle.best",
     "optrr_solvers.allocating.split.Blocks.log_eigenvalues",

@@ -10,8 +10,8 @@ BACKS = (
     "optrr.studies.baselines.FieldProtocol.published_epsilon",
     "optrr.studies.baselines.FieldProtocol.support",
     "optrr.studies.baselines.FieldProtocol._variance",
-    "optrr.ways.protocols.supports.support_probabilities",
-    "optrr.ways.protocols.supports.drawn_epsilon",
+    "optrr.mechanisms.supports.support_probabilities",
+    "optrr.mechanisms.supports.drawn_epsilon",
 )
 
 E = sp.Symbol("E", positive=True)

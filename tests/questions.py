@@ -10,8 +10,8 @@ import numpy as np
 
 from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.domain.domain import Domain
+from optrr.mechanisms.supports import unlikely_threshold
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.supports import unlikely_threshold
 from optrr_solvers.allocating.questions import SubsetReport
 
 MOST_ENTRIES = 20_000

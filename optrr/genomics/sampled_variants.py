@@ -31,12 +31,12 @@ from optrr.genomics.answers import Told
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of
 from optrr.mechanisms.kernel import EffectKernel
+from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.records.counts import record_batches
 from optrr.releases.account import Release, checked_epsilon
 from optrr.releases.provenance import digest_of
 from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
-from optrr.ways.protocols.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr_solvers.allocating.association import SetReport
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray

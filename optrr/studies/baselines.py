@@ -48,11 +48,7 @@ from optrr.designs.asking import Asking
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
-from optrr.records.counts import encoded_batches
-from optrr.releases.account import checked_epsilon
-from optrr.show.text import sum_of_epsilons
-from optrr.tables.estimation.estimator import Estimate, check_confidence
-from optrr.ways.protocols.supports import (
+from optrr.mechanisms.supports import (
     Oracle,
     drawn_epsilon,
     indicators,
@@ -61,6 +57,10 @@ from optrr.ways.protocols.supports import (
     support_probabilities,
     supports,
 )
+from optrr.records.counts import encoded_batches
+from optrr.releases.account import checked_epsilon
+from optrr.show.text import sum_of_epsilons
+from optrr.tables.estimation.estimator import Estimate, check_confidence
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded

@@ -14,13 +14,13 @@ import optrr
 from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, SingularMarginal
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
+from optrr.mechanisms.supports import subset_size, support_probabilities
 from optrr.tables.estimation import simplex
 from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.fake_reports import Reach, poisoning
 from optrr.ways.longitudinal.spending import TwoStage
 from optrr.ways.longitudinal.stages import WholeOrUniform
 from optrr.ways.protocols.kinds import cluster_design
-from optrr.ways.protocols.supports import subset_size, support_probabilities
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 

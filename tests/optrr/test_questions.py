@@ -16,10 +16,10 @@ from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.devices.deployment.verify import decoded_deployment
 from optrr.domain.domain import Domain
+from optrr.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.ways.protocols.combining import Answered
 from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.supports import report_subsets, reported_epsilon
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.allocating.workload import pairs

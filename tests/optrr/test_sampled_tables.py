@@ -16,16 +16,9 @@ import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
+from optrr.mechanisms.supports import Oracle, drawn_epsilon, report, report_error, subset_size, support_probabilities
+from optrr.tables.estimation.supported import estimate_of_supports
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
-from optrr.ways.protocols.supports import (
-    Oracle,
-    drawn_epsilon,
-    estimate_of_supports,
-    report,
-    report_error,
-    subset_size,
-    support_probabilities,
-)
 from optrr_solvers.randomness import as_source, threshold
 
 ORACLES = get_args(Oracle)

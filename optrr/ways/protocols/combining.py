@@ -29,11 +29,11 @@ import numpy as np
 
 from optrr.domain.domain import Domain
 from optrr.errors import TooFewRecords
+from optrr.mechanisms.supports import unlikely_chance
 from optrr.show.text import crossed
 from optrr.tables.estimation.estimator import Estimate, check_records
 from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
 from optrr.tables.estimation.simplex import projection
-from optrr.ways.protocols.supports import unlikely_chance
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
 

@@ -12,10 +12,10 @@ from optrr.devices.deployment.deployment_file import known_content, save_deploym
 from optrr.devices.deployment.export import DEFAULT_SIZE, compressed_size, keep_design
 from optrr.devices.deployment.questions import DeployedQuestion, DeployedQuestions, read_questions
 from optrr.errors import InvalidInput
+from optrr.mechanisms.supports import unlikely_threshold
 from optrr.show.text import crossed
 from optrr.show.version import SOFTWARE
 from optrr.ways.protocols.sampled_tables import SHARE_BITS, SampledTables
-from optrr.ways.protocols.supports import unlikely_threshold
 
 __all__ = ["export_questions", "questions_of"]
 

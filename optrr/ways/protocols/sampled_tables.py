@@ -40,6 +40,7 @@ from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
+from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.records.counts import encoded_batches
 from optrr.records.frames import checked_columns
 from optrr.records.origins import randomized_before
@@ -54,13 +55,8 @@ from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kin
 from optrr.show.text import amount, category_word, crossed
 from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.estimator import Estimate, check_confidence
+from optrr.tables.estimation.supported import estimate_of_supports
 from optrr.ways.protocols.combining import Answered, combined
-from optrr.ways.protocols.supports import (
-    estimate_of_supports,
-    report_subsets,
-    reported_epsilon,
-    unlikely_chance,
-)
 from optrr_solvers.allocating.questions import MAX_CELLS, SubsetReport, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
