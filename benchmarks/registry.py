@@ -59,6 +59,7 @@ def long(script: str, agrees: float | None, **more: tuple[str, ...]) -> Benchmar
 BENCHMARKS = (
     long("admissions", SIMULATED),
     long("any_mechanism", SIMULATED),
+    long("association", SIMULATED),
     long("auditing", TIMED),
     long("auto_extremes", TIMED),
     long("ball_sampling", TIMED),

@@ -1,0 +1,217 @@
+"""What tests of association keep of their noncentrality, of every way to randomize genotypes and status at one total ε.
+
+Run as ``python benchmarks/association.py``; five minutes on one core. Writes association.csv, association.svg and
+association.md: the 1000 Genomes people twenty times over at 55 markers, Europeans as cases; panels of 20, 55, 1,000 and 10,000
+variants of random frequencies and weak effects; and what is drawn against what is promised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from count_queries import save, write_csv, write_text
+from matplotlib import pyplot as plt
+from people import people_table
+
+from optrr.genomics import Budget, PhenotypeColumns, Wanted, genomic_design, genomic_domain, layout_of, records_of
+from optrr.genomics.cohort import read_cohort
+from optrr.genomics.layout import star_kernel
+from optrr.genomics.sampled_design import sampled_variants
+from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
+from optrr.genomics.sampled_variants import SampledVariants
+from optrr.genomics.study import record_tables
+from optrr.genomics.tests import noncentralities, score_test
+from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.show.charts import COLOURS
+from optrr_solvers.randomness import as_source
+
+TOTALS = (0.5, 1.0, 2.0, 4.0, 8.0)
+COPIES, RUNS = 20, 20
+# Most variants that randomized response over all cells is tried with.
+MOST = 7
+WAYS = {
+    "association": "for association, frequencies and cases known",
+    "unknown": "for association, nothing known",
+    "cells": "the best number of variants, one cell named",
+    "pairs": "all genotypes, pairs with status kept",
+    "optimum": "all genotypes, optimum",
+}
+
+
+def named_cell(each: int, total: float) -> EffectKernel:
+    """Randomized response over all cells of a status and so many genotypes."""
+    seen = math.expm1(total) / (math.exp(total) + 2 * 3**each - 1)
+    return EffectKernel((3, 2), [[1.0, seen], [seen, seen]])
+
+
+def kept_by(tables: np.ndarray, total: float, cases: float, frequencies: np.ndarray) -> dict[str, float]:
+    """Mean noncentrality for each person asked, of each way; ``each`` is how many variants the best questions are about."""
+    count = len(tables)
+    names = [f"v{k}" for k in range(count)]
+    which = np.arange(count)
+    best = sampled_variants(names, total, cases=cases, frequencies=frequencies)
+    out = {
+        "each": best.each,
+        "association": expected_noncentralities(best, tables, which).mean(),
+        "unknown": expected_noncentralities(sampled_variants(names, total), tables, which).mean(),
+        "cells": max(
+            noncentralities(tables, named_cell(k, total)).mean() * k / count for k in range(1, min(MOST, count) + 1)
+        ),
+    }
+    for name in ("optimum", "pairs"):
+        made = genomic_design(Wanted(names, preserve_pairs=name == "pairs"), Budget(total))
+        layout = layout_of(made.domain)
+        kernel = star_kernel(made.law, layout.attributes[:, 0], layout.status or 0)
+        out[name] = noncentralities(tables, kernel).mean()
+    return {k: float(v) for k, v in out.items()}
+
+
+def genomes() -> tuple[np.ndarray, np.ndarray]:
+    """Records of the 1000 Genomes people, Europeans as cases, and tables (V, 3, 2)."""
+    with people_table() as table:
+        cohort = read_cohort(table, PhenotypeColumns(None, "sample", "superpopulation", ("EUR",)))
+        layout = layout_of(genomic_domain(list(cohort.variants.name)))
+        records = records_of(cohort, layout)
+    return records, record_tables(records, layout)
+
+
+def panel(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
+    """Tables of variants in Hardy–Weinberg proportions with weak effects, their frequencies, and the share of cases."""
+    cases = float(rng.choice([0.2, 0.5]))
+    f = rng.uniform(0.05, 0.5, count)
+    controls = np.stack([(1 - f) ** 2, 2 * f * (1 - f), f**2], axis=1)
+    tilted = controls * np.exp(rng.normal(0, 0.15, count)[:, None] * np.arange(3))
+    affected = tilted / tilted.sum(axis=1, keepdims=True)
+    return np.stack([(1 - cases) * controls, cases * affected], axis=2), f, cases
+
+
+def predicted() -> Iterator[dict[str, object]]:
+    """Noncentralities for n people, mean over the associated variants, at every total."""
+    _, counts = genomes()
+    scores = score_test(counts, unrandomized((3, 2)))
+    associated = np.flatnonzero(scores.p_value * len(counts) <= 0.05)
+    shares = counts / counts.sum(axis=(1, 2), keepdims=True)
+    frequencies = np.clip(shares.sum(axis=2) @ [0, 0.5, 1], 0.005, 0.995)
+    for total in TOTALS:
+        names = [f"v{k}" for k in range(len(counts))]
+        cases = float(shares[0, :, 1].sum())
+        every = sampled_variants(names, total, cases=cases, frequencies=frequencies)
+        anything = sampled_variants(names, total)
+        row: dict[str, object] = {"people": "1000 Genomes", "variants": len(counts), "total": total, "each": every.each}
+        n = COPIES * int(counts[0].sum())
+        for name, asking in (("association", every), ("unknown", anything)):
+            row[name] = n * expected_noncentralities(asking, shares[associated], associated).mean()
+        row["cells"] = n * max(
+            noncentralities(shares[associated], named_cell(k, total)).mean() * k / len(counts)
+            for k in range(1, MOST + 1)
+        )
+        for name in ("pairs", "optimum"):
+            made = genomic_design(Wanted(names, preserve_pairs=name == "pairs"), Budget(total))
+            kernel = star_kernel(made.law, layout_of(made.domain).attributes[associated, 0], 0)
+            row[name] = n * noncentralities(shares[associated], kernel).mean()
+        yield row
+    rng = np.random.default_rng(41)
+    for count in (20, 55, 1_000, 10_000):
+        for total in TOTALS:
+            tables, frequencies, cases = panel(count, rng)
+            kept = kept_by(tables, total, cases, frequencies)
+            yield {"people": f"{cases:.0%} cases", "variants": count, "total": total} | {
+                k: v if k == "each" else 50_000 * v for k, v in kept.items()
+            }
+
+
+def drawn() -> Iterator[dict[str, object]]:
+    """Mean χ² − 1 of the associated variants over what is promised, and the share of p ≤ 5 % where status is permuted."""
+    records, counts = genomes()
+    scores = score_test(counts, unrandomized((3, 2)))
+    associated = np.flatnonzero(scores.p_value * len(counts) <= 0.05)
+    shares = counts / counts.sum(axis=(1, 2), keepdims=True)
+    frequencies = np.clip(shares.sum(axis=2) @ [0, 0.5, 1], 0.005, 0.995)
+    rng, names = np.random.default_rng(5), [f"v{k}" for k in range(len(counts))]
+    everybody = np.tile(records, (COPIES, 1))
+    for total in TOTALS:
+        for n in (2_000, 20_000, len(everybody)):
+            cases = float(records[:, 0].mean())
+            asking = sampled_variants(names, total, cases=cases, frequencies=frequencies)
+            promised = n * float(expected_noncentralities(asking, shares[associated], associated).mean())
+            means, levels = [], []
+            for _ in range(RUNS):
+                chosen = everybody[rng.integers(0, len(everybody), n)]
+                means.append(float((tested(asking, chosen, rng)[0][associated] - 1).mean()))
+                chosen[:, 0] = rng.permutation(chosen[:, 0])
+                levels.append(float(np.mean(tested(asking, chosen, rng)[1] <= 0.05)))
+            yield {
+                "total": total,
+                "n": n,
+                "promised": promised,
+                "drawn": float(np.mean(means)),
+                "error": float(np.std(means, ddof=1)) / math.sqrt(RUNS),
+                "level": float(np.mean(levels)),
+            }
+
+
+def tested(asking: SampledVariants, records: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Statistics and p-values of one randomization."""
+    answers = asking.answered(records, as_source(rng))
+    scores = associations_of(asking, asking.told([answers])).scores
+    return scores.statistic, scores.p_value
+
+
+def picture(rows: list[dict]) -> None:
+    figure, axes = plt.subplots(figsize=(6.5, 4), layout="constrained")
+    mine = [r for r in rows if r["people"] == "1000 Genomes"]
+    for (name, label), colour in zip(WAYS.items(), COLOURS, strict=False):
+        axes.plot([r["total"] for r in mine], [r[name] for r in mine], "o-", color=colour, markersize=4, label=label)
+    axes.set(
+        xscale="log", yscale="log", xlabel="total ε of a person (nats)", ylabel="mean χ² − 1 of associated variants"
+    )
+    axes.set_xticks(list(TOTALS), [f"{t:g}" for t in TOTALS])
+    axes.set_title("50,080 people, 55 markers, Europeans as cases")
+    axes.legend(fontsize=7)
+    save(figure, "association.svg")
+
+
+def report(rows: list[dict], simulated: list[dict]) -> str:
+    lines = [
+        "Mean noncentrality (χ² − 1) of associated variants: 1000 Genomes for 50,080 people; random panels for 50,000.",
+        "",
+        "| people | variants | total ε | variants a person | " + " | ".join(WAYS.values()) + " |",
+        "|---" * (len(WAYS) + 4) + "|",
+    ]
+    for r in rows:
+        numbers = " | ".join(f"{r[name]:.3g}" for name in WAYS)
+        lines.append(f"| {r['people']} | {r['variants']} | {r['total']:g} | {r['each']:g} | {numbers} |")
+    lines += [
+        "",
+        f"Drawn, {RUNS} times each, 1000 Genomes, designed for association with frequencies and cases known:",
+        "",
+        "| total ε | people | promised χ² − 1 | drawn | its standard error | p ≤ 5 % with permuted status |",
+        "|---|---|---|---|---|---|",
+    ]
+    for r in simulated:
+        numbers = f"{r['promised']:.3g} | {r['drawn']:.3g} | {r['error']:.2g}"
+        lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {100 * r['level']:.1f} % |")
+    return "\n".join(lines) + "\n"
+
+
+def probe() -> list[float]:
+    """A hundredth of the work."""
+    tables, frequencies, cases = panel(6, np.random.default_rng(1))
+    kept = kept_by(tables, 1.0, cases, frequencies)
+    records, _ = genomes()
+    asking = sampled_variants([f"v{k}" for k in range(55)], 2.0)
+    statistics, p_values = tested(asking, records, np.random.default_rng(2))
+    return [*kept.values(), float(statistics.sum()), float(p_values.sum())]
+
+
+def main() -> None:
+    rows = list(predicted())
+    write_csv("association.csv", rows)
+    picture(rows)
+    write_text("association.md", report(rows, list(drawn())))
+
+
+if __name__ == "__main__":
+    main()
