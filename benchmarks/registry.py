@@ -97,6 +97,7 @@ BENCHMARKS = (
     long("readme", SOLVED, after=("ball_totals", "inference_level")),
     long("records", TIMED),
     long("regression_coverage", SIMULATED, arguments=("20000", "2")),
+    long("questions", SOLVED),
     cheap("rij", SIMULATED),
     cheap("rij_age_sex", SIMULATED),
     cheap("rvl_derived", SIMULATED),

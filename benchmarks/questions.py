@@ -1,0 +1,94 @@
+"""What mixtures of questions reach for other sizes than Adult's, and for required variances instead of a workload.
+
+Run as ``python benchmarks/questions.py``; some minutes on one core. Writes questions.csv, required_variances.csv, questions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from count_queries import write_csv, write_text
+
+import optrr
+from optrr.domain.datasets import adult_domain
+from optrr.domain.domain import Domain
+from optrr_solvers.allocating.energy import error_bound, total_bound
+from optrr_solvers.allocating.mixture import mixture
+from optrr_solvers.allocating.workload import pairs
+from optrr_solvers.partition import singles
+
+SIZES = {
+    "nine binary attributes": [2] * 9,
+    "six ternary attributes": [3] * 6,
+    "sizes 2, 3, 4, 5, 2, 6": [2, 3, 4, 5, 2, 6],
+}
+TOTALS = (0.5, 1.0, 2.0, 4.0, 6.0)
+REQUIRED = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+def over_bound(sizes: list[int], total: float) -> float:
+    """Error of all pair tables over the bound."""
+    workload = pairs(np.asarray(sizes), singles(len(sizes)))
+    return mixture(workload, total).error / error_bound(workload, total)
+
+
+def mixtures() -> Iterator[dict[str, object]]:
+    for name, sizes in SIZES.items():
+        for total in TOTALS:
+            yield {"sizes": name, "total": total, "over the bound": over_bound(sizes, total)}
+    yield {"sizes": "100 different attributes", "total": 1.0, "over the bound": over_bound([*range(2, 102)], 1.0)}
+
+
+def required(people: str, domain: Domain, epsilons: np.ndarray) -> dict[str, object]:
+    """Totals for variances as small as under randomized response at these ε_i, and for flips as rare."""
+    asked = optrr.design(domain, epsilons, accuracy="variance")
+    return {
+        "people": people,
+        "required": " ".join(f"{e:.3g}" for e in np.unique(epsilons)),
+        "questions": asked.epsilon,
+        "flips": optrr.design(domain, epsilons).epsilon,
+        "any mechanism": total_bound(domain.sizes, epsilons),
+    }
+
+
+def variances() -> Iterator[dict[str, object]]:
+    adult = Domain.of({a.name: a.size for a in adult_domain()})
+    for epsilon in REQUIRED:
+        yield required("Adult", adult, np.full(adult.m, epsilon))
+    rng = np.random.default_rng(9)
+    for k in range(20):
+        sizes = rng.integers(2, 12, int(rng.integers(2, 7)))
+        domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
+        yield required(f"setting {k + 1}, sizes {' '.join(map(str, sizes))}", domain, rng.uniform(0.2, 2.0, sizes.size))
+
+
+def report(mixed: list[dict], needed: list[dict]) -> str:
+    lines = ["All pair tables: error of the mixture of questions over the bound for any mechanism.", ""]
+    lines += ["| attributes | " + " | ".join(f"ε = {t:g}" for t in TOTALS) + " |", "|---" * (len(TOTALS) + 1) + "|"]
+    for name in dict.fromkeys(r["sizes"] for r in mixed):
+        found = {r["total"]: f"{r['over the bound']:.3f}" for r in mixed if r["sizes"] == name}
+        lines.append(f"| {name} | " + " | ".join(found.get(t, "–") for t in TOTALS) + " |")
+    lines += ["", "Total ε for one-way tables as accurate as under randomized response at ε_i.", ""]
+    lines += ["| people | ε_i | questions | flips, whole records | any mechanism at least |", "|---|---|---|---|---|"]
+    for r in needed:
+        totals = " | ".join(f"{r[k]:.4f}" for k in ("questions", "flips", "any mechanism"))
+        lines.append(f"| {r['people']} | {r['required']} | {totals} |")
+    return "\n".join(lines) + "\n"
+
+
+def probe() -> list[float]:
+    """A hundredth of the work."""
+    small = required("two", Domain.of({"a": 3, "b": 2}), np.array([0.5, 1.0]))
+    return [over_bound([2, 3, 2], 1.0), *(float(str(small[k])) for k in ("questions", "flips", "any mechanism"))]
+
+
+def main() -> None:
+    mixed, needed = list(mixtures()), list(variances())
+    write_csv("questions.csv", mixed)
+    write_csv("required_variances.csv", needed)
+    write_text("questions.md", report(mixed, needed))
+
+
+if __name__ == "__main__":
+    main()
