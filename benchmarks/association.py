@@ -20,14 +20,16 @@ from optrr.genomics.cohort import read_cohort
 from optrr.genomics.layout import star_kernel
 from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
-from optrr.genomics.sampled_variants import SampledVariants
+from optrr.genomics.sampled_variants import SampledVariants, one_cell
 from optrr.genomics.study import record_tables
 from optrr.genomics.tests import noncentralities, score_test
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.show.charts import COLOURS
+from optrr_solvers.allocating.association import Population, best_report
 from optrr_solvers.randomness import as_source
 
 TOTALS = (0.5, 1.0, 2.0, 4.0, 8.0)
+FREQUENCIES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 COPIES, RUNS = 20, 20
 # Most variants that randomized response over all cells is tried with.
 MOST = 7
@@ -66,6 +68,26 @@ def kept_by(tables: np.ndarray, total: float, cases: float, frequencies: np.ndar
         kernel = star_kernel(made.law, layout.attributes[:, 0], layout.status or 0)
         out[name] = noncentralities(tables, kernel).mean()
     return {k: float(v) for k, v in out.items()}
+
+
+def one_variant() -> Iterator[dict[str, object]]:
+    """Which share of a true record's information on one variant is kept, balanced cases, by frequency of the rarer allele."""
+    for total in (0.5, 1.0, 2.0, 4.0):
+        known = [Population(f, 0.5, 1e3) for f in FREQUENCIES]
+        for_all = best_report(known, total).report.likelihoods(total)
+        cell = one_cell(6, 6, total)
+        for f, told in zip(FREQUENCIES, known, strict=True):
+            alone = Population(f, 0.5)
+            best, best_told = best_report([alone], total), best_report([told], total)
+            yield {
+                "total": total,
+                "frequency": f,
+                "one cell named": alone.kept(cell),
+                "best report": best.kept,
+                "no report above": best.bound,
+                "best, cases known": best_told.kept,
+                "one report for all, cases known": told.kept(for_all),
+            }
 
 
 def genomes() -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +195,7 @@ def picture(rows: list[dict]) -> None:
     save(figure, "association.svg")
 
 
-def report(rows: list[dict], simulated: list[dict]) -> str:
+def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
     lines = [
         "Mean noncentrality (χ² − 1) of associated variants: 1000 Genomes for 50,080 people; random panels for 50,000.",
         "",
@@ -193,6 +215,14 @@ def report(rows: list[dict], simulated: list[dict]) -> str:
     for r in simulated:
         numbers = f"{r['promised']:.3g} | {r['drawn']:.3g} | {r['error']:.2g}"
         lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {100 * r['level']:.1f} % |")
+    heads = list(reports[0])
+    lines += [
+        "",
+        "One variant, balanced cases: which share of a true record's information on the association is kept.",
+        "",
+    ]
+    lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    lines += ["| " + " | ".join(f"{r[h]:.4g}" for h in heads) + " |" for r in reports]
     return "\n".join(lines) + "\n"
 
 
@@ -210,7 +240,7 @@ def main() -> None:
     rows = list(predicted())
     write_csv("association.csv", rows)
     picture(rows)
-    write_text("association.md", report(rows, list(drawn())))
+    write_text("association.md", report(list(one_variant()), rows, list(drawn())))
 
 
 if __name__ == "__main__":

@@ -223,6 +223,11 @@ def test_no_result_is_stale_where_code_only_moved(move: str, tmp_path: Path, mon
     assert gone(SAMPLE, after, tmp_path, monkeypatch) == []
 
 
+def test_no_result_is_stale_where_a_public_name_only_lives_elsewhere() -> None:
+    assert staleness.changed_code({"code": {"optrr": "_HOMES:0123456789abcdef _named:0123456789abcdef"}}) == []
+    assert staleness.changed_code({"code": {"optrr": "_OTHER:0123456789abcdef"}}) == ["optrr._OTHER"]
+
+
 def test_a_probe_is_compared_to_nine_digits() -> None:
     before = list(probing.flattened({"a": [1, "x"], "b": np.array([[0.5, np.nan]]), "c": None}))
     assert before == [1.0, "x", 0.5, "nan", None]
