@@ -6,7 +6,8 @@
 
 ``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
 
-Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. ``scan`` walks over the variants and makes their table; the
+Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
+variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
 statistics and p-values come from ``tests``, odds ratios from ``odds``. ``study`` compares designs.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
@@ -14,7 +15,14 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``g
 
 from __future__ import annotations
 
-from optrr.genomics.asking import GenomicDesign, GenomicReports, design
+from optrr.genomics.asking import (
+    AssociationDesign,
+    GenomicDesign,
+    GenomicReports,
+    VariantAnswers,
+    association_design,
+    design,
+)
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
@@ -26,6 +34,7 @@ from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
 
 __all__ = [
+    "AssociationDesign",
     "Associations",
     "Budget",
     "Cohort",
@@ -39,10 +48,12 @@ __all__ = [
     "Scores",
     "Study",
     "StudyOptions",
+    "VariantAnswers",
     "Variants",
     "Wanted",
     "aligned",
     "allele_pairs",
+    "association_design",
     "design",
     "genomic_design",
     "genomic_domain",

@@ -3,7 +3,7 @@
     reports = genomics.design(cohort, total=8).randomize(cohort)
     reports.scan().write_tsv("results.tsv")
 
-With ``purpose="association"`` everybody answers one question about a few variants instead, which shows far more of the
+By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of the
 associations and nothing else (:mod:`optrr.genomics.sampled_variants`).
 
 For genotypes beside a status. Alleles beside a status, where every variant is two attributes, go through
@@ -13,14 +13,11 @@ For genotypes beside a status. Alleles beside a status, where every variant is t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
-from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.genotypes import allele_pairs
@@ -126,10 +123,7 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
     missing: bool = False,
     method: str = "auto",
     preserve_pairs: bool = False,
-    purpose: Literal["genotypes", "association"] = "genotypes",
-    cases: float | None = None,
-    frequencies: ArrayLike | None = None,
-) -> GenomicDesign | AssociationDesign:
+) -> GenomicDesign:
     """The mechanism of largest accuracy at a total ε, or of smallest total for the accuracies of variants and status.
 
     No genotype is looked at: the design depends on the cohort's list of variants alone.
@@ -140,10 +134,6 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         nats, as in :class:`optrr.genomics.Budget`.
     missing, method, preserve_pairs
         as in :class:`optrr.genomics.Wanted`.
-    purpose
-        "association" asks everybody about a few variants only, at ``total``: for tests of association with the status.
-    cases, frequencies
-        what is expected of them for that purpose (:func:`optrr.genomics.sampled_design.sampled_variants`).
 
     Raises
     ------
@@ -151,21 +141,6 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
     named = cohort.variants
-    if purpose == "association":
-        if (
-            total is None
-            or missing
-            or preserve_pairs
-            or method != "auto"
-            or status is not None
-            or np.any(variants != 1)
-        ):
-            raise InvalidInput(
-                "for association give a total, cases and frequencies only; the other choices follow from them"
-            )
-        names = [str(name) for name in named.name]
-        pairs = allele_pairs(named)
-        return AssociationDesign(sampled_variants(names, total, alleles=pairs, cases=cases, frequencies=frequencies))
     wanted = Wanted(
         [str(name) for name in named.name],
         missing=missing,
@@ -174,3 +149,21 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         alleles=allele_pairs(named),
     )
     return GenomicDesign(genomic_design(wanted, Budget(total, variants, status)))
+
+
+def association_design(
+    cohort: Cohort, total: float, *, cases: float | None = None, frequencies: ArrayLike | None = None
+) -> AssociationDesign:
+    """The questions about a few variants each that keep most of what tests of association need, at a total ε in nats.
+
+    No genotype is looked at; ``cases`` and ``frequencies``, shape (V,), are what is expected of them, from elsewhere
+    (:func:`optrr.genomics.sampled_design.sampled_variants`).
+
+    Raises
+    ------
+    InvalidInput
+        for a total outside 1e-6..50, and shares and frequencies that are not between 0 and 1.
+    """
+    named = cohort.variants
+    names, pairs = [str(name) for name in named.name], allele_pairs(named)
+    return AssociationDesign(sampled_variants(names, total, alleles=pairs, cases=cases, frequencies=frequencies))
