@@ -30,6 +30,7 @@ from optrr.errors import InvalidInput
 from optrr.show.text import brief
 from optrr_solvers import SolveOptions
 from optrr_solvers.allocating.energy import total_bound
+from optrr_solvers.allocating.questions import MAX_CELLS
 from optrr_solvers.allocating.variances import required_energies, sufficient_questions
 from optrr_solvers.problem import EPSILON_RANGE
 
@@ -160,7 +161,9 @@ def variance_design(
     least = total_bound(domain.sizes, flips.requested_epsilons)
     watched = None if show is None else lambda total: show(0.0, total, least)
     most = min(flips.epsilon * (1 - _SAVED), EPSILON_RANGE[1])
-    mixed = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched)
+    # of an attribute with more categories nobody can name a subset
+    asked = bool((domain.sizes <= MAX_CELLS).all())
+    mixed = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched) if asked else None
     # what people are asked cannot cost less than the smallest ε there is
     if mixed is None or max(mixed.total, EPSILON_RANGE[0]) > most:
         solution = replace(flips.solution, notes=(*flips.solution.notes, NO_QUESTIONS))

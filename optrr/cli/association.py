@@ -39,6 +39,7 @@ from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, co
 from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
 from optrr.genomics.tests import GENOME_WIDE, bonferroni, copy_tables
 from optrr.records.reading.source import RecordsAt
+from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
 from optrr.show.parts import Page
 from optrr.show.result import in_json
@@ -94,14 +95,17 @@ def gwas(
     design = load_genomic_design(design_file)
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-        doubts, scanned = [], scan_answers(design, RecordsAt(input), ScanOptions(test, naive))
-        conditional = design.epsilon
+        if input.suffix.lower() in (".bed", ".bcf") or ".vcf" in input.suffixes:
+            raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
+        reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
+        doubts, conditional = reports.doubts, design.epsilon
+        scanned = scan_answers(design, reports, ScanOptions(test, naive))
     else:
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
         scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
-    warn([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])])
+    warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if output is not None:
         scanned.write_tsv(output)
     _save_plots(scanned, manhattan_file, qq_file)

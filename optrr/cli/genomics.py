@@ -34,6 +34,7 @@ from optrr.designs.design import Design, solution_warnings
 from optrr.designs.design_file import load_design, save_design
 from optrr.designs.specification import refuse_specification
 from optrr.errors import InvalidInput
+from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import named_variants, read_cohort
 from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design
@@ -54,7 +55,7 @@ from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_vari
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.tests import Progress
 from optrr.models.tests.testing import GENOTYPE_TESTS
-from optrr.records.writing import check_written_suffix, released_file
+from optrr.records.writing import WRITTEN, released_file
 from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.show.text import amount, bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray
@@ -407,13 +408,16 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
 def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, options: dict[str, Any]) -> None:
     """Everybody's answer about a few variants."""
     refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
-    check_written_suffix(output)
+    if output.suffix.lower() not in WRITTEN:
+        raise InvalidInput(
+            f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
+        )
     how = following((), options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
     source = as_source(options["random_state"])
     provenance = how.provenance(design, source, input)
     replaced = replaced_release(output)
     cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), design.layout)
-    records = records_of(cohort, design.layout, options["missing"], source)
+    records = AssociationDesign(design).records(cohort, options["missing"], source)
     given = 0
     with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:
         for batch in how.in_order(design.batches(records, source), source, writer.folder):

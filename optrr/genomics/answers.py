@@ -1,33 +1,36 @@
 """Association of status and genotype by likelihood, from answers that name sets of cells of their table, of many variants.
 
 An answer y to a question about a variant has the chance Σ_x C_yx π_x, x a cell of genotype × status; further answers, to other
-questions, tell about the status alone. With ψ the odds ratio per copy of A1, φ the share of cases and p the frequencies of the
-genotypes among controls, which are free,
+questions, tell about the status alone. With ψ the odds ratio per copy of A1, φ the share of cases and p frequencies of the
+genotypes, which are free, and a about as large as φ,
 
-    π_g0 = (1 − φ) p_g,      π_g1 = φ p_g ψ^g / Σ_h p_h ψ^h.
+    π_g0 = (1 − φ) p_g ψ^(−ag) / Σ_h p_h ψ^(−ah),      π_g1 = φ p_g ψ^((1−a)g) / Σ_h p_h ψ^((1−a)h),
 
-For a given ψ, φ and p are the likeliest ones (Fisher scoring), with one answer more for each category, so that no frequency
-ends at 0: where answers tell little of them, that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic
-is that of the efficient score: what the score of ln ψ has in common with those of φ and p is taken off, and its square is
-divided by its variance. With I the information on θ, P what those answers add to it, and a that on ln ψ and θ together, what
-is taken off θ's score is
+so that ψ moves controls and cases apart and leaves all people where they are. For a given ψ, φ and p are the likeliest ones
+(Fisher scoring), with one answer more for each category, so that no frequency ends at 0: where answers tell little of them,
+that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic is that of the efficient score: what the score
+of ln ψ has in common with those of φ and p is taken off, and its square is divided by its variance. With I the information on
+θ, P what those answers add to it, and m that on ln ψ and θ together, what is taken off θ's score is
 
-    a (I + P)⁻¹ (1 + P (I + P)⁻¹),
+    m (I + P)⁻¹ (1 + P (I + P)⁻¹),
 
-because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. At
-ψ = 1 it is the test of association (the trend test, for it is locally best against an effect per copy); the odds ratio is where
-it is 0, and its interval holds every ψ that it does not reject, up to the first one on each side that it does.
+because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. Where most of what is
+known of φ is the prior's, the answers are too few, and there is no test. At ψ = 1 it is the test of association (the trend
+test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and its interval holds every ψ that
+it does not reject, up to the first one on each side that it does.
 
-Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, θ = (logit φ, ln p_1/p_0,
-ln p_2/p_0), B variants of a batch.
+Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit φ,
+ln p_1/p_0, ln p_2/p_0), B variants of a batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, ndtri, softmax
 
 from optrr.genomics.genotypes import GENOTYPES
@@ -40,11 +43,15 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _PRIOR = 1.0
 # Fisher scoring ends where no step is longer, or after so many; five to thirty were needed.
 _STEP, _ROUNDS = 1e-9, 200
+# A share of cases is not taken for smaller at the start.
+_LEAST_CASES = 0.002
 # No step is longer, so that no chance is left at 0 on the way.
 _LONGEST = 2.0
 # ln ψ is looked for to this distance on both sides of 0; beyond, the limit is 0 or infinity.
 _FARTHEST = 12.0
 _PRECISION = 1e-6
+# The answers must know so many times as much of the share of cases as the prior.
+_LEAST_KNOWN = 4.0
 _TINY = 1e-300
 # Of all information, what stands for none.
 _UNSEEN = 1e-12
@@ -75,6 +82,16 @@ class Told:
         """Some of the variants."""
         return Told(self.counts[which], self.channel, self.status[which], self.status_channel)
 
+    @cached_property
+    def cases(self) -> FloatArray:
+        """About how large the share of cases is, (B,): by the status' answers, or the others where there are none."""
+        observed = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
+        cells = observed @ np.linalg.pinv(self.channel).T
+        own, asked = cells[:, 1::2].sum(axis=1), self.status.sum(axis=1)
+        chances = self.status_channel[1]
+        told = (self.status[:, 1] / np.maximum(asked, 1.0) - chances[0]) / (chances[1] - chances[0])
+        return np.asarray(np.clip(np.where(asked > 0, told, own), _LEAST_CASES, 1 - _LEAST_CASES))
+
     @property
     def all_counts(self) -> FloatArray:
         """Of the answers about the variants and of those about the status, (B, Y + 2)."""
@@ -97,7 +114,8 @@ class AnswersFit:
     """The likeliest θ (B, 3) for given ln ψ, and the test of that ψ.
 
     ``weights`` (B, Y + 2) are what an answer adds to the efficient score, ``chances`` its chance, ``variance`` (B,) the
-    score's; ``whole`` what true records of the people asked about the variant would have in its place.
+    score's; ``whole`` what true records of the people asked about the variant would have in its place; ``usable``, whether
+    the answers are enough.
     """
 
     theta: FloatArray
@@ -106,6 +124,7 @@ class AnswersFit:
     score: FloatArray
     variance: FloatArray
     whole: FloatArray
+    usable: NDArray[np.bool_]
 
     @property
     def z(self) -> FloatArray:
@@ -115,68 +134,61 @@ class AnswersFit:
 
 def answers_fit(answers: Told, log_ratio: FloatArray, start: FloatArray | None = None) -> AnswersFit:
     """The fit at ln ψ, (B,); O(B Y) a round."""
-    counts, channel = answers.all_counts, answers.likelihoods
-    theta = _start(answers) if start is None else start.copy()
-    damping, value = np.ones(log_ratio.size), _objective(theta, log_ratio, counts, channel)
+    counts, channel, reference = answers.all_counts, answers.likelihoods, answers.cases
+    tilt = log_ratio[:, None] * np.stack([-reference, 1 - reference], axis=1)
+    if start is None:
+        theta = np.zeros((log_ratio.size, 3))
+        theta[:, 0] = np.log(reference / (1 - reference))
+    else:
+        theta = start.copy()
+    damping, value = np.ones(log_ratio.size), _objective(theta, tilt, counts, channel)
     moving = np.arange(log_ratio.size)
     for _ in range(_ROUNDS):
-        at = answers.part(moving)
-        gradient, information, prior = _slope(theta[moving], log_ratio[moving], at, channel)
-        step = np.linalg.solve(_regular(information[:, 1:, 1:] + prior), gradient[:, :, None])[:, :, 0]
+        at = _Slope.of(theta[moving], tilt[moving], answers.part(moving), channel)
+        information = _regular(at.information[:, 1:, 1:] + at.prior)
+        step = np.linalg.solve(information, (at.gradient + at.pull)[:, :, None])[:, :, 0]
         step = np.clip(step, -_LONGEST, _LONGEST) * damping[moving, None]
         tried = theta[moving] + step
-        reached = _objective(tried, log_ratio[moving], counts[moving], channel)
+        reached = _objective(tried, tilt[moving], counts[moving], channel)
         better = reached >= value[moving]
         theta[moving[better]], value[moving[better]] = tried[better], reached[better]
         damping[moving] = np.where(better, np.minimum(1.0, 2 * damping[moving]), damping[moving] / 4)
         moving = moving[np.abs(step).max(axis=1) > _STEP]
         if not moving.size:
             break
-    return _tested(theta, log_ratio, answers, channel)
+    return _tested(theta, tilt, answers, channel)
 
 
-def _start(answers: Told) -> FloatArray:
-    """θ of the share of cases that the status' answers or the channel tell, and of genotypes alike."""
-    observed = answers.counts / np.maximum(answers.counts.sum(axis=1, keepdims=True), 1.0)
-    cells = observed @ np.linalg.pinv(answers.channel).T
-    own, asked = cells[:, 1::2].sum(axis=1), answers.status.sum(axis=1)
-    chances = answers.status_channel[1]
-    told = (answers.status[:, 1] / np.maximum(asked, 1.0) - chances[0]) / (chances[1] - chances[0])
-    cases = np.clip(np.where(asked > 0, told, own), 0.02, 0.98)
-    theta = np.zeros((cases.size, 3))
-    theta[:, 0] = np.log(cases / (1 - cases))
-    return theta
-
-
-def _cells(theta: FloatArray, log_ratio: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """φ (B,), and the genotypes among controls and cases, (B, 3) each."""
+def _cells(theta: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """φ (B,), and the genotypes among controls and cases, (B, 3) each; ``tilt``: ln ψ of both, (B, 2)."""
     logits = np.concatenate([np.zeros((len(theta), 1)), theta[:, 1:]], axis=1)
-    tilt = log_ratio[:, None] * np.arange(GENOTYPES)
-    return expit(theta[:, 0]), softmax(logits, axis=1), softmax(logits + tilt, axis=1)
+    copies = np.arange(GENOTYPES)
+    controls, cases = (softmax(logits + tilt[:, k, None] * copies, axis=1) for k in (0, 1))
+    return expit(theta[:, 0]), controls, cases
 
 
-def _table(theta: FloatArray, log_ratio: FloatArray) -> FloatArray:
+def _table(theta: FloatArray, tilt: FloatArray) -> FloatArray:
     """π, (B, 6)."""
-    cases, controls, others = _cells(theta, log_ratio)
+    cases, controls, others = _cells(theta, tilt)
     both = np.stack([(1 - cases)[:, None] * controls, cases[:, None] * others], axis=2)
     return np.asarray(both.reshape(-1, 2 * GENOTYPES))
 
 
-def _objective(theta: FloatArray, log_ratio: FloatArray, counts: FloatArray, channel: FloatArray) -> FloatArray:
+def _objective(theta: FloatArray, tilt: FloatArray, counts: FloatArray, channel: FloatArray) -> FloatArray:
     """Log likelihood with the prior, (B,)."""
-    cases, controls, _ = _cells(theta, log_ratio)
-    prior = np.log(np.maximum(controls, _TINY)).sum(axis=1) + np.log(np.maximum(cases * (1 - cases), _TINY))
-    chances = np.maximum(_table(theta, log_ratio) @ channel.T, _TINY)
+    cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
+    prior = np.log(np.maximum(everybody, _TINY)).sum(axis=1) + np.log(np.maximum(cases * (1 - cases), _TINY))
+    chances = np.maximum(_table(theta, tilt) @ channel.T, _TINY)
     return np.asarray(np.sum(counts * np.log(chances), axis=1) + _PRIOR * prior)
 
 
-def _scores(theta: FloatArray, log_ratio: FloatArray) -> FloatArray:
+def _scores(theta: FloatArray, tilt: FloatArray, reference: FloatArray) -> FloatArray:
     """Of ln ψ and θ, of each cell, (B, 4, 6)."""
-    cases, controls, others = _cells(theta, log_ratio)
+    cases, controls, others = _cells(theta, tilt)
     copies, status = np.repeat(np.arange(GENOTYPES), 2), np.tile([0, 1], GENOTYPES)
-    mean = others @ np.arange(GENOTYPES)
+    mean = np.where(status == 1, (others @ np.arange(GENOTYPES))[:, None], (controls @ np.arange(GENOTYPES))[:, None])
     out = np.empty((len(theta), 4, 2 * GENOTYPES))
-    out[:, 0] = status * (copies - mean[:, None])
+    out[:, 0] = (status - reference[:, None]) * (copies - mean)
     out[:, 1] = status - cases[:, None]
     for genotype in (1, 2):
         of_status = np.where(status == 1, others[:, genotype, None], controls[:, genotype, None])
@@ -184,27 +196,43 @@ def _scores(theta: FloatArray, log_ratio: FloatArray) -> FloatArray:
     return out
 
 
-def _seen(theta: FloatArray, log_ratio: FloatArray, channel: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _seen(
+    theta: FloatArray, tilt: FloatArray, reference: FloatArray, channel: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Chance of each answer, (B, Y), and the scores' means given it, (B, 4, Y)."""
-    table = _table(theta, log_ratio)
+    table = _table(theta, tilt)
     chances = np.maximum(table @ channel.T, _TINY)
-    return chances, (_scores(theta, log_ratio) * table[:, None]) @ channel.T / chances[:, None]
+    return chances, (_scores(theta, tilt, reference) * table[:, None]) @ channel.T / chances[:, None]
 
 
-def _slope(
-    theta: FloatArray, log_ratio: FloatArray, answers: Told, channel: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Gradient in θ with the prior, (B, 3); information of ln ψ and θ, (B, 4, 4); what the prior adds to θ's, (B, 3, 3)."""
-    chances, seen = _seen(theta, log_ratio, channel)
-    gradient = np.einsum("by,bky->bk", answers.all_counts, seen[:, 1:])
-    information = np.einsum("by,bky,bly->bkl", answers.people * chances, seen, seen)
-    cases, controls, _ = _cells(theta, log_ratio)
-    gradient[:, 0] += _PRIOR * (1 - 2 * cases)
-    gradient[:, 1:] += _PRIOR * (1 - GENOTYPES * controls[:, 1:])
-    prior = np.zeros((len(theta), 3, 3))
-    prior[:, 0, 0] = 2 * _PRIOR * cases * (1 - cases)
-    prior[:, 1:, 1:] = GENOTYPES * _PRIOR * controls[:, 1:, None] * (np.eye(2) - controls[:, None, 1:])
-    return gradient, information, prior
+@dataclass(frozen=True, eq=False)
+class _Slope:
+    """At θ: the answers' ``gradient`` in θ and the prior's ``pull``, (B, 3); ``information`` on ln ψ and θ, (B, 4, 4).
+
+    ``prior`` is what it adds to θ's information, (B, 3, 3); ``chances`` are the answers', (B, Y), ``seen`` the scores' means
+    given them, (B, 4, Y).
+    """
+
+    gradient: FloatArray
+    pull: FloatArray
+    information: FloatArray
+    prior: FloatArray
+    chances: FloatArray
+    seen: FloatArray
+
+    @classmethod
+    def of(cls, theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatArray) -> _Slope:
+        chances, seen = _seen(theta, tilt, answers.cases, channel)
+        gradient = np.einsum("by,bky->bk", answers.all_counts, seen[:, 1:])
+        information = np.einsum("by,bky,bly->bkl", answers.people * chances, seen, seen)
+        cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
+        pull = np.empty_like(gradient)
+        pull[:, 0] = _PRIOR * (1 - 2 * cases)
+        pull[:, 1:] = _PRIOR * (1 - GENOTYPES * everybody[:, 1:])
+        prior = np.zeros((len(theta), 3, 3))
+        prior[:, 0, 0] = 2 * _PRIOR * cases * (1 - cases)
+        prior[:, 1:, 1:] = GENOTYPES * _PRIOR * everybody[:, 1:, None] * (np.eye(2) - everybody[:, None, 1:])
+        return cls(gradient, pull, information, prior, chances, seen)
 
 
 def _regular(information: FloatArray) -> FloatArray:
@@ -213,26 +241,23 @@ def _regular(information: FloatArray) -> FloatArray:
     return np.asarray(information + (_UNSEEN * whole + _TINY)[:, None, None] * np.eye(information.shape[1]))
 
 
-def _tested(theta: FloatArray, log_ratio: FloatArray, answers: Told, channel: FloatArray) -> AnswersFit:
-    _, information, prior = _slope(theta, log_ratio, answers, channel)
-    inverse = np.linalg.inv(_regular(information[:, 1:, 1:] + prior))
-    moved = information[:, :1, 1:] @ inverse
-    chances, seen = _seen(theta, log_ratio, channel)
-    at_fit = seen[:, 0] - (moved @ seen[:, 1:])[:, 0]
-    weights = at_fit - (moved @ prior @ inverse @ seen[:, 1:])[:, 0]
-    expected = answers.people * chances
+def _tested(theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatArray) -> AnswersFit:
+    at = _Slope.of(theta, tilt, answers, channel)
+    inverse = np.linalg.inv(_regular(at.information[:, 1:, 1:] + at.prior))
+    moved = at.information[:, :1, 1:] @ inverse
+    again = moved @ at.prior @ inverse
+    at_fit = at.seen[:, 0] - (moved @ at.seen[:, 1:])[:, 0]
+    weights = at_fit - (again @ at.seen[:, 1:])[:, 0]
+    expected = answers.people * at.chances
     score = np.einsum("by,by->b", answers.all_counts, at_fit)
-    cases, controls, _ = _cells(theta, np.zeros_like(log_ratio))
+    variance = np.einsum("by,by->b", expected, weights**2)
+    cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
     copies = np.arange(GENOTYPES)
-    spread = controls @ copies**2 - (controls @ copies) ** 2
-    return AnswersFit(
-        theta,
-        weights,
-        chances,
-        score,
-        np.einsum("by,by->b", expected, weights**2),
-        np.asarray(answers.counts.sum(axis=1) * cases * (1 - cases) * spread),
-    )
+    spread = everybody @ copies**2 - (everybody @ copies) ** 2
+    whole = answers.counts.sum(axis=1) * cases * (1 - cases) * spread
+    known = at.information[:, 1, 1] >= _LEAST_KNOWN * at.prior[:, 0, 0]
+    usable = (answers.counts.sum(axis=1) > 0) & known
+    return AnswersFit(theta, weights, at.chances, score, variance, np.asarray(whole), usable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,16 +275,15 @@ class AnswersTest:
 
 
 def answers_test(answers: Told) -> AnswersTest:
-    """The test of every variant; NaN where nobody was asked."""
+    """The test of every variant; NaN where nobody was asked, or too few."""
     fit = answers_fit(answers, np.zeros(len(answers.counts)))
-    asked = answers.counts.sum(axis=1) > 0
-    statistic = np.where(asked & (fit.variance > 0), fit.z**2, np.nan)
+    statistic = np.where(fit.usable & (fit.variance > 0), fit.z**2, np.nan)
     expected = answers.people * fit.chances
     law = expected / np.maximum(expected.sum(axis=1, keepdims=True), _TINY)
     p = tail_of_one(fit.weights, law, answers.all_counts, statistic)
     own = expected[:, : answers.counts.shape[1]]
     kept = fit.variance / np.maximum(fit.whole, _TINY)
-    return AnswersTest(statistic, p, np.where(asked, kept, np.nan), own.min(axis=1))
+    return AnswersTest(statistic, p, np.where(fit.usable, kept, np.nan), own.min(axis=1))
 
 
 def answers_odds(answers: Told, confidence: float = 0.95) -> OddsRatios:
@@ -279,13 +303,13 @@ def answers_odds(answers: Told, confidence: float = 0.95) -> OddsRatios:
         middle = bracket.mean(axis=0)
         ends[row] = np.where(middle <= -_FARTHEST, -np.inf, np.where(middle >= _FARTHEST, np.inf, middle))
     at = np.clip(ends[1], -_FARTHEST, _FARTHEST)
-    _, controls, others = _cells(answers_fit(answers, at, null.theta).theta, at)
+    reference = answers.cases
+    tilt = at[:, None] * np.stack([-reference, 1 - reference], axis=1)
+    _, controls, others = _cells(answers_fit(answers, at, null.theta).theta, tilt)
     half = np.arange(GENOTYPES) / (GENOTYPES - 1)
-    asked = answers.counts.sum(axis=1) > 0
-    ratio, low, high = (np.where(asked, np.exp(x), np.nan) for x in (ends[1], ends[0], ends[2]))
-    return OddsRatios(
-        ratio, low, high, np.where(asked, others @ half, np.nan), np.where(asked, controls @ half, np.nan)
-    )
+    told = null.usable
+    ratio, low, high = (np.where(told, np.exp(x), np.nan) for x in (ends[1], ends[0], ends[2]))
+    return OddsRatios(ratio, low, high, np.where(told, others @ half, np.nan), np.where(told, controls @ half, np.nan))
 
 
 def joined_tests(tests: Sequence[AnswersTest], places: Sequence[IntArray], variants: int) -> AnswersTest:

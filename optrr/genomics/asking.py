@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from optrr.designs.design import Design
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
-from optrr.genomics.genotypes import allele_pairs
+from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
 from optrr.genomics.sampled_design import sampled_variants
@@ -29,7 +29,7 @@ from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.mechanisms.mechanism import released_by
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.randomness import RandomState, as_source
+from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +86,12 @@ class GenomicReports:
         return scan(self.cohort, self.asking.design.law, self.asking.layout, ScanOptions(test, naive))
 
 
+_LEFT_OUT = (
+    "questions have no place for them: with --missing exclude people who lack a call that is asked for give no answer, and no "
+    "epsilon covers who"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class VariantAnswers:
     """Everybody's answer about a few variants, and the way of asking."""
@@ -109,9 +115,17 @@ class AssociationDesign:
     ) -> VariantAnswers:
         """Everybody's answer, as :meth:`GenomicDesign.randomize`; who lacks a call that is asked for gives none."""
         source = as_source(random_state)
-        batches = list(self.asking.batches(records_of(cohort, self.asking.layout, missing, source), source))
+        batches = list(self.asking.batches(self.records(cohort, missing, source), source))
         table = pa.Table.from_batches(batches, schema=SCHEMA)
         return VariantAnswers(self.asking, table.replace_schema_metadata(released_by(self.asking, source).metadata()))
+
+    def records(self, cohort: Cohort, missing: MissingPolicy, source: BitSource) -> Codes:
+        """True records to be asked, as :func:`optrr.genomics.randomize.records_of`.
+
+        Raises InvalidInput as there, and for variants of which some people have one copy.
+        """
+        refuse_single_copies(cohort.variants.chromosome, "questions are about two copies: leave these variants out")
+        return records_of(cohort, self.asking.layout, missing, source, _LEFT_OUT)
 
 
 def design(  # noqa: PLR0913 (each argument is one question a user answers)

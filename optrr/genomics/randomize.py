@@ -55,12 +55,21 @@ _RANDOMIZED = 1 << 25
 _CELLS = 1 << 22
 
 
+# What to do about missing calls that a design has no place for.
+_CATEGORY = "design with --missing category, or publish which calls are missing with --missing exclude"
+
+
 def records_of(
-    cohort: Cohort, layout: Layout, missing: MissingPolicy = "refuse", source: BitSource | None = None
+    cohort: Cohort,
+    layout: Layout,
+    missing: MissingPolicy = "refuse",
+    source: BitSource | None = None,
+    remedy: str = _CATEGORY,
 ) -> Codes:
     """True records, codes of the design's domain, MISSING where a call is missing and stays so; shape (n, m), int8.
 
-    In the alleles layout the two alleles of a person are put in random order, drawn from ``source``.
+    In the alleles layout the two alleles of a person are put in random order, drawn from ``source``. ``remedy``: what to do
+    about missing calls that are refused.
 
     Raises
     ------
@@ -77,7 +86,7 @@ def records_of(
         records[:, layout.status] = cohort.status
     for chosen, codes in cohort.blocks(BLOCK):
         single = with_single_copies(codes, cohort.variants.chromosome[chosen], cohort.male)
-        block = _treated_missing(single, cohort, chosen, layout, missing)
+        block = _treated_missing(single, cohort, chosen, layout, missing, remedy)
         columns = layout.attributes[at[chosen]]
         if layout.status is not None:
             records[:, columns[:, 0]] = block
@@ -102,7 +111,9 @@ def _positions(cohort: Cohort, layout: Layout) -> NDArray[np.int64]:
     return np.array([known[name] for name in names], dtype=np.int64)
 
 
-def _treated_missing(codes: Codes, cohort: Cohort, chosen: slice, layout: Layout, missing: MissingPolicy) -> Codes:
+def _treated_missing(  # noqa: PLR0913 (what, of whom, and what is to be done)
+    codes: Codes, cohort: Cohort, chosen: slice, layout: Layout, missing: MissingPolicy, remedy: str
+) -> Codes:
     gone = codes == MISSING
     if not gone.any():
         return codes
@@ -111,8 +122,7 @@ def _treated_missing(codes: Codes, cohort: Cohort, chosen: slice, layout: Layout
     if missing == "refuse" or layout.status is None:
         first = chosen.start + int(np.flatnonzero(gone.any(axis=0))[0])
         raise InvalidInput(
-            f"variant {cohort.variants.name[first]!r} has missing calls and the design has no category for them; design "
-            "with --missing category, or publish which calls are missing with --missing exclude"
+            f"variant {cohort.variants.name[first]!r} has missing calls and the design has no category for them; {remedy}"
         )
     return codes
 

@@ -8,7 +8,7 @@ that they keep, on average over the frequencies and the shares of cases that are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,17 +20,20 @@ from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
 from optrr.releases.account import checked_epsilon
 from optrr_solvers.allocating.association import Population, best_report
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.problem import EPSILON_RANGE
 
-# Frequencies of the rarer allele that a design is made for where none is known, and shares of cases around the expected one.
-_FREQUENCIES, _AROUND = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.9, 1.0, 1.1)
+# Frequencies of the rarer allele that a design is made for where none is known, and odds of cases around the expected ones.
+_FREQUENCIES, _AROUND = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.85, 1.0, 1.18)
 _CASES = (0.15, 0.3, 0.5)
 # Known frequencies are put into classes, each with a report of its own, made for the class and a little around it.
 _CLASSES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 _NEAR = (0.9, 1.0, 1.1)
 # Shares of people who are asked for the status alone, of which the best is taken.
 _STATUS_SHARES = (0.0, 0.003, 0.01, 0.02, 0.04, 0.07, 0.11, 0.16)
-# By so much, relative to 1 + ε, an answer stays below the total.
+# By so much, relative, an answer stays below the total; beyond 2^-64 e^ε of thresholds where that is more.
 _ROUNDING = 1e-9
+# Beyond, sets of cells keep nothing that single cells do not.
+_MOST_OF_SETS = 12.0
 
 
 def sampled_variants(
@@ -64,11 +67,16 @@ def sampled_variants(
     task = _Planner(
         tuple(names),
         tuple(alleles) or (("", ""),) * len(names),
-        total - _ROUNDING * (1 + total),
-        _CASES if cases is None else tuple(min(cases * factor, 0.95) for factor in _AROUND),
+        max(total * (1 - _ROUNDING), EPSILON_RANGE[0]),
+        _CASES if cases is None else tuple(cases * factor / (1 - cases + cases * factor) for factor in _AROUND),
         _Classes.of(len(names), frequencies),
     )
-    return max((*task.of_sets(), *task.of_cells()), key=lambda one: one.kept)
+    best = max((*task.of_sets(), *task.of_cells()), key=lambda one: one.kept)
+    while best.epsilon > total > EPSILON_RANGE[0]:
+        # thresholds of 64 bits are coarse where e^ε is large
+        lower = best.answer_epsilon - 2 * (best.epsilon - total)
+        best = replace(best, answer_epsilon=lower)
+    return best
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +124,8 @@ class _Planner:
     def of_sets(self) -> Iterator[SampledVariants]:
         """With one variant each, for several shares of people who are asked for the status alone."""
         count, turned = len(self.names), self.classes.turned
+        if self.total > _MOST_OF_SETS:
+            return
         for share in _STATUS_SHARES if count > 1 else (0.0,):
             populations = self._populations(count * share / (1 - share), one_cell(2, 2, self.total))
             best = [best_report(each, self.total) for each in populations]

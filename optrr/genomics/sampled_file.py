@@ -8,6 +8,7 @@ drawn), ``answer_epsilon`` (what they are made for), ``variants`` (name and alle
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ class _VariantRecord(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     a1: str
     a2: str
-    report: int
+    report: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 
 class _ReportRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -105,7 +106,7 @@ def verify_sampled_variants(path: Given) -> Verification:
 
 
 def _covers(record: SampledVariantsRecord, made: SampledVariants) -> bool:
-    return record.epsilon >= made.epsilon * (1 - 1e-12)
+    return made.epsilon * (1 - 1e-12) <= record.epsilon <= made.epsilon * (1 + 1e-9)
 
 
 def _decoded(path: Given) -> tuple[SampledVariantsRecord, SampledVariants]:

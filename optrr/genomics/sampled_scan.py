@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics.answers import AnswersTest, Told, answers_odds, answers_test, joined_tests
 from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, Visible, visible_share
@@ -29,6 +29,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _TREND = ScanOptions("trend")
 # People of whom answers are expected: so many that shares are as good as exact.
 _MANY = 1e12
+# Variants tested at once, so that memory stays in tens of megabytes.
+_VARIANTS = 1 << 14
 
 
 def scan_answers(asking: SampledVariants, answers: Any, options: ScanOptions = _TREND) -> Associations:
@@ -52,6 +54,8 @@ def associations_of(
     n = np.zeros(len(asking.names), dtype=np.int64)
     for at, answers in told:
         n[at] = answers.counts.sum(axis=1)
+    if not n.any():
+        raise TooFewRecords("nobody answered about any variant; nothing can be tested")
     if options == _TREND:
         test = likelihood_tests(asking, told)
         one, people = np.ones(n.size, dtype=np.int64), n.astype(np.float64)
@@ -74,8 +78,12 @@ def _made(  # noqa: PLR0913 (the parts of a result)
     a1, a2 = (np.array([pair[k] or "." for pair in asking.alleles], dtype=object) for k in (0, 1))
     variants = replace(Variants.named(list(asking.names)), a1=a1, a2=a2)
     inflation = Inflation.of(scores, seen)
-    unasked = int(np.count_nonzero(n == 0))
+    unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
+    if few:
+        warnings.append(
+            f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
+        )
     return Associations(variants, test, n, scores, odds, naive, {}, inflation, (*inflation.warnings(), *warnings))
 
 
@@ -89,7 +97,12 @@ def _visible(kept: FloatArray) -> Visible:
 
 def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:
     """The tests of all variants, from the answers by report."""
-    return joined_tests([answers_test(a) for _, a in told], [at for at, _ in told], len(asking.names))
+    pieces = [
+        (at[start : start + _VARIANTS], answers.part(slice(start, start + _VARIANTS)))
+        for at, answers in told
+        for start in range(0, at.size, _VARIANTS)
+    ]
+    return joined_tests([answers_test(a) for _, a in pieces], [at for at, _ in pieces], len(asking.names))
 
 
 def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which: slice | IntArray) -> OddsRatios:

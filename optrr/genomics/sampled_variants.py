@@ -100,6 +100,8 @@ class SampledVariants:
             raise InvalidInput(f"{self.each} variants in a question; give 1 to {most}")
         if not 0 <= self.status_share < 1:
             raise InvalidInput(f"a share of {self.status_share} is asked for the status alone; give 0 or more, below 1")
+        if self.status_share > 0 and not self.reports:
+            raise InvalidInput("where a cell is named everybody tells of the status, and nobody is asked for it alone")
         if self.reports and self.each != 1:
             raise InvalidInput("sets of cells are of one variant and the status; ask for one variant each")
         if self.report_of.shape != (len(self.names),) or not np.all(
@@ -145,6 +147,8 @@ class SampledVariants:
             "status_share": self.status_share,
             "reports": [{"sets": r.sets, "weights": r.weights} for r in self.reports],
             "report_of": self.report_of.tolist(),
+            # which allele the genotypes count
+            "alleles": self.alleles,
         }
         return digest_of(self.domain, drawn)
 
@@ -208,9 +212,7 @@ class SampledVariants:
         answer = np.empty(n, dtype=np.int64)
         for rows, block in self._asked_alike(question):
             variants = np.empty((rows.size, 0), dtype=np.int64) if block is None else 1 + block
-            codes = np.concatenate(
-                [records[rows, :1], np.take_along_axis(records[rows], variants, axis=1)], axis=1
-            ).astype(np.int64)
+            codes = np.concatenate([records[rows, :1], records[rows[:, None], variants]], axis=1).astype(np.int64)
             gone = (codes == MISSING).any(axis=1)
             codes[gone] = 0
             answer[rows] = np.where(gone, -1, self._named(codes, block, source))
@@ -355,7 +357,13 @@ def _check_sets(report: SetReport, epsilon: float) -> None:
         raise InvalidInput(f"a set of a report must hold some, but not all, of the cells 0 to {cells - 1}, in order")
     if not all(math.isfinite(w) and w > 0 for w in report.weights):
         raise InvalidInput("the weights of a report's sets must be positive")
-    if np.abs(report.likelihoods(epsilon).sum(axis=0) - 1).max() > 1e-9:
+    if len(set(report.sets)) < len(report.sets):
+        raise InvalidInput("a report has the same set twice; give each set once")
+    with np.errstate(over="ignore", invalid="ignore"):
+        whole = report.likelihoods(epsilon).sum(axis=0)
+    if not np.abs(whole - 1).max() <= 1e-9:
         raise InvalidInput(
             "a report's sets are not as likely altogether whatever the true cell; take it from its design"
         )
+    if min(map(min, _chances(report, epsilon))) < 1:
+        raise InvalidInput("a set of a report is named less than once in 2^64; leave it out")

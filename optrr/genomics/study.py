@@ -272,6 +272,7 @@ def protocol_for(  # noqa: PLR0913 (who, what, for how much, and what is known o
     missing: bool = False,
     cases: float | None = None,
     frequencies: FloatArray | None = None,
+    test: str = "trend",
 ) -> StudiedWay:
     """The protocol of that name at that total; one for association is made for a share of cases, and frequencies of A1.
 
@@ -288,7 +289,10 @@ def protocol_for(  # noqa: PLR0913 (who, what, for how much, and what is known o
                 "answers about a few variants have no category for missing calls; leave them out instead"
             )
         known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
-        return VariantQuestions(sampled_variants([str(n) for n in names], total, cases=cases, frequencies=known))
+        asking = sampled_variants([str(n) for n in names], total, cases=cases, frequencies=known)
+        if asking.reports and test != "trend":
+            raise InvalidInput(f"answers that name sets of cells have no {test} test; leave it out, or --test trend")
+        return VariantQuestions(asking)
     if method == "sampling":
         return _best_sampling(names, total, missing)
     solver = "auto" if method == "optimum" else method
@@ -502,7 +506,9 @@ def run_study(cohort: Cohort, options: StudyOptions, progress: Report | None = N
     for total in options.totals:
         for method in options.methods:
             try:
-                protocol = protocol_for(method, cohort.variants.name, total, options.missing_category, share, often)
+                protocol = protocol_for(
+                    method, cohort.variants.name, total, options.missing_category, share, often, options.test
+                )
             except InvalidInput as error:
                 study.unavailable.append((total, method, str(error)))
                 done += options.repeats

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -13,7 +14,7 @@ from scipy.stats import chisquare
 
 import optrr
 from optrr.cli.main import run
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics import MatrixGenotypes, Variants, association_design
 from optrr.genomics.answers import Told, answers_fit, answers_odds, answers_test
 from optrr.genomics.cohort import Cohort
@@ -21,7 +22,7 @@ from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.study import protocol_for
+from optrr.genomics.study import StudyOptions, protocol_for, run_study
 from optrr.genomics.tests import noncentralities, score_test
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers.allocating.association import SetReport
@@ -190,13 +191,13 @@ def random_answers(rng, log_odds=0.0):
 def slow_objective(theta, delta, answers, row):
     """Log likelihood with one answer beside each category, by a loop over answers."""
     status, one, two = theta
+    reference, copies = answers.cases[row], np.arange(3)
     p = np.exp([0, one, two])
     p /= p.sum()
-    q = p * np.exp(delta * np.arange(3))
-    q /= q.sum()
+    controls, cases = p * np.exp(-reference * delta * copies), p * np.exp((1 - reference) * delta * copies)
     w = 1 / (1 + math.exp(-status))
-    cells = np.stack([(1 - w) * p, w * q], axis=1).ravel()
-    value = 1.0 * (np.log(p).sum() + math.log(w) + math.log(1 - w))
+    cells = np.stack([(1 - w) * controls / controls.sum(), w * cases / cases.sum()], axis=1).ravel()
+    value = np.log(p).sum() + math.log(w) + math.log(1 - w)
     for chances, count in zip(answers.channel, answers.counts[row], strict=True):
         value += count * math.log(chances @ cells)
     for chances, count in zip(answers.status_channel, answers.status[row], strict=True):
@@ -258,6 +259,42 @@ def test_without_noise_the_statistic_is_that_of_true_records():
     assert np.allclose(ours.scores.statistic, score_test(tables, unrandomized((3, 2))).statistic, rtol=0.01)
     odds = ours.odds_of(slice(None))
     assert np.all((odds.low < np.exp([0.1, -0.15])) & (np.exp([0.1, -0.15]) < odds.high))
+
+
+# total, variants, people, frequency and share of cases: most are cases, few are, or next to nothing is told
+CORNERS = [
+    (1, 1000, 200_000, 0.05, 0.9),
+    (1, 1000, 200_000, 0.05, 0.99),
+    (4, 100, 2_000, 0.05, 0.99),
+    (4, 100, 20_000, 0.05, 0.99),
+    (8, 1000, 3_000, 0.05, 0.99),
+    (0.1, 1, 3_000, 0.02, 0.5),
+    (0.1, 1, 3_000, 0.05, 0.999),
+    (1, 20, 6_000, 0.05, 0.05),
+    (2, 20, 20_000, 0.02, 0.02),
+    (1, 55, 50_000, 0.1, 0.01),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("corner", CORNERS)
+def test_level_in_corners(corner):
+    """Of 1,500 tests of no association that are made, at most 6.5 % and 5 standard errors (1e-7 each) have p ≤ 5 %."""
+    total, count, n, frequency, cases = corner
+    rng = np.random.default_rng(99)
+    asking = sampled_variants(names(count), total)
+    blank = asking.answers(0, np.empty((0, 0)), np.empty((0, 2)))
+    cells = blank.channel @ true_table(frequency, cases, 0.0).ravel()
+    asked = rng.binomial(n, asking.asked_share, 1500)
+    others = rng.binomial(n, asking.status_share, 1500) if asking.reports else n - asked
+    own = rng.multinomial(asked, cells / cells.sum()).astype(float)
+    status = rng.multinomial(others, blank.status_channel @ [1 - cases, cases]).astype(float)
+    p_values = answers_test(asking.answers(0, own, status)).p_value
+    made = p_values[np.isfinite(p_values)]
+    if made.size:
+        assert np.mean(made <= 0.05) < 0.065 + 5 * math.sqrt(0.05 * 0.95 / made.size)
+    # nobody is left without a test but where there is next to nothing to tell
+    assert made.size > 900 or total < 0.5
 
 
 SETTINGS = [
@@ -373,6 +410,7 @@ def test_file_round_trip(tmp_path):
     ("key", "value", "said"),
     [
         ("epsilon", 0.5, "spend"),
+        ("epsilon", 1e300, "spend"),
         ("status_share", 0.5, "changed"),
         ("answer_epsilon", 3.0, "not as likely altogether"),
         ("each", 2, "one variant each"),
@@ -397,6 +435,8 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
         ({"each": 3, "reports": ()}, "variants in a question"),
         ({"status_share": 1.0}, "status alone"),
         ({"answer_epsilon": -1.0}, "epsilon"),
+        ({"reports": (), "status_share": 0.1}, "everybody tells of the status"),
+        ({"reports": (SetReport(((0,), (0,)), (0.5, 0.5)),)}, "same set twice"),
     ],
 )
 def test_designs_that_cannot_be(change, said):
@@ -413,6 +453,57 @@ def test_designs_that_cannot_be(change, said):
 def test_answers_that_cannot_be(answers):
     with pytest.raises(InvalidInput, match="gwas-perturb"):
         sampled_variants(names(3), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
+
+
+@pytest.mark.parametrize("total", [1e-6, 1e-3, 0.01, 11.9, 14.0, 22.0, 30.0, 40.0, 50.0])
+@pytest.mark.parametrize("count", [1, 3, 12])
+def test_every_total_has_a_design(total, count):
+    asking = sampled_variants(names(count), total, frequencies=[0.01 if k % 2 else 0.4 for k in range(count)])
+    assert asking.epsilon <= total or total == 1e-6
+    # thresholds of 64 bits are coarse where e^ε is near 2^64
+    assert asking.epsilon == pytest.approx(total, rel=1e-6 if total < 40 else 0.1)
+    assert 0 < asking.kept <= 1
+    assert not asking.bound < asking.kept
+
+
+def test_turned_file_of_changed_alleles_is_refused(tmp_path):
+    path = tmp_path / "d.json"
+    save_sampled_variants(sampled_variants(names(2), 1.0), path)
+    content = json.loads(path.read_text())
+    content["variants"][0]["a1"] = "A"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match="changed"):
+        optrr.load(path)
+    content["variants"][0]["report"] = 10**30
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        optrr.load(path)
+
+
+def test_nobody_asked_about_any_variant():
+    with pytest.raises(TooFewRecords):
+        asking = sampled_variants(names(3), 1.0)
+        associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
+
+
+def test_other_tests_of_a_study_stand_beside_it():
+    """Where sets are named there is the trend test only, and the study goes on."""
+    rng = np.random.default_rng(24)
+    cohort = cohort_of(people(rng, 300, np.full(3, 0.4), 0.5, np.full(3, 1.0)))
+    options = StudyOptions([1.0], repeats=2, methods=("kronecker", "association"), test="allelic", top=3)
+    study = run_study(cohort, options)
+    assert [o.protocol.name for o in study.outcomes] == ["kronecker"]
+    assert "no allelic test" in study.unavailable[0][2]
+
+
+def test_variants_of_one_copy_are_refused():
+    rng = np.random.default_rng(25)
+    cohort = cohort_of(people(rng, 50, np.full(2, 0.4), 0.5, np.zeros(2)))
+    variants = Variants.of([("X", k + 1, f"rs{k + 1}", "A", "C") for k in range(2)])
+    male = np.zeros(cohort.n, dtype=bool)
+    of_x = replace(cohort, genotypes=replace(cohort.genotypes, variants=variants), male=male)
+    with pytest.raises(InvalidInput, match="two copies"):
+        association_design(of_x, 1.0).randomize(of_x, 1)
 
 
 def test_front_door():

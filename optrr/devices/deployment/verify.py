@@ -30,6 +30,8 @@ __all__ = ["Deployed", "decoded_deployment", "load_deployment", "verify_deployme
 LABEL_TOLERANCE = Decimal("1e-9")
 # Operations on words that are done at once: a few seconds.
 _MOST_HERE = 1 << 30
+# Bits of thresholds of questions: about a second.
+_MOST_BITS_HERE = 1 << 20
 _FORMULAS = "exact integers"
 # Its digest is of the design's law, which the automaton no longer has; under another digest a person would be asked twice.
 _UNKNOWN = (
@@ -105,12 +107,19 @@ def _verified(deployed: Deployed) -> Verification:
     return Verification(checks, deployed.intact)
 
 
+def _takes_long(deployed: Deployed) -> bool:
+    """Whether the sums are to be done in a process that can be ended."""
+    if isinstance(deployed, DeployedQuestions):
+        return len(deployed.questions) * deployed.bits > _MOST_BITS_HERE
+    return work(deployed.automaton) > _MOST_HERE
+
+
 DEPLOYMENTS = CheckedFiles(
     "deployment file",
     "optrr.devices.deployment.verify:DEPLOYMENTS.checked",
     decoded_deployment,
     _verified,
-    lambda deployed: isinstance(deployed, Deployment) and work(deployed.automaton) > _MOST_HERE,
+    _takes_long,
     "export the design again",
 )
 

@@ -27,6 +27,8 @@ def answer_once(frame: Any, asking: SampledTables, path: str, again: bool = Fals
     FrameCodec(asking.domain, arrow_schema(frame))
 
     def answered(batch: pa.RecordBatch, source: BitSource) -> pa.RecordBatch:
+        if not batch.num_rows:
+            return pa.RecordBatch.from_pylist([], schema=SCHEMA)
         return pa.Table.from_batches(asking.batches([batch], source), SCHEMA).combine_chunks().to_batches()[0]
 
     def of_partition() -> BatchKernel:

@@ -115,42 +115,50 @@ def best_report(populations: Sequence[Population], total: float) -> BestReport:
     from scipy.optimize import linprog  # noqa: PLC0415 (slow to import)
 
     task = _CuttingPlanes.of(populations, total)
-    objective = np.concatenate([np.zeros(task.sets), np.full(len(populations), -1 / len(populations))])
+    count = len(populations)
+    # the weights, how often a true cell is held, and of each population what is kept
+    objective = np.concatenate([np.zeros(task.sets + 1), np.full(count, -1 / count)])
     best, chosen, bound = -math.inf, task.cells, math.inf
+    report = chosen
     for _ in range(_ROUNDS):
-        planes, offsets = task.planes(chosen)
-        solved = linprog(
-            objective,
-            A_ub=planes,
-            b_ub=offsets,
-            A_eq=np.hstack([task.likelihoods.T, np.zeros((2 * _GENOTYPES, len(populations)))]),
-            b_eq=np.ones(2 * _GENOTYPES),
-            method="highs",
-        )
-        bound = min(bound, -float(solved.fun))
-        chosen = task.completed(solved.x[: task.sets])
         kept = task.kept(chosen)
         if kept > best:
             best, report = kept, chosen
         if bound * (1 - _EVERY_CELL) - best < _TOLERANCE * bound:
             break
+        planes, offsets = task.planes(chosen)
+        solved = linprog(
+            objective,
+            A_ub=planes,
+            b_ub=offsets,
+            A_eq=np.hstack([task.balance, np.zeros((2 * _GENOTYPES + 1, count))]),
+            b_eq=task.balanced,
+            method="highs",
+        )
+        if solved.x is None:
+            # what has been found stands, and so does its bound
+            break
+        bound = min(bound, -float(solved.fun) * task.scale)
+        chosen = task.completed(np.asarray(solved.x))
     named = np.flatnonzero(report)
-    return BestReport(
-        SetReport(
-            tuple(tuple(k for k in range(2 * _GENOTYPES) if (s + 1) >> k & 1) for s in named.tolist()),
-            tuple(report[named].tolist()),
-        ),
-        best,
-        bound,
-    )
+    sets = tuple(tuple(k for k in range(2 * _GENOTYPES) if (s + 1) >> k & 1) for s in named.tolist())
+    return BestReport(SetReport(sets, tuple(report[named].tolist())), best, max(bound, best))
 
 
 @dataclass(eq=False)
 class _CuttingPlanes:
-    """All sets, numbered from 0 for the one that Σ 2^cell numbers 1; each population's scores and chances of each set."""
+    """All sets, numbered from 0 for the one that Σ 2^cell numbers 1; each population's scores and chances of each set.
+
+    The linear program's variables are v = w (1 + g/2), g = e^ε − 1, and β, how much of v holds a true cell, whichever it is:
+
+        Σ_S v_S 1[x ∈ S] = β for every cell x,      (Σ_S v_S + g β)/(1 + g/2) = 1,
+
+    whose numbers are of ordinary size at any ε; what is kept is counted in units of ``scale``.
+    """
 
     populations: Sequence[Population]
-    likelihoods: FloatArray
+    gain: float
+    holds: FloatArray
     masses: list[FloatArray]
     seen: list[FloatArray]
     rows: list[FloatArray]
@@ -160,54 +168,73 @@ class _CuttingPlanes:
     def of(cls, populations: Sequence[Population], total: float) -> _CuttingPlanes:
         """The task without any plane."""
         numbers = np.arange(1, (1 << 2 * _GENOTYPES) - 1)
-        holds = numbers[:, None] >> np.arange(2 * _GENOTYPES) & 1
-        likelihoods = np.where(holds, math.exp(total), 1.0)
-        joint = [likelihoods * p.chances for p in populations]
-        masses = [j.sum(axis=1) for j in joint]
-        seen = [j @ p.scores.T for j, p in zip(joint, populations, strict=True)]
-        return cls(populations, likelihoods, masses, seen, [], [])
+        holds = (numbers[:, None] >> np.arange(2 * _GENOTYPES) & 1).astype(np.float64)
+        gain = math.expm1(total)
+        masses = [1 + gain * holds @ p.chances for p in populations]
+        # the scores' means are 0, so that only what is held counts
+        seen = [gain * (holds * p.chances) @ p.scores.T for p in populations]
+        return cls(populations, gain, holds, masses, seen, [], [])
 
     @property
     def sets(self) -> int:
         """How many sets there are."""
-        return int(self.likelihoods.shape[0])
+        return int(self.holds.shape[0])
+
+    @property
+    def scale(self) -> float:
+        """About what can be kept."""
+        return float((self.gain / (2 + self.gain)) ** 2)
+
+    @property
+    def balance(self) -> FloatArray:
+        """The equations' left sides, (7, sets + 1)."""
+        one = 1 + self.gain / 2
+        cells = np.hstack([self.holds.T, -np.ones((2 * _GENOTYPES, 1))])
+        return np.vstack([cells, np.append(np.full(self.sets, 1 / one), self.gain / one)])
+
+    @property
+    def balanced(self) -> FloatArray:
+        """The right sides."""
+        return np.append(np.zeros(2 * _GENOTYPES), 1.0)
 
     @property
     def cells(self) -> FloatArray:
         """The weights of naming one cell, by randomized response, shape (sets,)."""
         out = np.zeros(self.sets)
-        single = [(1 << cell) - 1 for cell in range(2 * _GENOTYPES)]
-        out[single] = 1 / self.likelihoods[single].sum(axis=0)[0]
+        out[[(1 << cell) - 1 for cell in range(2 * _GENOTYPES)]] = 1 / (self.gain + 2 * _GENOTYPES)
         return out
 
     def planes(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """All planes so far and, of each population, the one that touches its J at these weights."""
         for place, population in enumerate(self.populations):
-            mass, seen = self.masses[place], self.seen[place]
+            mass, seen, unit = self.masses[place], self.seen[place], population.whole * self.scale
             information = seen.T @ ((weights / mass)[:, None] * seen)
             information[1, 1] += population.known
             taken = np.concatenate([[1.0], -_left(information)[1:]])
-            row = np.zeros(self.sets + len(self.populations))
-            row[: self.sets] = -((seen @ taken) ** 2) / mass / population.whole
-            row[self.sets + place] = 1.0
+            row = np.zeros(self.sets + 1 + len(self.populations))
+            row[: self.sets] = -((seen @ taken) ** 2) / mass / (1 + self.gain / 2) / unit
+            row[self.sets + 1 + place] = 1.0
             self.rows.append(row)
-            self.offsets.append(population.known * float(taken[1]) ** 2 / population.whole)
+            self.offsets.append(population.known * float(taken[1]) ** 2 / unit)
         return np.stack(self.rows), np.asarray(self.offsets)
 
-    def completed(self, weights: FloatArray) -> FloatArray:
-        """Weights without rounding: of the sets that they name and of every single cell, summing to 1 for each true cell."""
+    def completed(self, solution: FloatArray) -> FloatArray:
+        """Weights without rounding: of the sets that they name and of every single cell, alike for each true cell."""
+        half, weights = 1 + self.gain / 2, solution[: self.sets]
         out = (1 - _EVERY_CELL) * np.where(weights > _LEAST_WEIGHT * weights.max(), weights, 0.0)
-        out += _EVERY_CELL * self.cells
-        named = np.flatnonzero(out)
-        system = self.likelihoods[named].T
+        out += _EVERY_CELL * half * self.cells
+        named = np.append(np.flatnonzero(out), self.sets)
+        known = np.append(out, float(np.mean(out @ self.holds)))[named]
         # every single cell is named, so there is a solution, and the nearest one differs by rounding
-        out[named] += np.linalg.lstsq(system, 1 - system @ out[named], rcond=None)[0]
-        return np.maximum(out, 0.0)
+        system = self.balance[:, named]
+        known = known + np.linalg.lstsq(system, self.balanced - system @ known, rcond=None)[0]
+        out[named[:-1]] = np.maximum(known[:-1], 0.0)
+        return np.asarray(out / half)
 
     def kept(self, weights: FloatArray) -> float:
         """The mean share of the information."""
         named = np.flatnonzero(weights)
-        channel = weights[named, None] * self.likelihoods[named]
+        channel = weights[named, None] * (1 + self.gain * self.holds[named])
         return float(np.mean([p.kept(channel) for p in self.populations]))
 
 
