@@ -67,8 +67,8 @@ def report(mixed: list[dict], needed: list[dict]) -> str:
     lines = ["All pair tables: error of the mixture of questions over the bound for any mechanism.", ""]
     lines += ["| attributes | " + " | ".join(f"ε = {t:g}" for t in TOTALS) + " |", "|---" * (len(TOTALS) + 1) + "|"]
     for name in dict.fromkeys(r["sizes"] for r in mixed):
-        found = {r["total"]: f"{r['over the bound']:.3f}" for r in mixed if r["sizes"] == name}
-        lines.append(f"| {name} | " + " | ".join(found.get(t, "–") for t in TOTALS) + " |")
+        over = {r["total"]: f"{r['over the bound']:.3f}" for r in mixed if r["sizes"] == name}
+        lines.append(f"| {name} | " + " | ".join(over.get(t, "–") for t in TOTALS) + " |")
     lines += ["", "Total ε for one-way tables as accurate as under randomized response at ε_i.", ""]
     lines += ["| people | ε_i | questions | flips, whole records | any mechanism at least |", "|---|---|---|---|---|"]
     for r in needed:

@@ -17,11 +17,11 @@ from optrr.designs.checks import Check, Verification
 from optrr.errors import InvalidInput
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.records.whole_files import whole_file
-from optrr.releases.sealed import SAMPLED_VARIANTS, Given, Sealed, encoded, read_named
+from optrr.releases.sealed import Given, Sealed, encoded, read_named
 from optrr.show.version import SOFTWARE
 from optrr_solvers.allocating.association import SetReport
 
-FORMAT = f"{SAMPLED_VARIANTS}/1"
+FORMAT = "optrr-sampled-variants/1"
 
 
 class _VariantRecord(msgspec.Struct, forbid_unknown_fields=True):
