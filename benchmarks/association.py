@@ -158,19 +158,22 @@ def drawn() -> Iterator[dict[str, object]]:
             cases = float(records[:, 0].mean())
             asking = sampled_variants(names, total, cases=cases, frequencies=frequencies)
             promised = n * float(expected_noncentralities(asking, shares[associated], associated).mean())
-            means, levels = [], []
+            means, levels, made = [], [], []
             for _ in range(RUNS):
                 chosen = everybody[rng.integers(0, len(everybody), n)]
-                means.append(float((tested(asking, chosen, rng)[0][associated] - 1).mean()))
+                means.append(float(np.nanmean(tested(asking, chosen, rng)[0][associated] - 1)))
                 chosen[:, 0] = rng.permutation(chosen[:, 0])
-                levels.append(float(np.mean(tested(asking, chosen, rng)[1] <= 0.05)))
+                p_values = tested(asking, chosen, rng)[1]
+                made.append(float(np.isfinite(p_values).mean()))
+                levels.append(float(np.mean(p_values[np.isfinite(p_values)] <= 0.05)))
             yield {
                 "total": total,
                 "n": n,
                 "promised": promised,
                 "drawn": float(np.mean(means)),
                 "error": float(np.std(means, ddof=1)) / math.sqrt(RUNS),
-                "level": float(np.mean(levels)),
+                "level": float(np.nanmean(levels)),
+                "made": float(np.mean(made)),
             }
 
 
@@ -209,12 +212,12 @@ def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
         "",
         f"Drawn, {RUNS} times each, 1000 Genomes, designed for association with frequencies and cases known:",
         "",
-        "| total ε | people | promised χ² − 1 | drawn | its standard error | p ≤ 5 % with permuted status |",
-        "|---|---|---|---|---|---|",
+        "| total ε | people | promised χ² − 1 | drawn | its standard error | p ≤ 5 % with permuted status | variants tested |",
+        "|---|---|---|---|---|---|---|",
     ]
     for r in simulated:
         numbers = f"{r['promised']:.3g} | {r['drawn']:.3g} | {r['error']:.2g}"
-        lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {100 * r['level']:.1f} % |")
+        lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {100 * r['level']:.1f} % | {100 * r['made']:.0f} % |")
     heads = list(reports[0])
     lines += [
         "",

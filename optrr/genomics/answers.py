@@ -14,10 +14,10 @@ of ln ψ has in common with those of φ and p is taken off, and its square is di
 
     m (I + P)⁻¹ (1 + P (I + P)⁻¹),
 
-because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. Where most of what is
-known of φ is the prior's, the answers are too few, and there is no test. At ψ = 1 it is the test of association (the trend
-test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and its interval holds every ψ that
-it does not reject, up to the first one on each side that it does.
+because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. Where the answers do
+not know twice as much of φ as the prior, they are too few, and there is no test. At ψ = 1 it is the test of association (the
+trend test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and its interval holds every ψ
+that it does not reject, up to the first one on each side that it does.
 
 Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit φ,
 ln p_1/p_0, ln p_2/p_0), B variants of a batch.
@@ -51,7 +51,7 @@ _LONGEST = 2.0
 _FARTHEST = 12.0
 _PRECISION = 1e-6
 # The answers must know so many times as much of the share of cases as the prior.
-_LEAST_KNOWN = 4.0
+_LEAST_KNOWN = 2.0
 _TINY = 1e-300
 # Of all information, what stands for none.
 _UNSEEN = 1e-12
