@@ -55,6 +55,12 @@ class Check:
         return {k: getattr(self, k) for k in ("name", "holds", "stated", "recomputed", "how")}
 
 
+def total_check(stated: float, drawn: float, how: str) -> Check:
+    """Whether a total ε that is stated, in nats, is the one that is drawn: not below it, nor above by more than rounding."""
+    holds = drawn - LAST_PLACES * (1 + drawn) <= stated <= drawn + SAME * (1 + drawn)
+    return Check("total epsilon", f"{stated:.9g}", f"{drawn:.9g}", how, holds)
+
+
 @dataclass(frozen=True, repr=False)
 class Verification(TableResult):
     """All checks of one design, and whether its file is as it was written (None where it comes from no file).

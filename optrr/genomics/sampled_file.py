@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from optrr.designs.checks import Check, Verification
+from optrr.designs.checks import Check, Verification, total_check
 from optrr.errors import InvalidInput
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.records.whole_files import whole_file
@@ -82,7 +82,7 @@ def load_sampled_variants(path: Given) -> SampledVariants:
         where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
     record, made = _decoded(path)
-    if not _covers(record, made):
+    if not _total(record, made).holds:
         raise InvalidInput(
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {made.epsilon:g}"
         )
@@ -100,13 +100,12 @@ def verify_sampled_variants(path: Given) -> Verification:
         where it cannot be read, or is malformed or of another version.
     """
     record, made = _decoded(path)
+    return Verification((_total(record, made),), record.digest == made.digest, made.digest)
+
+
+def _total(record: SampledVariantsRecord, made: SampledVariants) -> Check:
     how = "the largest over all answers, of 64-bit thresholds in exact rationals"
-    total = Check("total epsilon", f"{record.epsilon:.9g}", f"{made.epsilon:.9g}", how, _covers(record, made))
-    return Verification((total,), record.digest == made.digest, made.digest)
-
-
-def _covers(record: SampledVariantsRecord, made: SampledVariants) -> bool:
-    return made.epsilon * (1 - 1e-12) <= record.epsilon <= made.epsilon * (1 + 1e-9)
+    return total_check(record.epsilon, made.epsilon, how)
 
 
 def _decoded(path: Given) -> tuple[SampledVariantsRecord, SampledVariants]:

@@ -171,6 +171,7 @@ def test_what_is_saved_comes_back(tmp_path):
     ("change", "said"),
     [
         ({"epsilon": 1.0}, "states a total epsilon of 1"),
+        ({"epsilon": 1e300}, r"states a total epsilon of 1e\+300"),
         ({"format": "optrr-sampled-tables/1"}, "has format"),
         ({"tables": []}, "one or more"),
         ({"tables": [{"attributes": ["a"], "share": 0.5}]}, "sum to 1"),

@@ -34,7 +34,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.designs.asking import Asking
-from optrr.designs.checks import Check, Verification
+from optrr.designs.checks import Verification, total_check
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
@@ -288,8 +288,7 @@ class SampledTables(Asking):
         """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written."""
         how = f"the largest of {amount(len(self.tables), 'report')}, of 64-bit thresholds in exact rationals"
         said = self.epsilon if stated is None else stated
-        total = Check("total epsilon", f"{said:.9g}", f"{self.epsilon:.9g}", how, _covers(said, self))
-        return Verification((total,), intact, self.digest)
+        return Verification((total_check(said, self.epsilon, how),), intact, self.digest)
 
     def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
@@ -596,7 +595,7 @@ def load_sampled_tables(path: Given) -> SampledTables:
         where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
     record, asking = _decoded(path)
-    if not _covers(record.epsilon, asking):
+    if not asking.verification(record.epsilon).holds:
         raise InvalidInput(
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
@@ -615,10 +614,6 @@ def verify_sampled_tables(path: Given) -> Verification:
     """
     record, asking = _decoded(path)
     return asking.verification(record.epsilon, intact=record.digest == asking.digest)
-
-
-def _covers(stated: float, asking: SampledTables) -> bool:
-    return stated >= asking.epsilon * (1 - 1e-12)
 
 
 def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
