@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from count_queries import save, write_csv, write_text
@@ -90,13 +91,35 @@ def one_variant() -> Iterator[dict[str, object]]:
             }
 
 
-def genomes() -> tuple[np.ndarray, np.ndarray]:
-    """Records of the 1000 Genomes people, Europeans as cases, and tables (V, 3, 2)."""
+@dataclass(frozen=True, eq=False)
+class Genomes:
+    """Records of the 1000 Genomes people, Europeans as cases; shares of genotype and status, (V, 3, 2); who is associated."""
+
+    records: np.ndarray
+    shares: np.ndarray
+    associated: np.ndarray
+
+    @property
+    def names(self) -> list[str]:
+        """Of the markers."""
+        return [f"v{k}" for k in range(len(self.shares))]
+
+    @property
+    def expected(self) -> dict[str, object]:
+        """What a design for them may know."""
+        frequencies = np.clip(self.shares.sum(axis=2) @ [0, 0.5, 1], 0.005, 0.995)
+        return {"cases": float(self.records[:, 0].mean()), "frequencies": frequencies}
+
+
+def genomes() -> Genomes:
     with people_table() as table:
         cohort = read_cohort(table, PhenotypeColumns(None, "sample", "superpopulation", ("EUR",)))
         layout = layout_of(genomic_domain(list(cohort.variants.name)))
         records = records_of(cohort, layout)
-    return records, record_tables(records, layout)
+    counts = record_tables(records, layout)
+    scores = score_test(counts, unrandomized((3, 2)))
+    associated = np.flatnonzero(scores.p_value * len(counts) <= 0.05)
+    return Genomes(records, counts / counts.sum(axis=(1, 2), keepdims=True), associated)
 
 
 def panel(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, float]:
@@ -111,22 +134,17 @@ def panel(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray,
 
 def predicted() -> Iterator[dict[str, object]]:
     """Noncentralities for n people, mean over the associated variants, at every total."""
-    _, counts = genomes()
-    scores = score_test(counts, unrandomized((3, 2)))
-    associated = np.flatnonzero(scores.p_value * len(counts) <= 0.05)
-    shares = counts / counts.sum(axis=(1, 2), keepdims=True)
-    frequencies = np.clip(shares.sum(axis=2) @ [0, 0.5, 1], 0.005, 0.995)
+    people = genomes()
+    names, shares, associated = people.names, people.shares, people.associated
     for total in TOTALS:
-        names = [f"v{k}" for k in range(len(counts))]
-        cases = float(shares[0, :, 1].sum())
-        every = sampled_variants(names, total, cases=cases, frequencies=frequencies)
+        every = sampled_variants(names, total, **people.expected)
         anything = sampled_variants(names, total)
-        row: dict[str, object] = {"people": "1000 Genomes", "variants": len(counts), "total": total, "each": every.each}
-        n = COPIES * int(counts[0].sum())
+        row: dict[str, object] = {"people": "1000 Genomes", "variants": len(names), "total": total, "each": every.each}
+        n = COPIES * len(people.records)
         for name, asking in (("association", every), ("unknown", anything)):
             row[name] = n * expected_noncentralities(asking, shares[associated], associated).mean()
         row["cells"] = n * max(
-            noncentralities(shares[associated], named_cell(k, total)).mean() * k / len(counts)
+            noncentralities(shares[associated], named_cell(k, total)).mean() * k / len(names)
             for k in range(1, MOST + 1)
         )
         for name in ("pairs", "optimum"):
@@ -146,17 +164,13 @@ def predicted() -> Iterator[dict[str, object]]:
 
 def drawn() -> Iterator[dict[str, object]]:
     """Mean χ² − 1 of the associated variants over what is promised, and the share of p ≤ 5 % where status is permuted."""
-    records, counts = genomes()
-    scores = score_test(counts, unrandomized((3, 2)))
-    associated = np.flatnonzero(scores.p_value * len(counts) <= 0.05)
-    shares = counts / counts.sum(axis=(1, 2), keepdims=True)
-    frequencies = np.clip(shares.sum(axis=2) @ [0, 0.5, 1], 0.005, 0.995)
-    rng, names = np.random.default_rng(5), [f"v{k}" for k in range(len(counts))]
-    everybody = np.tile(records, (COPIES, 1))
+    people = genomes()
+    shares, associated = people.shares, people.associated
+    rng = np.random.default_rng(5)
+    everybody = np.tile(people.records, (COPIES, 1))
     for total in TOTALS:
         for n in (2_000, 20_000, len(everybody)):
-            cases = float(records[:, 0].mean())
-            asking = sampled_variants(names, total, cases=cases, frequencies=frequencies)
+            asking = sampled_variants(people.names, total, **people.expected)
             promised = n * float(expected_noncentralities(asking, shares[associated], associated).mean())
             means, levels, made = [], [], []
             for _ in range(RUNS):
@@ -233,7 +247,7 @@ def probe() -> list[float]:
     """A hundredth of the work."""
     tables, frequencies, cases = panel(6, np.random.default_rng(1))
     kept = kept_by(tables, 1.0, cases, frequencies)
-    records, _ = genomes()
+    records = genomes().records
     asking = sampled_variants([f"v{k}" for k in range(55)], 2.0)
     statistics, p_values = tested(asking, records, np.random.default_rng(2))
     return [*kept.values(), float(statistics.sum()), float(p_values.sum())]

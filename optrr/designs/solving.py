@@ -22,7 +22,7 @@ from optrr_solvers.por import MOST_BY_PROGRAM
 from optrr_solvers.problem import EPSILON_RANGE
 
 
-def design(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
+def design(  # noqa: PLR0913 (each argument is one question a user answers)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     epsilons: float | ArrayLike | Mapping[str, float],
     *,
@@ -34,42 +34,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
     options: SolveOptions = SolveOptions(),
     public: PublicColumns | Mapping[str, Any] = NONE,
 ) -> Design:
-    """Mechanism with the smallest total ε whose attribute i is as accurate as randomized response at ε_i (POR §IV).
-
-    Parameters
-    ----------
-    domain
-        a Domain, or a mapping of names to categories or sizes.
-    epsilons
-        ε_i in nats, 1e-6..50: one number for all, a sequence in the domain's order, or a mapping by name.
-    total
-        E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
-        at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
-    method
-        auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
-        :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.
-    preserve, kappa, conditional_cap
-        see :class:`optrr.designs.wishes.Wishes`.
-    options
-        tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
-    public
-        columns that stand beside the attributes and are not randomized, by what they are for, such as
-        ``{"weight": "w", "group": ["region"]}``: perturbing passes them on, every label names them as not protected, and
-        :func:`optrr.tables.estimate_weighted` takes them into account.
-
-    Returns
-    -------
-    Design
-        whose ``epsilon`` is never below the mechanism's true ε and whose ``lower_bound`` no mechanism can go below.
-
-    Raises
-    ------
-    InvalidInput, InvalidProblem, MethodTooLarge, Infeasible
-        one line each: what is wrong, where, and the remedy. All are ValueErrors; all but the first are from
-        :mod:`optrr_solvers`.
-    SolveFailed
-        where a solver's answer did not survive its check.
-    """
+    """The mechanism of flips with the smallest total ε; parameters, result and errors as of :func:`optrr.design`."""
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
     wishes = Wishes(preserve, kappa, conditional_cap)

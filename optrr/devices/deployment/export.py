@@ -344,20 +344,9 @@ def _same_mechanism(design: Design, path: Path) -> bool:
 
 
 def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted:
-    """Write the deployment file of a design: what a device needs to randomize one person's record.
+    """Write the deployment file of a design of whole records; as :func:`optrr.export`.
 
-    Where the design's own mechanism is too large, another takes its place (:func:`fitted_deployment`). The design to estimate
-    with is then another one, which is written beside the file (:func:`design_beside`) and returned.
-
-    Parameters
-    ----------
-    size
-        most bytes of the file, compressed.
-
-    Raises
-    ------
-    InvalidInput
-        as :func:`fitted_deployment` and :func:`save_fitted`.
+    Raises InvalidInput as :func:`fitted_deployment` and :func:`save_fitted`.
     """
     fitted = fitted_deployment(design, size)
     save_fitted(fitted, path)
