@@ -29,6 +29,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _TREND = ScanOptions("trend")
 # People of whom answers are expected: so many that shares are as good as exact.
 _MANY = 1e12
+# Drawn answers to a question about a variant, over all variants, for what is expected of fewer.
+_DRAWN = 20_000
 # Variants tested at once, so that memory stays in tens of megabytes.
 _VARIANTS = 1 << 14
 
@@ -119,9 +121,18 @@ def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which:
 
 
 def expected_noncentralities(
-    asking: SampledVariants, tables: NDArray[np.number], which: IntArray, test: str = "trend"
+    asking: SampledVariants,
+    tables: NDArray[np.number],
+    which: IntArray,
+    test: str = "trend",
+    people: float | None = None,
 ) -> FloatArray:
-    """Noncentrality, for each person of a cohort, of the tests of these variants, from their true tables (B, 3, 2)."""
+    """Noncentrality, for each person of a cohort, of the tests of these variants, from their true tables (B, 3, 2).
+
+    Of a cohort so large that frequencies are as good as known; with ``people``, of one of so many, whose answers tell less of
+    them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all, but of the trend test
+    only. NaN where none of these could be tested.
+    """
     if test != "trend":
         return np.asarray(noncentralities(tables, asking.kernel, test) * asking.asked_share)
     shares = (tables / tables.sum(axis=(1, 2), keepdims=True)).reshape(len(tables), -1)
@@ -131,7 +142,16 @@ def expected_noncentralities(
     for report in np.unique(asking.report_of[which]).tolist():
         at = np.flatnonzero(asking.report_of[which] == report)
         blank = asking.answers(report, np.empty((0, 0)), np.empty((0, 2)))
-        status = shares[at] @ np.tile(np.eye(2), (GENOTYPES, 1)) @ blank.status_channel.T
-        told = asking.answers(report, _MANY * shares[at] @ blank.channel.T, _MANY * more * status)
-        out[at] = answers_test(told).statistic
-    return out * asking.asked_share / _MANY
+        own = shares[at] @ blank.channel.T
+        status = more * (shares[at] @ np.tile(np.eye(2), (GENOTYPES, 1)) @ blank.status_channel.T)
+        if people is None:
+            out[at] = answers_test(asking.answers(report, _MANY * own, _MANY * status)).statistic / _MANY
+            continue
+        asked, source = people * asking.asked_share, np.random.default_rng(0)
+        times = math.ceil(_DRAWN / which.size)
+        drawn = (source.poisson(asked * np.tile(each, (times, 1))).astype(np.float64) for each in (own, status))
+        statistic = answers_test(asking.answers(report, *drawn)).statistic.reshape(times, at.size)
+        made = np.isfinite(statistic)
+        mean = np.where(made, statistic - 1, 0.0).sum(axis=0) / np.maximum(made.sum(axis=0), 1)
+        out[at] = np.where(made.any(axis=0), mean / asked, np.nan)
+    return out * asking.asked_share
