@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from optrr.cli.inputs import (
     Counted,
@@ -36,7 +37,7 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.domain.scores import PairScores, plain_scores, told_scores
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer
+from optrr.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.models.loglinear import STRATIFIED, stratified_alternative, stratified_test
 from optrr.models.tests import (
     TESTS,
@@ -57,6 +58,9 @@ from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
+from optrr_solvers.allocating.energy import energy_cap
+from optrr_solvers.laws import ProductLaw
+from optrr_solvers.problem import EPSILON_RANGE
 
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
@@ -345,9 +349,19 @@ def power(
     name = name or ("independence" if given is None else "conditional-independence")
     _check_power_options(name, given, [proportions, *against], shares)
     pair = scores_of_trend(name, scores, domain)
-    effect = _effect(name, design, domain, [proportions, *against], shares, pair)
+    tables = [proportions, *against]
+    effect = _effect(name, design.mechanism, domain, tables, shares, pair)
+    # as good as no randomization, of whatever test
+    plain = Mechanism(domain, ProductLaw(domain.sizes, np.full(domain.m, EPSILON_RANGE[1])))
+    whole = _effect(name, plain, domain, tables, shares, pair).noncentrality
     answers: dict[str, Any] = {"attributes": list(domain.names), "test": name, "scores": plain_scores(pair)}
-    _print_power(answers | _planned(effect, n, wanted, level), as_json)
+    answers |= _planned(effect, n, wanted, level)
+    # of any density that lies within a factor e^ε, sinh²(ε/2) is the largest variance, whatever the population
+    kept = {
+        "noncentrality_kept": effect.noncentrality / whole,
+        "noncentrality_bound": min(1.0, energy_cap(np.inf, design.epsilon)),
+    }
+    _print_power(answers | kept, as_json)
 
 
 def _planned(effect: Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
@@ -379,12 +393,12 @@ def _check_power_options(name: str, given: str | None, texts: list[str], shares:
 
 
 def _effect(
-    name: str, design: Design, domain: Domain, texts: list[str], shares: str | None, scores: PairScores | None
+    name: str, mechanism: Randomizer, domain: Domain, texts: list[str], shares: str | None, scores: PairScores | None
 ) -> Alternative:
     tables = [read_proportions(text, domain) for text in texts]
     if name in STRATIFIED:
-        return stratified_alternative(tables[0], domain, design.mechanism, name, scores)  # type: ignore[arg-type]  # a literal
-    kernel = design.mechanism.kernel(domain.names)
+        return stratified_alternative(tables[0], domain, mechanism, name, scores)  # type: ignore[arg-type]  # a literal
+    kernel = mechanism.kernel(domain.names)
     if name == "goodness-of-fit":
         return goodness_alternative(tables[0], tables[1], kernel)
     if name == "homogeneity":
@@ -405,6 +419,10 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
     )
     if answers["n"] is not None:
         say(f"power {answers['power']:.4f} with {answers['n']} records")
+    say(
+        f"of the effect's noncentrality {answers['noncentrality_kept']:.3g} is kept; no mechanism of this total, of whatever "
+        f"form, keeps more than {answers['noncentrality_bound']:.3g} of a weak one"
+    )
     if answers["power_source"] in _SOURCES:
         say(_SOURCES[answers["power_source"]])
     if answers["power_standard_error"] is not None:

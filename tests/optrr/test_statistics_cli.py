@@ -1,6 +1,7 @@
 """optrr estimate --derive, test of goodness of fit and homogeneity, power: the library's answers, and refusals in one line."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -206,6 +207,18 @@ def test_power(place, capsys, name):
     assert "randomize less" in refused(capsys, "power", *CALL, "--proportions", independent)
 
 
+@pytest.mark.usefixtures("few_surveys")
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_power_beside_what_no_mechanism_keeps(place, capsys, epsilon):
+    """Of one attribute, half of the people in each category, tanh²(ε/2) is kept, and sinh²(ε/2) is the bound."""
+    assert run(["design", "--attribute", f"sex=2:{epsilon}", "-o", "one.json", "--json"]) == 0
+    capsys.readouterr()
+    call = ("power", "--design", "one.json", "--attributes", "sex", "--test", "goodness-of-fit")
+    printed = answer(capsys, *call, "--proportions", "0.501,0.499", "--against", "0.5,0.5")
+    assert printed["noncentrality_kept"] == pytest.approx(math.tanh(epsilon / 2) ** 2, rel=1e-6)
+    assert printed["noncentrality_bound"] == pytest.approx(min(1.0, math.sinh(epsilon / 2) ** 2), rel=1e-12)
+
+
 OTHER = np.array([[0.30, 0.20], [0.20, 0.15], [0.05, 0.10]])
 
 
@@ -227,6 +240,7 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
     ):
         printed = answer(capsys, *call, "--test", name, *options)
         assert (printed["required_n"], printed["df"]) == (required_records(effect), effect.df)
+        assert 0 < printed["noncentrality_kept"] < printed["noncentrality_bound"]
     widths = IntervalWidths(place.domain.subset(["grade", "sex"]), place.mechanism, TRUTH, 0.9)
     printed = answer(capsys, *call, "--width", "0.05", "--confidence", "0.9")
     assert 0.0499 < widths.widest(printed["required_n"]) == printed["widest"] <= 0.05
