@@ -77,6 +77,7 @@ _OWN = (
     "survey.js",
     "form.js",
     "report.js",
+    "question.js",
     "memory.js",
     "sending.js",
     "words.js",
