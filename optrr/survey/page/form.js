@@ -73,12 +73,13 @@ function listed(deployment, asked) {
   const remembered = "was drawn by chance, says nothing of you, and is remembered in this browser. ";
   const ways = isChosen(deployment) ? `Which of ${questions.length} ways your answers are listed in ${remembered}` : "";
   const chosen = count < all ? `You are asked ${count} of the ${all} questions of this survey. Which ${count === 1 ? "one" : "ones"} ${remembered}` : ways;
-  const what =
-    lists.length === count ? "a list of some of the possible answers to each question" : "a list of some of the combinations of answers to these questions";
-  const [sent, them] = lists.length > 1 ? ["these lists are", "them"] : ["this list is", "it"];
+  const of = lists.length === count ? `some of the possible answers to ${count === 1 ? "the" : "each"} question` : "some of the combinations of answers to these questions";
+  const [these, are, them] = lists.length > 1 ? ["these lists", "are", "them"] : ["this list", "is", "it"];
+  const sent = isChosen(deployment) ? `${these} and what you were asked are` : `${these} ${are}`;
   return (
-    `${chosen}Your answers are not sent. Your browser draws ${what}, and only ${sent} sent; you will see ${them}. Whether ` +
-    "your answers are listed is left to chance, and what you answer changes only how likely that is. What you entered is neither sent nor kept."
+    `${chosen}Your answers are randomized here, in your browser: it draws a list of ${of}. Chance decides whether your answers are listed; how ` +
+    `often they are stands below, under the numbers. Only ${sent} sent, and you will see ${them}. ` +
+    "What you entered is neither sent nor kept."
   );
 }
 
@@ -114,7 +115,7 @@ function matches(deployment, wording, asked) {
   );
   const { likely } = deployment.questions[asked - 1];
   if (lists.length === 1) return each;
-  return [...each, element("li", {}, togetherText({ likely, lists: lists.length, ...together }))];
+  return [...each, element("li", {}, element("strong", {}, "All lists together"), element("br"), togetherText({ likely, lists: lists.length, ...together }))];
 }
 
 function explained(about, wording, text) {

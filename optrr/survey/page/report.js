@@ -73,7 +73,7 @@ function listed(deployment, wording, report, answers) {
   const [lang, members] = [wording.language, membersOf(deployment, report)];
   return listsOf(deployment, report.table).map(({ about }, i) => {
     const own = answers && numberOf(about, answers);
-    const inWords = (number) => categoriesOf(about, number).map(label).join(", ");
+    const inWords = (number) => categoriesOf(about, number).map(label).join(" · ");
     const shown = members[i].slice(0, MOST_LISTED).map((number) => element("li", { lang }, inWords(number)));
     const more = members[i].length - shown.length;
     const rest = more > 0 && element("li", {}, `and ${more} more, in “Exactly what is sent” below`);
