@@ -149,7 +149,7 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
 
 def test_a_reload_another_window_and_a_later_visit_ask_the_same_question(browser, server, tmp_path):
     asked = set()
-    for seed in range(6):
+    for _person in range(6):
         with visitor(browser, server) as page:
             first = shown(page)
             for _ in range(5):
@@ -159,7 +159,6 @@ def test_a_reload_another_window_and_a_later_visit_ask_the_same_question(browser
             other = opened(page.context)
             assert shown(other) == first
             asked.add(tuple(first))
-        del seed
     # six people are asked the same one of four questions once in a thousand runs
     assert len(asked) > 1
     options = {"viewport": PHONE, "base_url": f"http://127.0.0.1:{server.port}"}
@@ -177,7 +176,6 @@ def test_windows_opened_at_once_draw_one_question(browser, server):
           const { memoryOf } = await import("./memory.js");
           const { readDeployment } = await import("./optrr.js");
           const deployment = await readDeployment(await (await fetch("sampler.json")).arrayBuffer());
-          const bytes = crypto.getRandomValues;
           const wording = { digest: "0".repeat(64) };
           return Promise.all(Array.from({ length: 50 }, () => memoryOf(deployment, wording).asked()));
         }
