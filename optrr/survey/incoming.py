@@ -117,7 +117,7 @@ class Refused(Exception):
         self.status, self.sentence = status, sentence
 
 
-class _Frame(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class _ReportFrame(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     format: str
     design: str
     id: str
@@ -125,19 +125,19 @@ class _Frame(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     wording: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class _RecordBody(_Frame, kw_only=True):
+class _RecordBody(_ReportFrame, kw_only=True):
     values: list[str | None]
 
 
-class _AnswerBody(_Frame, kw_only=True):
+class _AnswerBody(_ReportFrame, kw_only=True):
     table: int
     cells: str
 
 
-class _Kind(ABC):
+class _ReportKind(ABC):
     """What reports hold beside their frame: its keys, in words and as a type, and the bytes that it may take."""
 
-    body: type[_Frame]
+    body: type[_ReportFrame]
     keys: str
     most_bytes: int
 
@@ -154,7 +154,7 @@ class ReportReader:
 
     def __init__(self, identity: str, wording: str, over: Domain | DeployedQuestions) -> None:
         self._identity, self._wording = identity, wording
-        self._kind: _Kind = _Answers(over) if isinstance(over, DeployedQuestions) else _Records(over)
+        self._kind: _ReportKind = _AnswerKind(over) if isinstance(over, DeployedQuestions) else _RecordKind(over)
         self._decode = msgspec.json.Decoder(self._kind.body).decode
         self.most_bytes = _FRAME_BYTES + self._kind.most_bytes
 
@@ -189,7 +189,7 @@ class ReportReader:
         return Report(bytes.fromhex(sent.id), self._kind.packed(sent))
 
 
-class _Records(_Kind):
+class _RecordKind(_ReportKind):
     """Randomized records over a domain."""
 
     body, keys = _RecordBody, " and values"
@@ -212,7 +212,7 @@ class _Records(_Kind):
         return codes
 
 
-class _Answers(_Kind):
+class _AnswerKind(_ReportKind):
     """Answers to one of several questions."""
 
     body, keys = _AnswerBody, ", table and cells"

@@ -44,8 +44,9 @@ class Results:
 
     def __init__(self, design: Design | SampledTables, records: StoredRecords, title: str) -> None:
         self.design, self.title = design, title
-        of_records = isinstance(design, Design)
-        self._tables: _Tables = _OfRecords(design, records) if of_records else _OfAnswers(design, records)
+        self._tables: _Tables = (
+            _OfRecords(design, records) if isinstance(design, Design) else _OfAnswers(design, records)
+        )
 
     def page(self, names: Sequence[str] = ()) -> Page:
         """One table of the named attributes crossed, or one of every attribute.

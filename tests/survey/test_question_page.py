@@ -14,6 +14,7 @@ import pytest
 import vectors
 from survey_client import Server
 
+from optrr.ways.protocols.exported import questions_of
 from tests.survey.test_page import (
     CHANGED,
     FIXED,
@@ -123,6 +124,8 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
         (body,) = bodies
         report = json.loads(body)
         assert list(report) == ["format", "design", "id", "table", "cells", "wording"]
+        # as docs/survey.md, §8, says
+        assert len(body) <= 77 + questions_of(asking()).most_report_bytes
         sampler = CLIENT.Sampler(server.get("/sampler.json"))
         codes = [TRUTH.get(name, 0) for name in DOMAIN.names]
         source = io.BytesIO(stream)
@@ -336,8 +339,8 @@ def test_an_accessibility_checker_finds_nothing(browser, server):
                     page.emulate_media(color_scheme=scheme)
                     result = page.evaluate("(options) => axe.run(document, options)", options)
                     assert len(result["passes"]) >= (1 if options else 20)
-                    found = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in result["violations"]]
-                    problems[table, view, scheme] = found
+                    violations = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in result["violations"]]
+                    problems[table, view, scheme] = violations
                 if view == "form":
                     fill_in(page, table)
                     press(page)
