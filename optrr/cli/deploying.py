@@ -230,7 +230,8 @@ def serve(
     except ModuleNotFoundError as error:
         raise not_installed(error, "optrr serve needs", "serve") from error
 
-    held = require_signed(content_of(source, "specification or design"), key, signature)
+    held = content_of(source, "specification or design")
+    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
     refuse_longitudinal(held)
     given = os.environ.get(_TOKEN)
     token = given or new_token()

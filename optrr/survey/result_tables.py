@@ -199,7 +199,8 @@ class _OfAnswers(_Tables):
             moved = self._asking.poisoning(answers, names, 1).hundredth
         except OptrrError as error:
             moved = str(error)
-        return [*estimate_parts(estimated), *warned(estimated.warnings), Text(sentence(moved))]
+        told = Text(f"From {amount(estimated.n, 'answer')} to questions about it, or about a part of it.")
+        return [*estimate_parts(estimated), told, *warned(estimated.warnings), Text(sentence(moved))]
 
     def rows(self, known: tuple[tuple[str, ...], pa.Table], together: bool) -> pa.Table:
         """Without counts, since an answer names several cells."""

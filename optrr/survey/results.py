@@ -226,7 +226,8 @@ class ResultsPages:
     def _shown(self, chosen: Sequence[str]) -> bytes:
         names = self._survey.design.domain.names[:_MOST_OFFERED]
         query = f"?{urlencode([('attribute', name) for name in chosen])}" if chosen else ""
-        return _rendered("results.html", self._results.page(chosen), names=names, chosen=chosen, query=query)
+        told = {"names": names, "chosen": chosen, "query": query, "counted": self._survey.design.keeps_records}
+        return _rendered("results.html", self._results.page(chosen), **told)
 
     def _login(self, wrong: bool) -> bytes:
         return _rendered("login.html", Page(f"{self._survey.title}: results", ()), wrong=wrong)

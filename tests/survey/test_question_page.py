@@ -14,7 +14,10 @@ import pytest
 import vectors
 from survey_client import Server
 
+from optrr.domain.domain import Domain
 from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr_solvers.allocating.questions import SubsetReport
 from tests.survey.test_page import (
     CHANGED,
     FIXED,
@@ -240,23 +243,25 @@ def test_the_form_is_filled_in_with_the_keyboard_alone(browser, server):
         assert entered == [word(name, TRUTH[name]) for name in TABLES[1]]
 
 
+NOTED_BEFORE = """
+async () => {
+  const { browserStore } = await import("./browser-store.js");
+  return [await browserStore("optrr-asked").all(), await browserStore().all()];
+}
+"""
+
+
 def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(browser, server):
-    noted = """
-    async () => {
-      const { browserStore } = await import("./browser-store.js");
-      return [await browserStore("optrr-asked").all(), await browserStore().all()];
-    }
-    """
     with visitor(browser, server, stream_for(4)) as page:
         bodies = reports_of(page)
-        assert page.evaluate(noted) == [[4], []]
+        assert page.evaluate(NOTED_BEFORE) == [[4], []]
         assert page.get_by_text("Beside the choice that is named above, nothing is drawn or stored").is_visible()
         fill_in(page, 4)
-        assert page.evaluate(noted) == [[4], []]
+        assert page.evaluate(NOTED_BEFORE) == [[4], []]
         press(page)
         wait_for(page, "Your report was sent")
         epsilon = json.loads(server.get("/sampler.json"))["epsilon"]["total"]
-        assert page.evaluate(noted) == [
+        assert page.evaluate(NOTED_BEFORE) == [
             [4],
             [{"epsilon": epsilon, "report": json.loads(bodies[0]), "delivered": True}],
         ]
@@ -347,3 +352,31 @@ def test_an_accessibility_checker_finds_nothing(browser, server):
                     wait_for(page, "Your report was sent")
     assert not any(problems.values()), problems
     assert len(problems) == 8
+
+
+def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
+    domain = Domain.of({"town": 200, "unused": 2})
+    design, wording = files(tmp_path, SampledTables(domain, (("town",),), np.array([1.0]), 1.0, (SubsetReport((90,)),)))
+    server = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"))
+    server.database = tmp_path / "r.db"  # type: ignore[attr-defined]
+    answering(server)
+    with visitor(browser, server) as page:
+        bodies = reports_of(page)
+        assert "draws a list of some of the possible answers to the question" in page.locator(".notice").inner_text()
+        assert "You are asked" not in page.locator(".notice").inner_text()
+        # nothing had to be drawn before
+        assert page.get_by_text("Nothing is drawn, sent or stored before you press the button.").is_visible()
+        assert page.evaluate(NOTED_BEFORE) == [[], []]
+        page.locator("#q-0").select_option("17")
+        page.locator("#consent").check()
+        press(page)
+        wait_for(page, "Your report was sent")
+        assert not sideways(page)
+        report = json.loads(bodies[0])
+        listed = page.locator(".cards dd li").all_inner_texts()
+        assert listed[:-1] == report["cells"].split(" ")[:40]
+        assert listed[-1] == "and 50 more, in “Exactly what is sent” below"
+        is_listed = "17" in report["cells"].split(" ")
+        assert page.locator(".verdict").inner_text() == f"Your answer is {'' if is_listed else 'not '}listed."
+        assert report["id"] in kept_by(server)
+    assert server.stop() == 0

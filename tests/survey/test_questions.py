@@ -22,6 +22,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 import vectors
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from survey_client import Server, call, called, malformed
 
 import optrr
@@ -278,6 +280,16 @@ def answers_in_memory(reports: list[dict[str, Any]]) -> pa.Table:
     return pa.table({"table": [r["table"] for r in reports], "cells": [r["cells"] for r in reports]})
 
 
+def signed(design: Path) -> Path:
+    """The public key of whoever signs the file now."""
+    private, public = (design.with_name(name) for name in ("key.pem", "public.pem"))
+    made = Ed25519PrivateKey.generate()
+    private.write_bytes(made.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.write_bytes(made.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    assert run_command(["sign", str(design), "--key", str(private)]) == 0
+    return public
+
+
 NAMED = [("travel",), ("ill", "age"), ("age", "travel"), ("<i>smokes</i>",), ("travel", "ill")]
 
 
@@ -287,7 +299,8 @@ def test_two_hundred_people_through_the_collector_are_estimated_as_their_answers
 ) -> None:
     made = asking()
     design, wording = files(tmp_path, made)
-    server = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"))
+    public = signed(design)
+    server = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"), "--key", str(public))
     sampler = CLIENT.Sampler(server.get("/sampler.json"))
     reports = drawn(sampler, people())
     connection = server.connect()
@@ -360,6 +373,8 @@ def test_results_show_what_the_answers_tell(app: Any, survey: Survey, tmp_path: 
     page = call(app, "GET", f"/results{crossed}", **admitted)
     assert page.status == 200
     assert b"how far fakes reach is not known" in page.body
+    assert f"From {expected['ill', 'age'].n} answers to questions".encode() in page.body
+    assert b">Estimates of these tables (CSV)<" in page.body
     assert b"<script>alert" not in page.body
     table = pa_csv.read_csv(io.BytesIO(call(app, "GET", f"/results/counts.csv{crossed}", **admitted).body))
     assert table.column_names[:3] == ["ill", "age", "estimate"]
