@@ -143,7 +143,8 @@ class _OfRecords(_Tables):
     def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[tuple[Counts, Any]]]:
         """The counts, in one pass; where one pair is asked for, its columns are held in memory."""
         data: Any = _held(self._records, sets[0]) if len(sets[0]) == _PAIR else self._records
-        if next(self._records.batches(sets[0][:1]), None) is None:
+        first = data if isinstance(data, pa.Table) else next(data.batches(sets[0][:1]), None)
+        if first is None or not first.num_rows:
             return 0, []
         counted = list(count_many(data, self._design.domain, sets, allow_extra=True).values())
         return counted[0].n, [(counts, data) for counts in counted]
@@ -212,7 +213,7 @@ class _OfAnswers(_Tables):
 def _held(records: StoredRecords, columns: Sequence[str]) -> pa.Table:
     """These columns of all reports, in memory."""
     schema = pa.schema([records.schema.field(name) for name in columns], metadata=records.schema.metadata)
-    return pa.Table.from_batches(records.batches(columns), schema).replace_schema_metadata(records.schema.metadata)
+    return pa.Table.from_batches(records.batches(columns), schema)
 
 
 def _with_names(
