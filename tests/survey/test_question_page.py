@@ -111,7 +111,10 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert not sideways(page)
         notice = page.locator(".notice").inner_text()
-        asked = {1: "You are asked 1 of the 4 questions", 4: "Which of 4 ways your answers are listed in"}
+        asked = {
+            1: "You are asked 1 of the 4 questions",
+            4: "In which of 4 ways your answers are listed was drawn by chance",
+        }
         assert asked.get(table, "You are asked 2 of the 4 questions") in notice
         lists = page.locator(".notice ol li").all_inner_texts()
         sizes = [DOMAIN[name].size for name in names]

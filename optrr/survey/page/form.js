@@ -71,7 +71,7 @@ function listed(deployment, asked) {
   const count = askedAbout(deployment, asked).length;
   const all = new Set(questions.flatMap((question) => question.attributes)).size;
   const remembered = "was drawn by chance, says nothing of you, and is remembered in this browser. ";
-  const ways = isChosen(deployment) ? `Which of ${questions.length} ways your answers are listed in ${remembered}` : "";
+  const ways = isChosen(deployment) ? `In which of ${questions.length} ways your answers are listed ${remembered}` : "";
   const chosen = count < all ? `You are asked ${count} of the ${all} questions of this survey. Which ${count === 1 ? "one" : "ones"} ${remembered}` : ways;
   const of = lists.length === count ? `some of the possible answers to ${count === 1 ? "the" : "each"} question` : "some of the combinations of answers to these questions";
   const [these, are, them] = lists.length > 1 ? ["these lists", "are", "them"] : ["this list", "is", "it"];
