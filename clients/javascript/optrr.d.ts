@@ -76,8 +76,20 @@ export class Refused extends Error {}
 /** Checks the bytes of a deployment file. Throws Refused for everything that docs/deployment-format.md, §5, tells to refuse. */
 export function readDeployment(bytes: ArrayBuffer | ArrayBufferView): Promise<Deployment>;
 
-/** One draw of either kind of file, as `randomize`: `values`, or `table` and `cells`. */
-export function draw(deployment: Deployment, answers: Answers): Randomized | Answer;
+/**
+ * Draws which question of a file of questions a person is asked: its number, from 1. Whoever asks about this question alone
+ * keeps the number before it is shown, and hands it to `answerOnce` or `draw`; drawn again, people could choose their question.
+ */
+export function ask(deployment: Deployment): number;
+
+/** The attributes that a question is about, in its order. Throws Refused for a number that is none. */
+export function attributesOf(deployment: Deployment, asked: number): Deployment["attributes"];
+
+/**
+ * One draw of either kind of file, as `randomize`: `values`, or `table` and `cells`. Where the question was drawn by `ask`,
+ * `answers` are to its attributes alone.
+ */
+export function draw(deployment: Deployment, answers: Answers, asked?: number): Randomized | Answer;
 
 /**
  * One draw, with the bytes of `crypto.getRandomValues`: the randomized record, in the file's order. A file of questions has
@@ -94,13 +106,14 @@ export function randomize(deployment: Deployment, answers: Answers): Category[];
  *
  * `limit` is the most, in nats, that all designs in the store may cost together. A design that would bring the sum above it
  * is refused before anything is drawn; what was sent before can be sent again whatever the limit is. A limit that is not a
- * number from 0 to 1e20 is refused, too.
+ * number from 0 to 1e20 is refused, too. `asked` is as in `draw`.
  */
 export function answerOnce(
   deployment: Deployment,
   answers: Answers,
   store: Store,
   limit?: number,
+  asked?: number,
 ): Promise<Entry & { isNew: boolean }>;
 
 /** Every design that was answered, and the sum of their ε in nats, added as decimals. */

@@ -186,12 +186,24 @@ function codesOf(attributes, answers) {
   return codes;
 }
 
-export function draw(deployment, answers) {
-  const { attributes, bits, ends, questions } = deployment;
+export function attributesOf({ attributes, questions }, table) {
+  must(isBelow(table - 1, questions.length), "table");
+  return questions[table - 1].attributes.map((i) => attributes[i]);
+}
+
+// the first word, which can be taken before the person is asked
+export function ask({ bits, ends }) {
+  const asking = wordOf(bits);
+  return 1 + ends.filter((x) => x <= asking).length;
+}
+
+export function draw(deployment, answers, asked) {
+  const { attributes, bits, questions } = deployment;
   if (!questions) return { values: randomize(deployment, answers) };
-  const codes = codesOf(attributes, answers);
-  const [asking, matching] = [wordOf(bits), wordOf(bits)];
-  const table = 1 + ends.filter((x) => x <= asking).length;
+  const given = asked === undefined ? attributes : attributesOf(deployment, asked);
+  const codes = codesOf(given, answers);
+  const table = asked ?? ask(deployment);
+  const matching = wordOf(bits);
   const question = questions[table - 1];
   const { attributes: members, parts, sizes, subset_sizes, threshold } = question;
   const kinds = kindsOf(question);
@@ -199,7 +211,7 @@ export function draw(deployment, answers) {
   const numbers = kinds.map((kind) => wideBelow(weightOf(kind)));
   const kind = +(threshold <= matching);
   const [pattern] = kinds[kind].find(([, weight]) => (numbers[kind] -= weight) < 0n);
-  const truth = members.map((i) => codes[i]);
+  const truth = members.map((i) => codes[given.indexOf(attributes[i])]);
   const own = parts.length === sizes.length ? truth : [truth.reduce((cell, code, i) => cell * sizes[i] + code, 0)];
   const subsets = parts.map((r, i) => {
     const size = subset_sizes[i];
@@ -232,7 +244,7 @@ export function randomize({ attributes, bits, layers }, answers) {
 
 const spent = (entries) => entries.reduce((sum, x) => sum + nats(x.epsilon), 0n);
 
-export async function answerOnce(deployment, answers, store, limit) {
+export async function answerOnce(deployment, answers, store, limit, asked) {
   const { design, epsilon: { total: epsilon } } = deployment;
   let isNew = false;
   const entry = await store.update(design, (kept, all) => {
@@ -243,7 +255,7 @@ export async function answerOnce(deployment, answers, store, limit) {
       must(spent([...all, { epsilon }]) <= nats(limit.toFixed(15)), "above the limit");
     }
     isNew = true;
-    const drawn = draw(deployment, answers);
+    const drawn = draw(deployment, answers, asked);
     return { epsilon, report: { format: "optrr-report/1", design, id: hex(random(16)), ...drawn } };
   });
   return { ...entry, isNew };

@@ -167,6 +167,11 @@ _NOT_GIVEN = (
     "the file that held them said nothing (a CSV without its sidecar)"
 )
 
+_DEVICES = (
+    "answers of devices do not show whether each was drawn once, and how (optrr audit looks at a client); files that hold the "
+    "same identifiers are counted once, and files that differ in one as further answers of the same people"
+)
+
 
 @click.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -193,17 +198,22 @@ def account(
     The files hold randomized records of the same people. Every release counts once, however many copies of it are given, and
     the epsilons add up (sequential composition). The unit is one record: what one person sent once; of rounds of a longitudinal
     design it is a person over time: everything that one person ever reports. What cannot be known is said beside the sum.
+
+    Answers that devices sent (columns table, cells, design and id) state no epsilon; it is that of their --design.
     """
-    known = provenances_in(files) if key is None else [_signed(file, key) for file in files]
-    stated = distinct_releases(release for each in known for release in each.releases)
-    _refuse_two_contents(files, known)
     epsilons = _epsilons_of(designs)
+    sent = {} if key is not None else {file: each for file in files if (each := _sent_by_devices(file, epsilons))}
+    others = [file for file in files if file not in sent]
+    said = provenances_in(others) if key is None else [_signed(file, key) for file in files]
+    known = [*said, *sent.values()]
+    stated = distinct_releases(release for each in known for release in each.releases)
+    _refuse_two_contents(others, said)
     spent = recomputed(stated, epsilons)
     units = list(dict.fromkeys(each.unit for each in known))
     total = math.inf if any(r.seeded for r in spent) else total_epsilon(spent)
     within = limit is None or total <= limit
     wrong = _differences(stated, spent)
-    unknown = _unknown(stated, epsilons, signed=key is not None)
+    unknown = [*_unknown(stated, epsilons, signed=key is not None), *([_DEVICES] if sent else [])]
     warn([f"a release was {SEEDED}"] if any(r.seeded for r in spent) else [])
     if as_json:
         more = {"unit": " and ".join(units), "differs": wrong, "unknown": unknown}
@@ -232,6 +242,33 @@ def _show(spent: Sequence[Release], epsilons: Mapping[str, float]) -> None:
         for r in spent
     ]
     print_table("releases", ["release", "design", "epsilon", "from", "private"], rows)
+
+
+def _sent_by_devices(file: Path, epsilons: Mapping[str, float]) -> Provenance | None:
+    """What the answers to questions that devices sent stand for, by the design that each of them names; None for other files.
+
+    Collections of the same identifiers are one release, whatever their order; memory grows with their number.
+
+    Raises InvalidInput for answers to several designs, or to one that is not among those whose ε are known.
+    """
+    if not file.is_file() or (origins_of(file)[0].bound is not None):
+        return None
+    source = open_source(RecordsAt(file))
+    if not {"table", "cells", "design", "id"} <= set(source.column_names()):
+        return None
+    held = [batch.to_pydict() for batch in source.batches(["design", "id"])]
+    named = {f"sha256:{design}" for batch in held for design in batch["design"]}
+    if len(named) > 1:
+        raise InvalidInput(f"{file} holds answers to {len(named)} designs; give those to each on their own")
+    design = next(iter(named), "")
+    if design not in epsilons:
+        raise InvalidInput(
+            f"{file} holds answers that devices sent, which say their design ({design[7:19] or 'none'}) and not its epsilon; "
+            "give its file with --design"
+        )
+    identifiers = sorted({str(each) for batch in held for each in batch["id"]})
+    release = hashlib.sha256("\n".join([design, *identifiers]).encode()).hexdigest()[:32]
+    return Provenance((Release(design, epsilons[design], id=release),))
 
 
 def _signed(file: Path, key: Path) -> Provenance:

@@ -219,7 +219,8 @@ def serve(
     """Run a survey: its page, the collector of its reports, and the results.
 
     Answers are randomized in the browser; only the result is sent, and it is on disk before it is acknowledged. SPEC is
-    designed first, and the design saved beside it. The results' token is drawn anew, or taken from OPTRR_RESULTS_TOKEN.
+    designed first, and the design saved beside it. Of sampled tables (optrr advise -o) everybody is asked one. The results'
+    token is drawn anew, or taken from OPTRR_RESULTS_TOKEN.
     """
     try:
         # the survey's room brings a web server and a database
@@ -229,7 +230,8 @@ def serve(
     except ModuleNotFoundError as error:
         raise not_installed(error, "optrr serve needs", "serve") from error
 
-    held = require_signed(content_of(source, "specification or design"), key, signature)
+    held = content_of(source, "specification or design")
+    require_signed(held, key, signature, SAMPLED_TABLES if kind_of(held) == SAMPLED_TABLES else DESIGN)
     refuse_longitudinal(held)
     given = os.environ.get(_TOKEN)
     token = given or new_token()

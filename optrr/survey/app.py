@@ -28,6 +28,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from optrr.designs.wishes import Preserve
+from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import Given, path_of
 from optrr.survey.database import begin_survey, database_url, open_database, shown
@@ -56,7 +57,9 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     records = StoredRecords(engine)
     pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
-    collector = Intake(ReportReader(survey.files.digest, survey.files.wording, survey.deployment.domain), store)
+    deployed = survey.deployment
+    over = deployed if isinstance(deployed, DeployedQuestions) else deployed.domain
+    collector = Intake(ReportReader(survey.files.digest, survey.files.wording, over), store)
 
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
@@ -141,7 +144,7 @@ class Settings:
     Parameters
     ----------
     source
-        a specification or a design file.
+        a specification, a design file, or a file of sampled tables.
     token
         admits to the results.
     database

@@ -7,7 +7,8 @@ A randomized record as a few bytes: the form in which reports are stored.
 
 Attribute after attribute its category's code, little-endian and unsigned, in one byte where it has at most 2^8 categories,
 two where at most 2^16, else four; nothing between them. So a record of nine attributes takes nine bytes, and a column of
-stored records becomes an array of codes without a loop.
+stored records becomes an array of codes without a loop. The answer to a question is stored as its table's number and its cells,
+``3 0 2|1``, the text that clients send.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 from starlette.requests import Request
 
+from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import refuse_repeats
@@ -70,6 +74,28 @@ class Packing:
         return codes
 
 
+class AnswerPacking:
+    """Answers to the questions of a deployment file to bytes and back."""
+
+    def __init__(self, deployed: DeployedQuestions) -> None:
+        self._deployed = deployed
+
+    def pack(self, table: int, cells: str) -> bytes:
+        """The bytes of an answer that a client can have drawn."""
+        return f"{table} {cells}".encode("ascii")
+
+    def unpack(self, packed: Sequence[bytes]) -> tuple[list[int], list[str]]:
+        """The tables and the cells of packed answers. Raises InvalidInput for what is none: the store was changed."""
+        tables, cells = [], []
+        for answer in packed:
+            table, _, text = answer.decode("latin-1").partition(" ") if isinstance(answer, bytes) else ("", "", "")
+            if not _NUMBER.fullmatch(table) or not self._deployed.holds(int(table), text):
+                raise InvalidInput("a stored answer is none to the design's questions; restore a backup")
+            tables.append(int(table))
+            cells.append(text)
+        return tables, cells
+
+
 # Seconds in which a body must have arrived.
 BODY_SECONDS = 15.0
 # The form of a report, as the deployment format states it.
@@ -80,6 +106,7 @@ _FRAME_BYTES = 1024
 _ESCAPED, _AROUND = 6, 8
 _IDENTIFIER = re.compile(r"[0-9a-f]{32}")
 _LENGTH = re.compile(r"[0-9]{1,15}")
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class Refused(Exception):
@@ -90,24 +117,46 @@ class Refused(Exception):
         self.status, self.sentence = status, sentence
 
 
-class _Body(msgspec.Struct, forbid_unknown_fields=True):
+class _ReportFrame(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     format: str
     design: str
     id: str
-    values: list[str | None]
     # clients that answer by the deployment file alone do not know the wording
     wording: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class ReportReader:
-    """Reads reports of one design, which has this identity in its deployment file, and one wording, over its domain."""
+class _RecordBody(_ReportFrame, kw_only=True):
+    values: list[str | None]
 
-    def __init__(self, identity: str, wording: str, domain: Domain) -> None:
-        self._identity, self._wording, self._names = identity, wording, domain.names
-        self._codes = [a.codes for a in domain]
-        self._packing = Packing(domain)
-        self._decode = msgspec.json.Decoder(_Body).decode
-        self.most_bytes = _FRAME_BYTES + sum(_longest(a) for a in domain)
+
+class _AnswerBody(_ReportFrame, kw_only=True):
+    table: int
+    cells: str
+
+
+class _ReportKind(ABC):
+    """What reports hold beside their frame: its keys, in words and as a type, and the bytes that it may take."""
+
+    body: type[_ReportFrame]
+    keys: str
+    most_bytes: int
+
+    @abstractmethod
+    def packed(self, sent: Any) -> bytes:
+        """The bytes that are stored. Raises Refused where the design does not have such a report."""
+
+
+class ReportReader:
+    """Reads reports of one design, which has this identity in its deployment file, and one wording.
+
+    ``over`` are the attributes of its records, or its questions.
+    """
+
+    def __init__(self, identity: str, wording: str, over: Domain | DeployedQuestions) -> None:
+        self._identity, self._wording = identity, wording
+        self._kind: _ReportKind = _AnswerKind(over) if isinstance(over, DeployedQuestions) else _RecordKind(over)
+        self._decode = msgspec.json.Decoder(self._kind.body).decode
+        self.most_bytes = _FRAME_BYTES + self._kind.most_bytes
 
     async def read(self, request: Request) -> Report:
         """The report in a request.
@@ -127,7 +176,7 @@ class ReportReader:
             refuse_repeats(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Refused(
-                400, "the body is not a report; send an object with format, design, id and values, each once"
+                400, f"the body is not a report; send an object with format, design, id{self._kind.keys}, each once"
             ) from None
         if sent.format != FORMAT:
             raise Refused(422, f"the report has another format than {FORMAT}")
@@ -137,7 +186,21 @@ class ReportReader:
             raise Refused(422, "the report answers other questions than this survey's; load the page again")
         if not _IDENTIFIER.fullmatch(sent.id):
             raise Refused(422, "the report's id is not 32 lower-case hexadecimal digits")
-        return Report(bytes.fromhex(sent.id), self._packing.pack(self._coded(sent.values)))
+        return Report(bytes.fromhex(sent.id), self._kind.packed(sent))
+
+
+class _RecordKind(_ReportKind):
+    """Randomized records over a domain."""
+
+    body, keys = _RecordBody, " and values"
+
+    def __init__(self, domain: Domain) -> None:
+        self._names, self._codes = domain.names, [a.codes for a in domain]
+        self._packing = Packing(domain)
+        self.most_bytes = sum(_longest(a) for a in domain)
+
+    def packed(self, sent: _RecordBody) -> bytes:
+        return self._packing.pack(self._coded(sent.values))
 
     def _coded(self, values: list[str | None]) -> list[int]:
         if len(values) != len(self._codes):
@@ -147,6 +210,28 @@ class ReportReader:
             name = self._names[codes.index(-1)]
             raise Refused(422, f"attribute {name!r} has a value that is none of its declared categories")
         return codes
+
+
+class _AnswerKind(_ReportKind):
+    """Answers to one of several questions."""
+
+    body, keys = _AnswerBody, ", table and cells"
+
+    def __init__(self, deployed: DeployedQuestions) -> None:
+        self._deployed, self._packing = deployed, AnswerPacking(deployed)
+        self.most_bytes = deployed.most_report_bytes
+
+    def packed(self, sent: _AnswerBody) -> bytes:
+        count = len(self._deployed.questions)
+        if not 1 <= sent.table <= count:
+            raise Refused(422, f"the report's table is none of this design's 1 to {count}")
+        if not self._deployed.holds(sent.table, sent.cells):
+            raise Refused(
+                422,
+                "the report's cells are not the subsets of its table: as many numbers of each as the deployment file says, "
+                "different, ascending and in range",
+            )
+        return self._packing.pack(sent.table, sent.cells)
 
 
 def _longest(attribute: Attribute) -> int:

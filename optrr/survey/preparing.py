@@ -1,4 +1,7 @@
-"""What a survey serves: a design with its deployment file and the texts of its page, from a specification or a design file."""
+"""What a survey serves: a design with its deployment file and the texts of its page, from a specification or a design file.
+
+A design is one of whole records, or sampled tables, of which everybody answers one.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,15 @@ from optrr.designs.solving import design
 from optrr.designs.specification import Specification, Wording, read_specification
 from optrr.designs.wishes import Preserve, Wishes
 from optrr.devices.deployment.deployment_file import Deployment, digest_of
-from optrr.devices.deployment.export import Fitted, fitted_deployment
+from optrr.devices.deployment.export import Fitted, compressed_size, fitted_deployment
+from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.errors import InvalidInput
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
-from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, path_of, read_small
+from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, kind_of, path_of, read_small
 from optrr.survey.database import SurveyFiles
+from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
 from optrr_solvers import SolveOptions
 
 # Bytes of the deployment file that a page fetches, compressed: as much as a picture. A larger mechanism is solved again.
@@ -38,10 +44,10 @@ class _Named(msgspec.Struct):
 class Survey:
     """A design, its file as it was read, what its page says, the deployment file that it draws with, and one-line warnings."""
 
-    design: Design
+    design: Design | SampledTables
     design_file: Content
     wording: Wording
-    deployment: Deployment
+    deployment: Deployment | DeployedQuestions
     warnings: tuple[str, ...] = ()
 
     @property
@@ -52,7 +58,7 @@ class Survey:
     @cached_property
     def files(self) -> SurveyFiles:
         """What the database keeps beside the reports."""
-        mechanism = self.design.mechanism
+        mechanism = self.design.mechanism if isinstance(self.design, Design) else self.design
         # each person draws at home from their own randomness, once
         released = Provenance((Release.drawn(mechanism.digest, mechanism.epsilon, seeded=False),))
         return SurveyFiles(
@@ -88,11 +94,11 @@ def prepared(
     options: SolveOptions = SolveOptions(),
     preserve: Preserve = "marginals",
 ) -> Survey:
-    """The survey of a specification or a design file.
+    """The survey of a specification, a design file or a file of sampled tables.
 
     A specification is designed, on a grid so coarse that a page can fetch the mechanism, and the design saved beside it as
     ``NAME.design.json``; where that file is there already, it is served, so that a survey that is started again goes on with
-    its design. ``wording_from`` is a specification whose texts are shown with a design file; ``options`` are the solver's;
+    its design. ``wording_from`` is a specification whose texts are shown with a file; ``options`` are the solver's;
     ``preserve``, of a specification, is :func:`optrr.design`'s, and a saved design that preserves more is served, too.
 
     Raises
@@ -102,9 +108,12 @@ def prepared(
         device could draw from it. SolveFailed where no design is reached.
     """
     path = content_of(path, "specification or design")
-    if _is_design(path):
+    sampled = kind_of(path) == SAMPLED_TABLES
+    if sampled or _is_design(path):
         if preserve != "marginals":
             raise InvalidInput(f"{path} is a design: what it preserves is settled; leave out --preserve")
+        if sampled:
+            return _asking(path, wording_from)
         kept, fitted = path, _unchanged(fitted_deployment(load_design(path), _MOST_BYTES), path)
         wording = Wording() if wording_from is None else _wording_for(fitted.design, wording_from)
         public = fitted.design.public
@@ -119,6 +128,18 @@ def prepared(
     return Survey(fitted.design, kept, wording, fitted.deployment, tuple(public.left_out("a survey's page")))
 
 
+def _asking(held: Content, wording_from: Path | None) -> Survey:
+    asking = load_sampled_tables(held)
+    deployed = questions_of(asking)
+    if (size := compressed_size(deployed)) > _MOST_BYTES:
+        raise InvalidInput(
+            f"the {len(deployed.questions)} questions of {held} take {size} compressed bytes, too many for a page "
+            f"({_MOST_BYTES}); ask about fewer tables"
+        )
+    wording = Wording() if wording_from is None else _wording_for(asking, wording_from)
+    return Survey(asking, held, wording, deployed)
+
+
 def _is_design(path: Given) -> bool:
     if path_of(path).suffix.lower() != ".json":
         return False
@@ -126,13 +147,10 @@ def _is_design(path: Given) -> bool:
         form = msgspec.json.decode(read_small(path), type=_Named).format
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False  # whoever reads it as a specification says what is wrong
-    if form.startswith(f"{SAMPLED_TABLES}/"):
-        raise InvalidInput(
-            f"{path} asks each person one question, and a survey's page asks for whole records; give it to devices "
-            "(optrr export) or serve a specification or a design"
-        )
     if form and form != DESIGN_FORMAT:
-        raise InvalidInput(f"{path} has format {form!r}; serve a specification or a design of {DESIGN_FORMAT!r}")
+        raise InvalidInput(
+            f"{path} has format {form!r}; serve a specification, sampled tables or a design of {DESIGN_FORMAT!r}"
+        )
     return bool(form)
 
 
@@ -183,7 +201,7 @@ def _unchanged(fitted: Fitted, file: Given) -> Fitted:
     return fitted
 
 
-def _wording_for(chosen: Design, path: Path) -> Wording:
+def _wording_for(chosen: Design | SampledTables, path: Path) -> Wording:
     wanted = read_specification(path)
     if wanted.domain != chosen.domain:
         raise InvalidInput(

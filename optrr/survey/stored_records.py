@@ -1,12 +1,14 @@
 """The randomized records of a survey as Arrow batches, from its database or while it runs.
 
 What comes out has the attributes as columns and one row per report, in the order of the reports' random identifiers; the
-identifiers stay behind. The schema says by which design they were randomized.
+identifiers stay behind. Answers to one question each have the columns ``table`` and ``cells``. The schema says by which design
+they were randomized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,14 +16,18 @@ import msgspec
 import pyarrow as pa
 import sqlalchemy as sa
 
+from optrr.devices.deployment.deployment_file import known_content
+from optrr.devices.deployment.questions import read_questions
 from optrr.domain.columns import ColumnCodec
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.frames import RECORDS
 from optrr.records.reading.source import RecordsAt, Source
 from optrr.releases.provenance import KEY
+from optrr.releases.sealed import SAMPLED_TABLES, format_of
 from optrr.survey.database import database_url, held_survey, open_database, readable, reports, shown
-from optrr.survey.incoming import Packing
+from optrr.survey.incoming import AnswerPacking, Packing
+from optrr.ways.protocols.sampled_tables import SCHEMA
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 # Arrow types by the types that an attribute's categories have.
@@ -70,7 +76,7 @@ def is_sqlite(path: Path) -> bool:
 class StoredRecords(Source):
     """The records of a survey's database, each reading one consistent state of it.
 
-    ``domain`` declares the columns, ``digest`` says which design randomized them.
+    ``domain`` declares the attributes, ``digest`` says which design randomized them.
 
     Raises
     ------
@@ -86,20 +92,35 @@ class StoredRecords(Source):
         self.domain = _declared_domain(held.design)
         # under this key everything that reads records looks for their provenance
         known = {KEY: held.provenance}
-        self.schema = pa.schema([(a.name, _codec(a).output_type) for a in self.domain], metadata=known)
+        asked = format_of(held.design).startswith(f"{SAMPLED_TABLES}/")
+        self._answers = AnswerPacking(read_questions(*known_content(held.sampler, edited=False))) if asked else None
+        columns = SCHEMA if asked else pa.schema([(a.name, _codec(a).output_type) for a in self.domain])
+        self.schema = columns.with_metadata(known)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Record batches of these columns, at most 131,072 records each, in the order of the reports' identifiers."""
-        packing = Packing(self.domain)
-        chosen = [(self.domain.index(name), _codec(self.domain[name])) for name in columns]
+        arrays = self._of_records(columns) if self._answers is None else partial(_of_answers, self._answers, columns)
         schema = pa.schema([self.schema.field(name) for name in columns])
         query = sa.select(reports.c.record).order_by(reports.c.identifier)
         with readable(self._engine.url), self._engine.connect() as connection:
             rows = connection.execution_options(yield_per=RECORDS).execute(query).scalars()
             for part in rows.partitions():
-                codes = packing.unpack(part)
-                arrays = [codec.decode(codes[:, i]) for i, codec in chosen]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield pa.RecordBatch.from_arrays(arrays(part), schema=schema)
+
+    def _of_records(self, columns: Sequence[str]) -> Callable[[Sequence[bytes]], list[pa.Array]]:
+        packing = Packing(self.domain)
+        chosen = [(self.domain.index(name), _codec(self.domain[name])) for name in columns]
+
+        def arrays(packed: Sequence[bytes]) -> list[pa.Array]:
+            codes = packing.unpack(packed)
+            return [codec.decode(codes[:, i]) for i, codec in chosen]
+
+        return arrays
+
+
+def _of_answers(packing: AnswerPacking, columns: Sequence[str], packed: Sequence[bytes]) -> list[pa.Array]:
+    held = dict(zip(SCHEMA.names, packing.unpack(packed), strict=True))
+    return [pa.array(held[name], SCHEMA.field(name).type) for name in columns]
 
 
 def _declared_domain(design: bytes) -> Domain:

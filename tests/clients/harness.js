@@ -31,8 +31,17 @@ async function cases(client, { deployment: text, cases: given }) {
     const randomized = attempt(() => drawn(client, deployment, answers));
     const all = taken();
     feed(stream.subarray(0, -1));
-    return { randomized, taken: all, shorter: attempt(() => drawn(client, deployment, answers)) };
+    const shorter = attempt(() => drawn(client, deployment, answers));
+    feed(stream);
+    return { randomized, taken: all, shorter, asked: deployment.questions && attempt(() => askedFirst(client, deployment, answers)) };
   });
+}
+
+/** The same where the question is drawn first, and only its attributes are answered. */
+function askedFirst(client, deployment, answers) {
+  const asked = client.ask(deployment);
+  const few = client.attributesOf(deployment, asked).map(({ name }) => [name, answers[name]]);
+  return client.draw(deployment, Object.fromEntries(few), asked);
 }
 
 /** The values of a randomized record, or the answer to a question. */

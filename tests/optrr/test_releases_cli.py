@@ -19,6 +19,7 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
+from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
@@ -371,6 +372,44 @@ def test_sampled_tables_are_bound_too(here, capsys):
 
 
 @pytest.mark.slow
+def test_answers_of_devices_cost_what_their_design_does(here, capsys):
+    """They name it, and state no epsilon; the same identifiers count once, in whatever order and however often."""
+    made = optrr.SampledTables(Domain.of({"party": 3, "sex": 2}), (("party",), ("sex",)), np.array([0.5, 0.5]), 1.0)
+    optrr.save(made, "tables.json")
+    deployed = optrr.export(made, "sampler.json")
+    lines = [
+        json.dumps(
+            {"format": "optrr-report/1", "design": deployed.design, "id": f"{k:032x}", "table": 2, "cells": str(k % 2)}
+        )
+        for k in range(50)
+    ]
+    Path("sent.jsonl").write_text("\n".join(lines))
+    Path("again.jsonl").write_text("\n".join([*lines[::-1], lines[3]]))
+    Path("part.jsonl").write_text("\n".join(lines[:20]))
+    told = as_json(capsys, "account", "sent.jsonl", "again.jsonl", "--design", "tables.json")
+    assert told["epsilon"] == made.epsilon
+    (release,) = told["releases"]
+    assert (release["design"], release["seeded"]) == (made.digest, False)
+    assert any("do not show whether each was drawn once" in line for line in told["unknown"])
+    # what may be further answers of the same people is added, beside releases of another kind, too
+    told = as_json(capsys, "account", "sent.jsonl", "part.jsonl", "--design", "tables.json", "--limit", 1.5, code=1)
+    assert told["epsilon"] == pytest.approx(2 * made.epsilon, abs=1e-12) and told["epsilon"] >= 2 * made.epsilon
+    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.csv")
+    told = as_json(capsys, "account", "sent.jsonl", "out.csv", "--design", "tables.json", "--design", "one.json")
+    assert told["epsilon"] == pytest.approx(made.epsilon + load_design("one.json").epsilon, abs=1e-12)
+    # which design it was must be known, and be one
+    Path("other.jsonl").write_text(lines[0].replace(deployed.design, "0" * 64))
+    Path("mixed.jsonl").write_text("\n".join([lines[0], Path("other.jsonl").read_text()]))
+    for files, wrong in [
+        (["sent.jsonl"], "say their design"),
+        (["sent.jsonl", "--design", "one.json"], "give its file with --design"),
+        (["other.jsonl", "--design", "tables.json"], "000000000000"),
+        (["mixed.jsonl", "--design", "tables.json"], "answers to 2 designs"),
+    ]:
+        _, error = said(capsys, "account", *files, code=2)
+        assert wrong in error and error.count("\n") == 1
+
+
 def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     monkeypatch.chdir(tmp_path)

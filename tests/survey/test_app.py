@@ -542,9 +542,9 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
         prepared(tmp_path / "q.design.json", other)
     with pytest.raises(InvalidInput, match="texts of its own"):
         prepared(path, other)
-    (tmp_path / "tables.json").write_text('{"format": "optrr-sampled-tables/1"}')
-    with pytest.raises(InvalidInput, match=r"asks each person one question.*optrr export"):
-        prepared(tmp_path / "tables.json")
+    (tmp_path / "variants.json").write_text('{"format": "optrr-sampled-variants/1"}')
+    with pytest.raises(InvalidInput, match=r"serve a specification, sampled tables or a design"):
+        prepared(tmp_path / "variants.json")
 
 
 @pytest.mark.parametrize("links", [True, False])

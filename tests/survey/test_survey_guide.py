@@ -14,6 +14,8 @@ import pytest
 from postgresql_server import postgresql, reason_to_skip
 from survey_client import Server, call, report_body
 
+import optrr
+
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 from optrr.cli.deploying import serve
@@ -281,3 +283,13 @@ def test_a_postgresql_survey_is_dumped_restored_and_tested_as_the_guide_says(
     run(dumping, here)
     run(re.sub(r"-d \w+", "-d restored", restoring), here)
     assert rows(f"{address}/restored") == kept
+
+
+def test_a_survey_of_sampled_tables_is_made_as_the_guide_says(here: Path, programs: Path) -> None:
+    advising, serving = block("optrr serve asked.json").splitlines()
+    run(advising, here)
+    names = serving.removeprefix("optrr serve ").split(" --wording ")
+    made = preparing.prepared(*(here / name for name in names))
+    assert isinstance(made.design, optrr.SampledTables)
+    assert made.wording.questions and made.title == "Health and work"
+    assert made.design.epsilon >= 1.0

@@ -8,6 +8,7 @@ both kinds' probabilities, each over its number of cells: exact from the integer
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -35,6 +36,7 @@ __all__ = ["DeployedQuestion", "DeployedQuestions", "read_questions"]
 # A report's JSON but for its subsets: format, digest, identifier, keys and the number of its table.
 _FRAME_BYTES = 200
 _HEXADECIMAL = frozenset("0123456789abcdef")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class _QuestionRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,6 +132,23 @@ class DeployedQuestions(DeploymentFile):
             for q, shape in zip(self.questions, self.shapes, strict=True)
         )
         return _FRAME_BYTES + max(subsets)
+
+    def holds(self, table: int, cells: str) -> bool:
+        """Whether a client can have drawn this answer, and written it so (§8); time grows with the text."""
+        if not 1 <= table <= len(self.questions):
+            return False
+        report, shape = self.questions[table - 1].report, self.shapes[table - 1]
+        parts, texts = report.parts(shape), cells.split("|")
+        return len(texts) == len(parts) and all(map(_is_subset, texts, parts, report.subset_sizes))
+
+
+def _is_subset(text: str, r: int, k: int) -> bool:
+    """Whether a text names k different numbers below r, ascending, in decimal digits with one space between them."""
+    numbers = text.split(" ")
+    if len(numbers) != k or not all(map(_NUMBER.fullmatch, numbers)):
+        return False
+    members = [int(number) for number in numbers]
+    return members[-1] < r and all(low < high for low, high in pairwise(members))
 
 
 def read_questions(content: dict[str, Any], intact: bool) -> DeployedQuestions:

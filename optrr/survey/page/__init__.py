@@ -22,8 +22,10 @@ The body of a report is that of the deployment format with the wording's digest:
 ``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest
 of the design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with
 every repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's
-order. No cookie, no other header, no address. Surveys that ask different questions may have the same design: the browser
-keeps an entry for each design and wording, and whoever answered another wording is asked anew.
+order. Where the file has questions, ``table`` and ``cells`` stand in the place of ``values``: the page draws one question
+before it asks, keeps its number in the browser, and asks about its attributes alone. No cookie, no other header, no address.
+Surveys that ask different questions may have the same design: the browser keeps an entry for each design and wording, and
+whoever answered another wording is asked anew.
 
 What the page makes of the answer:
 
@@ -77,6 +79,7 @@ _OWN = (
     "survey.js",
     "form.js",
     "report.js",
+    "question.js",
     "memory.js",
     "sending.js",
     "words.js",

@@ -1,7 +1,8 @@
 // The form: what the person reads before anything is drawn, the questions, and the consent.
 
 import { element } from "./elements.js";
-import { changeText, epsilonText, example, promise, spentText } from "./words.js";
+import { askedAbout, chancesOf, listsOf } from "./question.js";
+import { changeText, epsilonText, example, listText, promise, spentText, togetherText } from "./words.js";
 
 // More categories than this are a list to choose from.
 const MOST_RADIOS = 8;
@@ -16,12 +17,12 @@ export const label = (category) => {
 export const questionOf = ({ name }, { questions = {} }) => (Object.hasOwn(questions, name) ? questions[name] : name);
 
 /**
- * The form as an element. `spent` is what this browser's surveys cost with this one: see memory.js. `submitted` gets the answers by
+ * The form as an element, of everything or of the question `asked`. `spent` is what this browser's surveys cost with this one: see memory.js. `submitted` gets the answers by
  * attribute once every question has one and consent is given, and resolves to what went wrong, or null. The form has no
  * address to be sent to, and nothing else ever reads it.
  */
-export function surveyForm({ deployment, wording, spent, submitted }) {
-  const questions = deployment.attributes.map((attribute, i) => questionFor(attribute, i, wording));
+export function surveyForm({ deployment, wording, asked, spent, submitted }) {
+  const questions = askedAbout(deployment, asked).map((attribute, i) => questionFor(attribute, i, wording));
   const consent = consentFor();
   const mistakes = element("div", { id: "mistakes", role: "alert", tabIndex: -1 });
   const failure = element("p", { class: "mistake", role: "alert" });
@@ -29,11 +30,11 @@ export function surveyForm({ deployment, wording, spent, submitted }) {
   const form = element(
     "form",
     { autocomplete: "off", noValidate: true, method: "dialog" },
-    protection(deployment, wording, spent),
+    protection(deployment, wording, asked, spent),
     mistakes,
     ...questions.map((question) => question.block),
     consent.block,
-    element("p", { class: "quiet" }, "Nothing is drawn, sent or stored before you press the button."),
+    element("p", { class: "quiet" }, isChosen(deployment) ? CHOSEN : "Nothing is drawn, sent or stored before you press the button."),
     failure,
     press,
   );
@@ -54,7 +55,35 @@ export function surveyForm({ deployment, wording, spent, submitted }) {
   return form;
 }
 
-function protection(deployment, wording, spent) {
+const CHOSEN = "Beside the choice that is named above, nothing is drawn or stored before you press the button, and nothing is sent.";
+
+/** Whether what this person is asked was drawn. */
+const isChosen = ({ questions = [] }) => questions.length > 1;
+
+const REPLACED =
+  "Your answers are randomized here, in your browser: by chance, some of them are replaced by others. Only the result is sent, " +
+  "and you will see it. What you entered is neither sent nor kept.";
+
+/** What is sent of a person who is asked one question of several. */
+function listed(deployment, asked) {
+  const { questions } = deployment;
+  const lists = listsOf(deployment, asked);
+  const count = askedAbout(deployment, asked).length;
+  const all = new Set(questions.flatMap((question) => question.attributes)).size;
+  const remembered = "was drawn by chance, says nothing of you, and is remembered in this browser. ";
+  const ways = isChosen(deployment) ? `In which of ${questions.length} ways your answers are listed ${remembered}` : "";
+  const chosen = count < all ? `You are asked ${count} of the ${all} questions of this survey. Which ${count === 1 ? "one" : "ones"} ${remembered}` : ways;
+  const of = lists.length === count ? `some of the possible answers to ${count === 1 ? "the" : "each"} question` : "some of the combinations of answers to these questions";
+  const [these, are, them] = lists.length > 1 ? ["these lists", "are", "them"] : ["this list", "is", "it"];
+  const sent = isChosen(deployment) ? `${these} and what you were asked are` : `${these} ${are}`;
+  return (
+    `${chosen}Your answers are randomized here, in your browser: it draws a list of ${of}. Chance decides whether your answers are listed; how ` +
+    `often they are stands below, under the numbers. Only ${sent} sent, and you will see ${them}. ` +
+    "What you entered is neither sent nor kept."
+  );
+}
+
+function protection(deployment, wording, asked, spent) {
   const answered = spentText((count) => `With this one you will have answered ${count} surveys at this address from this browser.`, spent);
   const epsilon = Number(deployment.epsilon.total);
   return element(
@@ -64,23 +93,38 @@ function protection(deployment, wording, spent) {
     element("p", { class: "promise" }, promise(epsilon)),
     element("p", {}, example(epsilon)),
     answered && element("p", {}, answered),
-    element(
-      "p",
-      {},
-      "Your answers are randomized here, in your browser: by chance, some of them are replaced by others. Only the result is sent, " +
-        "and you will see it. What you entered is neither sent nor kept.",
-    ),
-    numbers(deployment, wording, epsilon),
+    element("p", {}, asked === undefined ? REPLACED : listed(deployment, asked)),
+    numbers(deployment, wording, asked, epsilon),
   );
 }
 
-function numbers(deployment, wording, epsilon) {
-  const rows = deployment.attributes.map((attribute, i) => {
+/** How often each answer is replaced, as elements of a list. */
+function changes(deployment, wording) {
+  return deployment.attributes.map((attribute, i) => {
     const others = attribute.categories.length - 1;
     const flip = others / (others + Math.exp(Number(deployment.epsilon.attributes[i])));
-    const name = element("strong", { lang: wording.language }, questionOf(attribute, wording));
-    return element("li", {}, name, element("br"), changeText(flip));
+    return explained([attribute], wording, changeText(flip));
   });
+}
+
+/** How often each list holds the person's answer, and all of them together. */
+function matches(deployment, wording, asked) {
+  const { lists, together } = chancesOf(deployment, asked);
+  const each = listsOf(deployment, asked).map(({ about, named, from }, i) =>
+    explained(about, wording, listText({ named, from, ...lists[i], combinations: about.length > 1 })),
+  );
+  const { likely } = deployment.questions[asked - 1];
+  if (lists.length === 1) return each;
+  return [...each, element("li", {}, element("strong", {}, "All lists together"), element("br"), togetherText({ likely, lists: lists.length, ...together }))];
+}
+
+function explained(about, wording, text) {
+  const names = about.flatMap((attribute) => [element("strong", { lang: wording.language }, questionOf(attribute, wording)), element("br")]);
+  return element("li", {}, ...names, text);
+}
+
+function numbers(deployment, wording, asked, epsilon) {
+  const rows = asked === undefined ? changes(deployment, wording) : matches(deployment, wording, asked);
   return element(
     "details",
     {},
@@ -92,7 +136,7 @@ function numbers(deployment, wording, epsilon) {
         "You answer once in this browser; reports that you send from elsewhere, or for other surveys, add to what can be learned: " +
         "their factors multiply.",
     ),
-    element("ul", {}, ...rows),
+    element("ol", {}, ...rows),
     element(
       "p",
       {},

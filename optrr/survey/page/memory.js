@@ -4,25 +4,30 @@
 // own, and its report says which questions it answers.
 
 import { browserStore } from "./browser-store.js";
-import { answerOnce, ledger } from "./optrr.js";
+import { answerOnce, ask, ledger } from "./optrr.js";
+import { membersOf } from "./question.js";
 
-/** This browser has an entry for this survey that cannot be one: what was sent is not known. */
+/** This browser has something for this survey that cannot be: what was sent, or asked, is not known. */
 export class Unreadable extends Error {}
 
 const isHex = (text, digits) => typeof text === "string" && text.length === digits && !/[^0-9a-f]/.test(text);
 const hasCost = (entry) => typeof entry?.epsilon === "string" && /^(0|[1-9]\d*)\.\d{15}$/.test(entry.epsilon);
 
 export function memoryOf(deployment, wording) {
-  const { design, attributes } = deployment;
+  const { design, attributes, questions } = deployment;
   if (!isHex(wording.digest, 64)) throw new Error("The server does not say which questions these are");
   const key = `${design} ${wording.digest}`;
   const browser = browserStore();
+  // the questions that people were asked before they answered; a ledger of reports has no place for them
+  const drawn = browserStore("optrr-asked");
 
   const isEntry = (entry) => {
     const { format, design: of, wording: asked, id, values } = entry?.report ?? {};
     const isOurs = format === "optrr-report/1" && of === design && asked === wording.digest && isHex(id, 32);
+    if (!hasCost(entry) || !isOurs) return false;
+    if (questions) return membersOf(deployment, entry.report) !== null;
     const isRecord = Array.isArray(values) && values.length === attributes.length;
-    return hasCost(entry) && isOurs && isRecord && values.every((value, i) => attributes[i].categories.includes(value));
+    return isRecord && values.every((value, i) => attributes[i].categories.includes(value));
   };
   const update = (change) =>
     browser.update(key, (kept, all) => {
@@ -36,8 +41,15 @@ export function memoryOf(deployment, wording) {
   return {
     /** The entry of this survey, or undefined. */
     entry: () => update((kept) => kept),
-    /** The entry of this survey, drawn now where there was none. */
-    answer: (answers) => answerOnce(deployment, answers, store),
+    /** The number of this person's question, drawn now where there was none; undefined where everybody is asked everything. */
+    asked: async () => {
+      if (!questions || questions.length === 1) return questions && 1;
+      const asked = await drawn.update(key, (kept) => kept ?? ask(deployment));
+      if (!Number.isInteger(asked) || !questions[asked - 1]) throw new Unreadable("what this browser kept of this survey cannot be read");
+      return asked;
+    },
+    /** The entry of this survey, drawn now where there was none; answers are to the question `asked`, where there is one. */
+    answer: (answers, asked) => answerOnce(deployment, answers, store, undefined, asked),
     /** Puts an entry back where the browser's data were deleted meanwhile; returns the one that is there. */
     keep: (entry) => update((kept) => kept ?? entry),
     /** Remembers that the collector has this entry's report. */

@@ -2,6 +2,7 @@
 
 import { button, element, newHeading } from "./elements.js";
 import { label, questionOf } from "./form.js";
+import { categoriesOf, listsOf, membersOf, numberOf } from "./question.js";
 import { spentText } from "./words.js";
 
 const HEADINGS = {
@@ -36,7 +37,7 @@ export function reportView({ deployment, wording, entry, answers, outcome, spent
     note ? element("p", { class: "notice" }, note) : null,
     outcome.state === "sending" ? null : button("Send the same report again", again, ["waiting", "unkept"].includes(outcome.state) ? "main" : "plain"),
     element("h3", {}, answers ? "What you entered and what the report says" : "What the report says"),
-    comparison(deployment, wording, entry.report.values, answers),
+    element("ol", { class: "cards" }, ...(entry.report.values ? replaced : listed)(deployment, wording, entry.report, answers)),
     answers
       ? element("p", {}, "What you entered is only on this screen. It was not sent or stored, and is gone when you leave the page.")
       : element("p", {}, "What you entered was not stored: this page cannot tell any more which of these answers are yours."),
@@ -51,9 +52,10 @@ export function reportView({ deployment, wording, entry, answers, outcome, spent
   );
 }
 
-function comparison(deployment, wording, values, answers) {
+/** Each answer that was entered, and the one that was sent. */
+function replaced(deployment, wording, { values }, answers) {
   const lang = wording.language;
-  const cards = deployment.attributes.map((attribute, i) => {
+  return deployment.attributes.map((attribute, i) => {
     const own = answers?.[attribute.name];
     const says = element("div", {}, element("dt", {}, "The report says"), element("dd", { lang }, label(values[i])));
     const entered = answers && element("div", {}, element("dt", {}, "You entered"), element("dd", { lang }, label(own)));
@@ -61,7 +63,27 @@ function comparison(deployment, wording, values, answers) {
     const verdict = answers && element("p", { class: `verdict ${kind}` }, kind === "same" ? "The same." : "Replaced by chance.");
     return element("li", {}, element("h4", { lang }, questionOf(attribute, wording)), element("dl", {}, entered, says), verdict);
   });
-  return element("ol", { class: "cards" }, ...cards);
+}
+
+// Longer lists are not shown to their end.
+const MOST_LISTED = 40;
+
+/** Each list that was sent, and whether it holds what was entered. */
+function listed(deployment, wording, report, answers) {
+  const [lang, members] = [wording.language, membersOf(deployment, report)];
+  return listsOf(deployment, report.table).map(({ about }, i) => {
+    const own = answers && numberOf(about, answers);
+    const inWords = (number) => categoriesOf(about, number).map(label).join(" · ");
+    const shown = members[i].slice(0, MOST_LISTED).map((number) => element("li", { lang }, inWords(number)));
+    const more = members[i].length - shown.length;
+    const rest = more > 0 && element("li", {}, `and ${more} more, in “Exactly what is sent” below`);
+    const says = element("div", {}, element("dt", {}, "The report lists"), element("dd", {}, element("ul", {}, ...shown, rest || null)));
+    const entered = answers && element("div", {}, element("dt", {}, "You entered"), element("dd", { lang }, inWords(own)));
+    const isListed = members[i].includes(own);
+    const verdict = answers && element("p", { class: `verdict ${isListed ? "same" : "replaced"}` }, isListed ? "Your answer is listed." : "Your answer is not listed.");
+    const titles = about.map((attribute) => element("h4", { lang }, questionOf(attribute, wording)));
+    return element("li", {}, ...titles, element("dl", {}, entered, says), verdict);
+  });
 }
 
 function spending(spent) {

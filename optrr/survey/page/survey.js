@@ -39,19 +39,20 @@ async function loaded(path) {
 async function ask(deployment, wording) {
   introduce(wording);
   const survey = { deployment, wording, memory: memoryOf(deployment, wording) };
-  let kept;
+  let kept, asked;
   try {
     kept = await survey.memory.entry();
+    if (!kept) asked = await survey.memory.asked();
   } catch (error) {
     if (error instanceof Unreadable) return notice("What you sent before is not known", LOST, start);
     const why = "It is switched off for this page, or this is a private window. What was sent has to be remembered, so that nobody is asked twice.";
     return notice("This browser keeps nothing", `${why} Please allow it, or use another browser. Nothing was asked or sent.`, start);
   }
   if (kept) return showReport({ ...survey, entry: kept, answers: null, note: BEFORE });
-  const submitted = (answers) => randomizeAndSend(survey, answers);
+  const submitted = (answers) => randomizeAndSend(survey, answers, asked);
   // what it will be is read before it is agreed to
   const spent = await survey.memory.spent({ epsilon: deployment.epsilon.total });
-  content.replaceChildren(surveyForm({ deployment, wording, spent, submitted }));
+  content.replaceChildren(surveyForm({ deployment, wording, asked, spent, submitted }));
   status.textContent = "";
 }
 
@@ -68,10 +69,10 @@ function introduce({ title, asker, introduction, language }) {
 }
 
 /** Draws and stores the report, sends it and shows it; what went wrong where nothing could be drawn. */
-async function randomizeAndSend(survey, answers) {
+async function randomizeAndSend(survey, answers, asked) {
   let remembered;
   try {
-    remembered = await survey.memory.answer(answers);
+    remembered = await survey.memory.answer(answers, asked);
   } catch (error) {
     return `The report could not be stored in this browser, so nothing was sent: ${error.message}`;
   }

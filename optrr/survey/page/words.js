@@ -59,6 +59,38 @@ export function changeText(flip) {
   return SENTENCES.changed.replace("{changed}", changed);
 }
 
+/** In how many reports something is so, to the nearest whole number of 100. */
+export function reportsText(share) {
+  const reports = Math.round(100 * share);
+  if (reports === 0) return "fewer than 1 of 100 reports";
+  return reports === 100 ? "nearly all reports" : `about ${reports} of 100 reports`;
+}
+
+/** How often a list that names some answers, or `combinations` of answers, holds the person's own. */
+export function listText({ named, from, match, blind, combinations }) {
+  const what = combinations ? "combinations of answers" : "answers";
+  return `The list names ${named} of ${from} ${what}. In ${reportsText(match)} it holds yours; a list drawn without looking would in ${reportsText(blind)}.`;
+}
+
+/** How often the lists that hold the person's answers are as the file calls likely. */
+export function togetherText({ likely, lists, match, blind }) {
+  return `In ${reportsText(match)} ${likelyText(likely, lists)}. Of lists drawn without looking it would be so in ${reportsText(blind)}.`;
+}
+
+// More patterns than this are not read one by one.
+const MOST_PATTERNS = 4;
+
+function likelyText(likely, lists) {
+  if (likely.length > MOST_PATTERNS) return `the lists that hold your answers are one of ${likely.length} choices, of ${2 ** lists}, that the file calls likely`;
+  const each = likely.map((pattern) => {
+    const holding = Array.from({ length: lists }, (_, i) => i + 1).filter((number) => (pattern >> (number - 1)) & 1);
+    if (holding.length === 0) return "no list holds your answer";
+    if (holding.length === lists) return `${lists === 2 ? "both" : "all"} lists hold your answers`;
+    return holding.length === 1 ? `only list ${holding[0]} holds your answer` : `only the lists ${holding.join(", ")} hold your answers`;
+  });
+  return each.length === 1 ? each[0] : `one of these is so: ${each.join("; ")}`;
+}
+
 /** An ε from its decimal text with 15 places as people read it: three decimals, rounded up. */
 export function epsilonText(text) {
   const thousandths = (BigInt(text.replace(".", "")) + 10n ** 12n - 1n) / 10n ** 12n;

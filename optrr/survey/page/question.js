@@ -1,0 +1,54 @@
+// The one question that a person is asked where a survey has several, and the lists that answer it (deployment-format.md, §8).
+// A question is about a few attributes and has a number from 1. Where everybody is asked everything, there is none: undefined.
+
+import { attributesOf } from "./optrr.js";
+
+/** The attributes that a person is asked about. */
+export const askedAbout = (deployment, asked) => (asked === undefined ? deployment.attributes : attributesOf(deployment, asked));
+
+/** Each list of a report: what it is about, one attribute or all, and how many of how many answers, or combinations, it names. */
+export function listsOf(deployment, asked) {
+  const { parts, subset_sizes } = deployment.questions[asked - 1];
+  const attributes = attributesOf(deployment, asked);
+  const groups = parts.length === attributes.length ? attributes.map((attribute) => [attribute]) : [attributes];
+  return groups.map((about, i) => ({ about, named: subset_sizes[i], from: parts[i] }));
+}
+
+/** The numbers that each list of a report names; null where it is no report to this deployment. */
+export function membersOf({ questions }, { table, cells }) {
+  const question = Number.isInteger(table) ? questions[table - 1] : undefined;
+  if (!question || typeof cells !== "string") return null;
+  const lists = cells.split("|").map((text) => text.split(" ").map(Number));
+  const written = lists.map((list) => list.join(" ")).join("|") === cells;
+  const isList = (list, i) =>
+    list.length === question.subset_sizes[i] && list.every((x, k) => Number.isInteger(x) && x > (list[k - 1] ?? -1) && x < question.parts[i]);
+  return written && lists.length === question.parts.length && lists.every(isList) ? lists : null;
+}
+
+/** The number that a list has for these answers, by attribute; the last attribute's categories follow each other. */
+export const numberOf = (about, answers) =>
+  about.reduce((number, { name, categories }) => number * categories.length + categories.indexOf(answers[name]), 0);
+
+/** What a number of a list stands for: a category of each attribute. */
+export const categoriesOf = (about, number) =>
+  about.reduceRight(([rest, after], { categories: { length }, categories }) => [Math.floor(rest / length), [categories[rest % length], ...after]], [number, []])[1];
+
+/**
+ * How often each list holds the person's answer, and how often the lists that do are likely ones: {match, blind}, where
+ * `blind` is how often it would be so if they were drawn without looking at the answers.
+ */
+export function chancesOf({ questions }, asked) {
+  const { parts, subset_sizes, likely, threshold } = questions[asked - 1];
+  const share = (list) => list.reduce((sum, x) => sum + x, 0);
+  const blind = parts.reduce((list, r, i) => [1 - subset_sizes[i] / r, subset_sizes[i] / r].flatMap((x) => list.map((chance) => chance * x)), [1]);
+  const unlikely = Number("0x" + threshold.slice(0, 13)) / 2 ** 52;
+  const isLikely = blind.map((_, pattern) => likely.includes(pattern));
+  const held = share(blind.filter((_, pattern) => isLikely[pattern]));
+  const rest = share(blind.filter((_, pattern) => !isLikely[pattern]));
+  const match = blind.map((chance, pattern) => (isLikely[pattern] ? (chance / held) * (1 - unlikely) : (chance / rest) * unlikely));
+  const holding = (chances, i) => share(chances.filter((_, pattern) => (pattern >> i) & 1));
+  return {
+    lists: parts.map((_, i) => ({ match: holding(match, i), blind: holding(blind, i) })),
+    together: { match: 1 - unlikely, blind: held },
+  };
+}

@@ -1,0 +1,385 @@
+"""The page of a survey that asks one question of several, in a real Chromium: what is drawn, shown, kept and sent."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import browsers
+import numpy as np
+import pytest
+import vectors
+from survey_client import Server
+
+from optrr.domain.domain import Domain
+from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr_solvers.allocating.questions import SubsetReport
+from tests.survey.test_page import (
+    CHANGED,
+    FIXED,
+    PHONE,
+    STORED,
+    answering,
+    kept_by,
+    opened,
+    press,
+    reports_of,
+    send_again,
+    sideways,
+    wait_for,
+)
+from tests.survey.test_questions import DOMAIN, QUESTIONS, REPORTS, TABLES, asking, files
+
+# Chromium and a server in a process of its own take a few seconds to start
+pytestmark = pytest.mark.slow
+
+CLIENT = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
+# Codes that the person enters.
+TRUTH = {"travel": 1, "ill": 2, "age": 4, "<i>smokes</i>": 1}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched() as launched:
+        yield launched
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("questions")
+    design, wording = files(folder, asking())
+    running = Server(design, "--wording", str(wording), "--database", str(folder / "reports.db"))
+    running.database = folder / "reports.db"  # type: ignore[attr-defined]
+    answering(running)
+    yield running
+    assert running.stop() == 0
+
+
+@contextmanager
+def visitor(browser: Any, server: Server, stream: bytes | None = None, **options: Any) -> Iterator[Any]:
+    """A page in a browser of its own, which takes its random bytes from a stream."""
+    context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}", **options)
+    if stream is not None:
+        context.add_init_script(FIXED.replace("STREAM", json.dumps(list(stream))))
+    page = opened(context)
+    yield page
+    assert not [x for x in page.complaints if "Failed to load resource" not in x]
+    context.close()
+
+
+def stream_for(table: int, seed: int = 1) -> bytes:
+    """Bytes of which the first eight ask this one of four tables with equal shares."""
+    return ((table - 1) << 62).to_bytes(8, "big") + np.random.default_rng(seed).bytes(2000)
+
+
+def shown(page: Any) -> list[str]:
+    """The questions on the page, in their order."""
+    return page.locator("fieldset > legend, .field > label:not(.option)").all_inner_texts()
+
+
+def texts(table: int) -> list[str]:
+    return [QUESTIONS.get(name, name) for name in TABLES[table - 1]]
+
+
+def fill_in(page: Any, table: int, codes: dict[str, int] = TRUTH) -> None:
+    for i, name in enumerate(TABLES[table - 1]):
+        if page.locator(f"select#q-{i}").count():
+            page.locator(f"#q-{i}").select_option(str(codes[name]))
+        else:
+            page.locator(f"#q-{i}-{codes[name]}").check()
+    page.get_by_label("I have read how my answers are protected").check()
+
+
+def word(name: str, code: int) -> str:
+    return DOMAIN[name].texts[code] or "No answer"
+
+
+@pytest.mark.parametrize("table", range(1, 5))
+def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(browser, server, table):
+    stream = stream_for(table)
+    names = TABLES[table - 1]
+    with visitor(browser, server, stream) as page:
+        bodies = reports_of(page)
+        assert shown(page) == texts(table)
+        page.locator("summary").click()
+        for width in (1280, *([] if sideways(page) else [360])):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not sideways(page)
+        notice = page.locator(".notice").inner_text()
+        asked = {
+            1: "You are asked 1 of the 4 questions",
+            4: "In which of 4 ways your answers are listed was drawn by chance",
+        }
+        assert asked.get(table, "You are asked 2 of the 4 questions") in notice
+        lists = page.locator(".notice ol li").all_inner_texts()
+        sizes = [DOMAIN[name].size for name in names]
+        parts = REPORTS[table - 1].parts(sizes)
+        assert len(lists) == len(parts) + (len(parts) > 1)
+        for said, k, r in zip(lists, REPORTS[table - 1].subset_sizes, parts, strict=False):
+            what = "answers" if len(parts) == len(sizes) else "combinations of answers"
+            assert f"The list names {k} of {r} {what}." in said
+        fill_in(page, table)
+        press(page)
+        wait_for(page, "Your report was sent")
+        assert not sideways(page)
+        (body,) = bodies
+        report = json.loads(body)
+        assert list(report) == ["format", "design", "id", "table", "cells", "wording"]
+        # as docs/survey.md, §8, says
+        assert len(body) <= 77 + questions_of(asking()).most_report_bytes
+        sampler = CLIENT.Sampler(server.get("/sampler.json"))
+        codes = [TRUTH.get(name, 0) for name in DOMAIN.names]
+        source = io.BytesIO(stream)
+        answer = sampler.draw(codes, source.read)
+        assert {"table": report["table"], "cells": report["cells"]} == answer
+        # the identifier is what comes next; as JSON it is the Python client's report, to the byte
+        own = {"format": "optrr-report/1", "design": sampler.design, "id": source.read(16).hex(), **answer}
+        assert body == json.dumps({**own, "wording": report["wording"]}, separators=(",", ":"))
+        assert report["id"] in kept_by(server)
+        subsets = [[int(x) for x in part.split(" ")] for part in answer["cells"].split("|")]
+        cards = page.locator(".cards > li").all()
+        assert len(cards) == len(parts)
+        about = [[name] for name in names] if len(parts) == len(sizes) else [list(names)]
+        for card, members, group in zip(cards, subsets, about, strict=True):
+            shape = [DOMAIN[name].size for name in group]
+            named = [np.unravel_index(member, shape) for member in members]
+            inside = [" · ".join(word(n, int(c)) for n, c in zip(group, cell, strict=True)) for cell in named]
+            own_words = " · ".join(word(name, TRUTH[name]) for name in group)
+            assert card.locator("dd li").all_inner_texts() == inside
+            assert card.locator("dd").first.inner_text() == own_words
+            verdict = "Your answer is listed." if own_words in inside else "Your answer is not listed."
+            assert card.locator(".verdict").inner_text() == verdict
+
+
+def test_a_reload_another_window_and_a_later_visit_ask_the_same_question(browser, server, tmp_path):
+    asked = set()
+    for _person in range(6):
+        with visitor(browser, server) as page:
+            first = shown(page)
+            for _ in range(5):
+                page.reload()
+                page.wait_for_selector("form")
+                assert shown(page) == first
+            other = opened(page.context)
+            assert shown(other) == first
+            asked.add(tuple(first))
+    # six people are asked the same one of four questions once in a thousand runs
+    assert len(asked) > 1
+    options = {"viewport": PHONE, "base_url": f"http://127.0.0.1:{server.port}"}
+    seen = []
+    for _ in range(3):
+        with browsers.at_home(browser, tmp_path / "home", **options) as context:
+            seen.append(shown(opened(context)))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_windows_opened_at_once_draw_one_question(browser, server):
+    with visitor(browser, server, stream_for(1)) as page:
+        many = """
+        async () => {
+          const { memoryOf } = await import("./memory.js");
+          const { readDeployment } = await import("./optrr.js");
+          const deployment = await readDeployment(await (await fetch("sampler.json")).arrayBuffer());
+          const wording = { digest: "0".repeat(64) };
+          return Promise.all(Array.from({ length: 50 }, () => memoryOf(deployment, wording).asked()));
+        }
+        """
+        assert len(set(page.evaluate(many))) == 1
+
+
+def test_what_is_not_delivered_is_kept_and_sent_again_offline_and_later(browser, server):
+    with visitor(browser, server, stream_for(3)) as page:
+        bodies = reports_of(page)
+        page.route("**/reports", lambda route: route.abort())
+        fill_in(page, 3)
+        press(page)
+        wait_for(page, "Your report has not been sent yet")
+        page.reload()
+        wait_for(page, "Your report has not been sent yet")
+        page.unroute("**/reports")
+        page.get_by_role("button", name="Send the same report again").click()
+        wait_for(page, "Your report was sent")
+        page.reload()
+        send_again(page)
+        assert len(bodies) == 4
+        assert len(set(bodies)) == 1
+        assert page.get_by_text("You have answered before in this browser").is_visible()
+        assert page.get_by_text("You entered", exact=True).count() == 0
+
+
+def test_the_form_is_filled_in_with_the_keyboard_alone(browser, server):
+    with visitor(browser, server, stream_for(2)) as page:
+        keys = page.keyboard
+
+        def tab(to: str) -> None:
+            keys.press("Tab")
+            assert page.evaluate("document.activeElement.id || document.activeElement.localName") == to
+
+        tab("summary")
+        keys.press("Enter")
+        assert page.get_by_text("All lists together").is_visible()
+        keys.press("Enter")
+        tab("q-0-0")
+        keys.press("ArrowDown")
+        keys.press("ArrowDown")
+        tab("q-1")
+        # a mistake first: an answer and the consent are missing
+        tab("consent")
+        tab("button")
+        keys.press("Enter")
+        assert page.get_by_role("alert").filter(has_text="2 answers are missing").is_visible()
+        tab("a")
+        keys.press("Enter")
+        for _ in range(5):
+            keys.press("ArrowDown")
+        tab("consent")
+        keys.press("Space")
+        tab("button")
+        keys.press("Enter")
+        wait_for(page, "Your report was sent")
+        entered = page.locator(".cards dl > div:first-child dd").all_inner_texts()
+        assert entered == [word(name, TRUTH[name]) for name in TABLES[1]]
+
+
+NOTED_BEFORE = """
+async () => {
+  const { browserStore } = await import("./browser-store.js");
+  return [await browserStore("optrr-asked").all(), await browserStore().all()];
+}
+"""
+
+
+def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(browser, server):
+    with visitor(browser, server, stream_for(4)) as page:
+        bodies = reports_of(page)
+        assert page.evaluate(NOTED_BEFORE) == [[4], []]
+        assert page.get_by_text("Beside the choice that is named above, nothing is drawn or stored").is_visible()
+        fill_in(page, 4)
+        assert page.evaluate(NOTED_BEFORE) == [[4], []]
+        press(page)
+        wait_for(page, "Your report was sent")
+        epsilon = json.loads(server.get("/sampler.json"))["epsilon"]["total"]
+        assert page.evaluate(NOTED_BEFORE) == [
+            [4],
+            [{"epsilon": epsilon, "report": json.loads(bodies[0]), "delivered": True}],
+        ]
+        stored = page.evaluate(STORED)
+    for name, code in TRUTH.items():
+        assert word(name, code) not in stored and word(name, code) not in bodies[0]
+
+
+NOTED = """
+async (noted) => {
+  const { browserStore } = await import("./browser-store.js");
+  const settled = (request) => new Promise((resolve) => (request.onsuccess = () => resolve(request.result)));
+  await browserStore("optrr-asked").all();
+  const database = await settled(indexedDB.open("optrr-asked"));
+  const answers = database.transaction("answers", "readwrite").objectStore("answers");
+  for (const key of await settled(answers.getAllKeys())) await settled(answers.put(noted, key));
+  database.close();
+}
+"""
+
+
+@pytest.mark.parametrize("noted", [0, 5, -1, 1.5, "2", {"table": 1}, None])
+def test_where_the_note_of_the_question_cannot_be_read_nothing_is_asked(browser, server, noted):
+    with visitor(browser, server) as page:
+        page.evaluate(NOTED, noted)
+        page.reload()
+        if noted is None:  # nothing was noted
+            page.wait_for_selector("form")
+            return
+        wait_for(page, "What you sent before is not known")
+        assert page.locator("form, input").count() == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"table": 5}, {"cells": "0 1"}, {"table": 2}, {"cells": None}, {"values": ["x"], "table": None}]
+)
+def test_where_the_report_cannot_be_one_nothing_is_asked_or_sent(browser, server, change):
+    with visitor(browser, server, stream_for(1)) as page:
+        bodies = reports_of(page)
+        fill_in(page, 1)
+        press(page)
+        wait_for(page, "Your report was sent")
+        report = json.loads(bodies.pop())
+        page.evaluate(CHANGED, {"epsilon": "1.000000000000000", "report": report | change})
+        page.reload()
+        wait_for(page, "What you sent before is not known")
+        assert page.locator("form, input").count() == 0
+        assert not bodies
+
+
+def test_a_window_whose_question_was_deleted_shows_the_report_that_was_made_since(browser, server):
+    """Its own question is another one; the report says which one was answered."""
+    deleted = "() => new Promise((resolve) => (indexedDB.deleteDatabase('optrr-asked').onsuccess = resolve))"
+    with visitor(browser, server, stream_for(1)) as page:
+        page.evaluate(deleted)
+        page.context.add_init_script(FIXED.replace("STREAM", json.dumps(list(stream_for(2, seed=2)))))
+        other = opened(page.context)
+        assert [shown(page), shown(other)] == [texts(1), texts(2)]
+        bodies = [reports_of(page), reports_of(other)]
+        fill_in(other, 2)
+        press(other)
+        wait_for(other, "Your report was sent")
+        fill_in(page, 1)
+        press(page)
+        wait_for(page, "Your report was sent")
+        assert [len(each) for each in bodies] == [0, 1]
+        assert page.locator(".cards h4").all_inner_texts() == texts(2)
+        assert page.get_by_text("what you entered now was not used").is_visible()
+
+
+def test_an_accessibility_checker_finds_nothing(browser, server):
+    program = browsers.axe()
+    problems = {}
+    for table in (2, 3):
+        with visitor(browser, server, stream_for(table)) as page:
+            for view in ("form", "report"):
+                page.locator("summary").click()
+                page.evaluate(program)
+                for scheme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+                    page.emulate_media(color_scheme=scheme)
+                    result = page.evaluate("(options) => axe.run(document, options)", options)
+                    assert len(result["passes"]) >= (1 if options else 20)
+                    violations = [(x["impact"], x["id"], x["nodes"][0]["html"]) for x in result["violations"]]
+                    problems[table, view, scheme] = violations
+                if view == "form":
+                    fill_in(page, table)
+                    press(page)
+                    wait_for(page, "Your report was sent")
+    assert not any(problems.values()), problems
+    assert len(problems) == 8
+
+
+def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
+    domain = Domain.of({"town": 200, "unused": 2})
+    design, wording = files(tmp_path, SampledTables(domain, (("town",),), np.array([1.0]), 1.0, (SubsetReport((90,)),)))
+    server = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"))
+    server.database = tmp_path / "r.db"  # type: ignore[attr-defined]
+    answering(server)
+    with visitor(browser, server) as page:
+        bodies = reports_of(page)
+        assert "draws a list of some of the possible answers to the question" in page.locator(".notice").inner_text()
+        assert "You are asked" not in page.locator(".notice").inner_text()
+        # nothing had to be drawn before
+        assert page.get_by_text("Nothing is drawn, sent or stored before you press the button.").is_visible()
+        assert page.evaluate(NOTED_BEFORE) == [[], []]
+        page.locator("#q-0").select_option("17")
+        page.locator("#consent").check()
+        press(page)
+        wait_for(page, "Your report was sent")
+        assert not sideways(page)
+        report = json.loads(bodies[0])
+        listed = page.locator(".cards dd li").all_inner_texts()
+        assert listed[:-1] == report["cells"].split(" ")[:40]
+        assert listed[-1] == "and 50 more, in “Exactly what is sent” below"
+        is_listed = "17" in report["cells"].split(" ")
+        assert page.locator(".verdict").inner_text() == f"Your answer is {'' if is_listed else 'not '}listed."
+        assert report["id"] in kept_by(server)
+    assert server.stop() == 0
