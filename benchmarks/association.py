@@ -172,27 +172,28 @@ def drawn() -> Iterator[dict[str, object]]:
         for n in (2_000, 20_000, len(everybody)):
             asking = sampled_variants(people.names, total, **people.expected)
             known, promised = (
-                n * expected_noncentralities(asking, shares[associated], associated, people=people)
-                for people in (None, n)
+                n * expected_noncentralities(asking, shares[associated], associated, people=so_many)
+                for so_many in (None, n)
             )
-            means, levels, made = [], [], []
-            for _ in range(RUNS):
+            means, rejected, made = np.empty(RUNS), np.empty(RUNS), np.empty(RUNS)
+            for k in range(RUNS):
                 chosen = everybody[rng.integers(0, len(everybody), n)]
-                means.append(mean_of_made(tested(asking, chosen, rng)[0][associated] - 1))
+                # answers that are too few for a test add nothing, as in the promise
+                means[k] = np.nan_to_num(tested(asking, chosen, rng)[0][associated] - 1).mean()
                 chosen[:, 0] = rng.permutation(chosen[:, 0])
                 p_values = tested(asking, chosen, rng)[1]
-                made.append(float(np.isfinite(p_values).mean()))
-                levels.append(mean_of_made(np.where(np.isfinite(p_values), p_values <= 0.05, np.nan)))
+                made[k], rejected[k] = np.isfinite(p_values).mean(), np.mean(p_values <= 0.05)
+            level = rejected.mean() / made.mean() if made.any() else math.nan
             yield {
                 "total": total,
                 "n": n,
                 "known": float(known.mean()),
-                "promised": mean_of_made(promised),
-                "drawn": mean_of_made(means),
+                "promised": float(promised.mean()),
+                "drawn": float(means.mean()),
                 "error": error_of_mean(means),
-                "level": mean_of_made(levels),
-                "level_error": error_of_mean(levels),
-                "made": float(np.mean(made)),
+                "level": level,
+                "level_error": error_of_mean(rejected - level * made) / made.mean() if made.any() else math.nan,
+                "made": float(made.mean()),
             }
 
 
@@ -203,16 +204,9 @@ def tested(asking: SampledVariants, records: np.ndarray, rng: np.random.Generato
     return scores.statistic, scores.p_value
 
 
-def mean_of_made(values: list[float] | np.ndarray) -> float:
-    """Mean of those that are numbers, NaN where none is."""
-    numbers = np.asarray(values)[np.isfinite(values)]
-    return float(numbers.mean()) if numbers.size else math.nan
-
-
-def error_of_mean(values: list[float]) -> float:
-    """Standard error of that mean, over runs."""
-    numbers = np.asarray(values)[np.isfinite(values)]
-    return float(numbers.std(ddof=1)) / math.sqrt(numbers.size) if numbers.size > 1 else math.nan
+def error_of_mean(values: np.ndarray) -> float:
+    """Standard error, over runs."""
+    return float(values.std(ddof=1)) / math.sqrt(values.size)
 
 
 def picture(rows: list[dict]) -> None:

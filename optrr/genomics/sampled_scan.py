@@ -131,7 +131,7 @@ def expected_noncentralities(
 
     Of a cohort so large that frequencies are as good as known; with ``people``, of one of so many, whose answers tell less of
     them: the mean χ² − 1 of answers that are drawn for it, always the same ones, some 20,000 in all, but of the trend test
-    only. NaN where none of these could be tested.
+    only. Answers that are too few for a test add nothing, as in a scan.
     """
     if test != "trend":
         return np.asarray(noncentralities(tables, asking.kernel, test) * asking.asked_share)
@@ -151,7 +151,5 @@ def expected_noncentralities(
         times = math.ceil(_DRAWN / which.size)
         drawn = (source.poisson(asked * np.tile(each, (times, 1))).astype(np.float64) for each in (own, status))
         statistic = answers_test(asking.answers(report, *drawn)).statistic.reshape(times, at.size)
-        made = np.isfinite(statistic)
-        mean = np.where(made, statistic - 1, 0.0).sum(axis=0) / np.maximum(made.sum(axis=0), 1)
-        out[at] = np.where(made.any(axis=0), mean / asked, np.nan)
+        out[at] = np.nan_to_num(statistic - 1).mean(axis=0) / asked
     return out * asking.asked_share

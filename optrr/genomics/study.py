@@ -263,8 +263,7 @@ class VariantQuestions:
     def expected(self, tables: IntArray, which: IntArray, test: str) -> FloatArray:
         """As :class:`StudiedWay`."""
         people = float(tables.sum()) / len(tables)
-        # a variant that could not be tested adds nothing, as in a scan
-        return np.nan_to_num(expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test, people))
+        return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test, people)
 
 
 def protocol_for(  # noqa: PLR0913 (who, what, for how much, and what is known of the people)
