@@ -178,7 +178,7 @@ def adult():
 
 
 def test_any_table_of_adult_s_size_is_estimated_with_intervals_that_cover(adult):
-    """25 surveys of 3,000 people, one cell each of a pair and of three attributes: fewer than 19 of 25 covered has chance 2e-4."""
+    """25 surveys of 3,000 people, a cell of two and one of three attributes: fewer than 19 of 25 covered has chance 2e-4."""
     assert adult.keeps_records and adult.epsilon <= 2 + 1e-9
     tables, rng = (("a6", "a8"), ("a5", "a6", "a8")), np.random.default_rng(5)
     people, covered, squared = 3_000, [0, 0], [0.0, 0.0]
