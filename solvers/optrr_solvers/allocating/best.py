@@ -33,8 +33,8 @@ from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution, Status
 
 METHODS = ("auto", "lattice", "program", "search")
-# Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are summed
-# over instead of vectors of counts.
+# Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
+# summed over instead of vectors of counts.
 _BITS, _FEWER_BITS = 53, 22
 
 Pairs = tuple[tuple[int, int], ...]
