@@ -101,7 +101,7 @@ BENCHMARKS = (
     long("questions", SOLVED),
     cheap("rij", SIMULATED),
     cheap("rij_age_sex", SIMULATED),
-    long("rivals", SIMULATED, needs=("multi_freq_ldpy", "factorization", "HDG")),
+    long("rivals", TIMED, needs=("multi_freq_ldpy", "factorization", "HDG")),
     cheap("rvl_derived", SIMULATED),
     long("rvl_graphs", SIMULATED),
     cheap("rvl_proportions", SIMULATED),
