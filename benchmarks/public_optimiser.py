@@ -112,8 +112,8 @@ def public_error(workload: TableWorkload, total: float, starts: int, rounds: int
     def climbed(strategy: np.ndarray, steps: int, length: float) -> np.ndarray:
         # their climb fails where its steps are too long
         with contextlib.suppress(AssertionError, IndexError, np.linalg.LinAlgError), np.errstate(all="ignore"):
-            found = public.factorize(asked, total, strategy, steps, length, False)
-            return found if _private(found, total) else strategy
+            climb = public.factorize(asked, total, strategy, steps, length, False)
+            return climb if _private(climb, total) else strategy
         return strategy
 
     def error(strategy: np.ndarray) -> float:

@@ -133,9 +133,9 @@ def drawn_pairs() -> Iterator[dict[str, object]]:
             for run in range(RUNS):
                 answers = way.perturb(pa.table(dict(zip(plain.names, codes.T, strict=True))), run)
                 tables = {p: way.estimate(answers, [plain.names[i] for i in p]).proportions.ravel() for p in pairs}
-                found = {"mixture": tables, "mixture, projected": {p: projection(t) for p, t in tables.items()}}
-                found |= {name: grids(name, codes, sizes, total, run) for name in GRIDS if installed(name)}
-                for name, each in found.items():
+                tables_of = {"mixture": tables, "mixture, projected": {p: projection(t) for p, t in tables.items()}}
+                tables_of |= {name: grids(name, codes, sizes, total, run) for name in GRIDS if installed(name)}
+                for name, each in tables_of.items():
                     off = sum(float(np.sum((t - truth[pair]) ** 2)) for pair, t in each.items())
                     errors.setdefault(name, []).append(len(codes) * off / bound)
             for name, values in errors.items():
