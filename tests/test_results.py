@@ -29,6 +29,7 @@ SERVING = {
     "paper_settings",
     "people",
     "probing",
+    "published",
     "registry",
     "run",
     "rvl_data",

@@ -241,3 +241,10 @@ def test_named_tables_equal_the_builtin_workloads():
         tables = Workload("tables", tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
         builtin = allocate(DOMAIN, 2.0, learn=name)
         assert allocate(DOMAIN, 2.0, learn=tables).error == pytest.approx(builtin.error, rel=1e-6)
+
+
+def test_many_different_attributes_are_certified_by_totals_of_weights():
+    # 2^23 vectors of counts: too many to go through, and totals of weights of 53 bits were too many as well
+    domain = Domain.of({f"a{r}": r for r in range(2, 25)})
+    one_way = allocate(domain, 1.0, learn="marginals").design
+    assert 0.999 < one_way.lower_bound <= one_way.epsilon <= 1

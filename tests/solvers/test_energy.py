@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optrr_solvers.allocating.energy import energy_cap, entropy_cap, error_bound, total_bound
-from optrr_solvers.allocating.mixture import mixture
-from optrr_solvers.allocating.questions import SubsetReport, whole_table
+from optrr_solvers.allocating.mixture import best_shares, mixture, shared_error
+from optrr_solvers.allocating.questions import Question, SubsetReport, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, marginals, pairs
 from optrr_solvers.partition import alike, singles
 
@@ -188,6 +188,22 @@ def test_alike_attributes_are_counted_once(total):
     apart, together = pairs(*single(sizes)), pairs(sizes, alike([sizes.astype(float)]))
     assert len(together.effects) < len(apart.effects)
     assert error_bound(together, total) == pytest.approx(error_bound(apart, total), rel=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(6, 2, 2), (5, 3, 3, 3, 3)])
+def test_shares_of_two_kinds_of_tables_are_those_of_the_tables_told_apart(sizes):
+    # between two kinds the first step of a search that starts evenly points to where one of them has no share at all
+    errors = []
+    for classes in (alike([np.array(sizes)]), singles(len(sizes))):
+        workload = pairs(np.array(sizes), classes)
+        asked = [Question(t, whole_table(workload.sizes[list(t)].tolist(), 0.5)) for t in workload.tables]
+        errors.append(best_shares(workload, asked, 0.5).error)
+    # the shares of one kind, by looking at a thousand of them
+    kinds = pairs(np.array(sizes), alike([np.array(sizes)]))
+    asked = [Question(t, whole_table(kinds.sizes[list(t)].tolist(), 0.5)) for t in kinds.tables]
+    tried = [shared_error(kinds, asked, np.array([p, 1 - p]), 0.5) for p in np.linspace(0.001, 0.999, 999)]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-8)
+    assert errors[0] == pytest.approx(min(tried), rel=1e-5) and errors[0] <= min(tried)
 
 
 def test_the_bound_of_very_many_attributes_and_of_a_large_epsilon():

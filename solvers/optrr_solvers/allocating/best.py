@@ -28,12 +28,14 @@ from optrr_solvers.auto import solve
 from optrr_solvers.certificates.certificate import Certificate, lower_bound
 from optrr_solvers.errors import Infeasible, InvalidInput, MethodTooLarge, SolveFailed
 from optrr_solvers.laws.base import Law
+from optrr_solvers.laws.count import MAX_CELLS
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 from optrr_solvers.solution import Solution, Status
 
 METHODS = ("auto", "lattice", "program", "search")
-# Certificate weights are integers of about this many bits.
-_BITS = 53
+# Certificate weights are integers of about this many bits; of fewer, where classes are so many that totals of weights are
+# summed over instead of vectors of counts.
+_BITS, _FEWER_BITS = 53, 22
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -191,7 +193,8 @@ def _certificate(workload: TableWorkload, allocated: AllocatedLaw) -> Certificat
     total = float(weights @ sizes)
     if not (np.isfinite(total) and total > 0):
         return None
+    bits = _BITS if cells_of_classes(workload) <= MAX_CELLS else _FEWER_BITS
     return Certificate(
         tuple(tuple(int(i) for i in c) for c in workload.classes),
-        tuple(round(w / total * (1 << _BITS)) for w in weights.tolist()),
+        tuple(round(w / total * (1 << bits)) for w in weights.tolist()),
     )

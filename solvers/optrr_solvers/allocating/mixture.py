@@ -55,6 +55,8 @@ _ROUNDS, _ADDED, _TURNS = 30, 120, 8
 _STARTS, _CLIMBS = 3, 1_000
 # The search ends where no candidate promises more than this share of the error; shares below the second are left out.
 _TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
+# How long the vector is that the search for shares starts from.
+_FAR = 8.0
 # What stands for no energy where it is divided by.
 _NOTHING = 1e-100
 # Where records are kept: share of the people asked about everything, and by how many questions.
@@ -249,6 +251,8 @@ class _Task:
         start = np.full(count, 1e-3 if before is not None else 1.0) / math.sqrt(count)
         if before is not None:
             start[: before.size] += np.sqrt(before)
+        # F does not depend on the scale of z, and the first step, of length 1, must not take all of a share away
+        start *= _FAR / np.linalg.norm(start)
 
         def objective(z: FloatArray) -> tuple[float, FloatArray]:
             # F(π) Σπ does not depend on the scale of π = z², which needs no constraints
