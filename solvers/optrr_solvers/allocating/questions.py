@@ -78,6 +78,10 @@ class SubsetReport:
         weights = self.weights(sizes)
         return sum(weights[pattern] for pattern in self.likely)
 
+    def likely_share(self, sizes: Sequence[int]) -> float:
+        """Which share of all cells these are."""
+        return self.likely_weight(sizes) / math.prod(sizes)
+
     def energies(self, sizes: Sequence[int], total: float) -> FloatArray:
         """e_S of every subset of the table's attributes, by Σ 2^i over its members, shape (2^t,), 0 for none."""
         cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
@@ -87,7 +91,7 @@ class SubsetReport:
             likely[0, list(self.likely)] = True
             energies = responses(chance, effects, likely, gain)[0] ** 2
             return np.asarray(np.where(energies > _UNSEEN * energies.max(), energies, 0.0))
-        share = self.likely_weight(sizes) / cells
+        share = self.likely_share(sizes)
         dims = np.ones(1)
         for r in sizes:
             dims = np.concatenate([dims, dims * (r - 1)])
