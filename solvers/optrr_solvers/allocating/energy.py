@@ -145,7 +145,10 @@ def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
             root = np.sqrt(needs[seen] * cost * held)
             value = 2 * math.log(root.sum()) - math.log(v.sum()) - math.log(y.sum())
             slope = np.concatenate(
-                [(parts @ (root / cost)) / root.sum() - 1 / v.sum(), (scaled @ (root / held)) / root.sum() - 1 / y.sum()]
+                [
+                    (parts @ (root / cost)) / root.sum() - 1 / v.sum(),
+                    (scaled @ (root / held)) / root.sum() - 1 / y.sum(),
+                ]
             )
             return -value, -2 * z * slope
 

@@ -131,7 +131,9 @@ class Task:
 
     def at(self, total: float) -> Task:
         """The same questions at another total: all energies of one of them grow by one factor."""
-        p = np.asarray([q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions])
+        p = np.asarray(
+            [q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions]
+        )
         grown = (factor(p, total) / factor(p, self.total)).tolist()
         rows = zip(self.questions.items(), grown, strict=True)
         return replace(self, total=total, questions={q: {k: e * by for k, e in row.items()} for (q, row), by in rows})

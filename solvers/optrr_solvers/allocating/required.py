@@ -5,8 +5,8 @@ shares bring max_U G_U/τ_U down as far as they can; here the maximum is approac
 
     Φ_p = (Σ_U (G_U/τ_U)^p)^{1/p},      y_U = (G_U/τ_U)^p / Σ (…)^p,
 
-and a question helps that lowers Σ_U y_U G_U(π')/G_U(π), whose search is that of :mod:`optrr_solvers.allocating.mixture` with the
-weights y_U/G_U. All energies of a question grow with ε by one factor, so that shares have a least total of their own.
+and a question helps that lowers Σ_U y_U G_U(π')/G_U(π), whose search is that of :mod:`optrr_solvers.allocating.mixture` with
+the weights y_U/G_U. All energies of a question grow with ε by one factor, so that shares have a least total of their own.
 Questions are added and the total is lowered by turns.
 
 The total is what the search found; no mechanism of any form can be below
@@ -62,6 +62,7 @@ def required_questions(
     Time as for :func:`optrr_solvers.allocating.mixture.mixture`, some times over.
     """
     targets = np.minimum(targets, _ANY * np.max(targets[np.isfinite(targets)])) * (1 - _MARGIN)
+    within = sp.csr_array(sp.diags_array(1 / targets))
     task, shares = Task(workload, most), None
     best: tuple[float, Task, FloatArray] | None = None
     for _ in range(_ROUNDS):
@@ -72,15 +73,14 @@ def required_questions(
         relative = asked.errors(task.total) / targets
         pull = (relative / relative.max()) ** _EXPONENTS[-1]
         multipliers = pull / pull.sum() / (relative * targets)
-        enough = asked.least(most, lambda errors: bool((errors <= targets).all()))
+        enough = asked.least(most, within)
         saved = enough is not None and (best is None or enough < best[0] * (1 - _SAVED))
         if enough is not None and (best is None or enough < best[0]):
             best = (enough, task, shares)
             if progress is not None:
                 progress(enough)
         # no shares of the same questions do with much less than what these need of the multipliers' sum
-        scale = float(multipliers @ targets)
-        lower = asked.least(most, lambda errors: float(multipliers @ errors) <= scale) or most
+        lower = asked.least(most, multipliers[None] / float(multipliers @ targets)) or most
         task = task.weighing(multipliers)
         grown = not tables_only and task.grow(shares)
         # until something is enough, every question that promises more may be what is missing
@@ -92,7 +92,7 @@ def required_questions(
     total, task, shares = best
     # fewer questions that give every effect as much, up to the tolerance of a linear program
     few = task.weighing(workload.weights).thinned(shares)
-    least = _Shared(task, few / few.sum()).least(total * (1 + _SAVED), lambda errors: bool((errors <= targets).all()))
+    least = _Shared(task, few / few.sum()).least(total * (1 + _SAVED), within)
     if least is None:
         few, least = shares, total
     return task.at(least).weighing(workload.weights).mixture(few), least
@@ -143,12 +143,12 @@ class _Shared:
         held = np.maximum(self.energies @ (self.shares * factor(self.p, total)), 1e-100)
         return np.asarray(self.task.workload.shares @ (self.task.dims / held))
 
-    def least(self, most: float, enough: Callable[[FloatArray], bool]) -> float | None:
-        """The least total up to ``most`` at which the errors, which fall with it, are small enough, rounded up."""
-        if not enough(self.errors(most)):
+    def least(self, most: float, rows: FloatArray | sp.csr_array) -> float | None:
+        """The least total up to ``most`` at which each of these sums of the errors, which fall with it, is at most 1, rounded up."""
+        if not np.all(rows @ self.errors(most) <= 1):
             return None
         low, high = EPSILON_RANGE[0], most
         while high - low > _MARGIN * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if enough(self.errors(middle)) else (middle, high)
+            low, high = (low, middle) if np.all(rows @ self.errors(middle) <= 1) else (middle, high)
         return high
