@@ -159,7 +159,7 @@ class Allocation(TableResult):
     def asking(self) -> Asking:
         """What to save, ask and estimate with: the chosen way."""
         asking = self.way.asking
-        return replace(asking, public=self.public) if isinstance(asking, Design) else asking
+        return replace(asking, public=self.public) if self.public and isinstance(asking, Design) else asking
 
     @property
     def epsilon(self) -> float:

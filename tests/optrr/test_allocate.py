@@ -1,13 +1,13 @@
-"""allocate with whole records: predictions against simulations with the product's own estimator, limits, required accuracies, files, refusals."""
+"""allocate with whole records: predictions against simulations, limits, required accuracies, files, refusals."""
 
 from functools import partial
 from itertools import combinations
 
 import numpy as np
-import optrr
 import pytest
 from table_simulation import simulated, skewed_codes
 
+import optrr
 from optrr import InvalidInput, design
 from optrr.budgets.allocate import METHODS
 from optrr.budgets.workload import WantedTable, Workload, workload_of

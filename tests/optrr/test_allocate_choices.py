@@ -1,6 +1,5 @@
 """allocate: what is said of promises that are useless, of files that are large, and of what goes on."""
 
-
 import pytest
 
 from optrr import allocate

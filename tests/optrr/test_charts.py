@@ -131,7 +131,11 @@ def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: p
 
     monkeypatch.setattr(design_pages, "_AROUND", (1.0,))
     domain = {"a": 2, "b": 3, "c": 2}
-    for preserve, kept in (("pairs", "every pair kept"), ([("a", "b")], "1 pair kept"), ("marginals", "")):
+    for preserve, kept in (
+        ("pairs", "every pair kept"),
+        ([("a", "b")], "1 pair kept"),
+        ("marginals", "every pair kept"),
+    ):
         made = optrr.allocate(domain, 2.0, learn="pairs", preserve=preserve)
         page = design_pages.allocation_page(made, design_pages.curves_around(made)[:1])
         described = next(p.description for p in page.sections[-1].parts if isinstance(p, parts.Chart))

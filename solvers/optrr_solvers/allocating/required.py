@@ -65,6 +65,7 @@ def required_questions(
     within = sp.csr_array(sp.diags_array(1 / targets))
     task, shares = Task(workload, most), None
     best: tuple[float, Task, FloatArray] | None = None
+    least_so_far = np.inf
     for _ in range(_ROUNDS):
         for table in workload.tables:
             task.add(Question(tuple(sorted(table)), whole_table(workload.sizes[list(table)].tolist(), task.total)))
@@ -74,7 +75,10 @@ def required_questions(
         pull = (relative / relative.max()) ** _EXPONENTS[-1]
         multipliers = pull / pull.sum() / (relative * targets)
         enough = asked.least(most, within)
-        saved = enough is not None and (best is None or enough < best[0] * (1 - _SAVED))
+        # until the errors suffice at the most there is, a round saves where it brings them nearer to what is required
+        so_far = float(relative.max()) if enough is None and best is None else (enough or most)
+        saved = so_far < least_so_far * (1 - _SAVED) or (enough is not None and best is None)
+        least_so_far = so_far if saved else least_so_far
         if enough is not None and (best is None or enough < best[0]):
             best = (enough, task, shares)
             if progress is not None:
@@ -82,9 +86,7 @@ def required_questions(
         # no shares of the same questions do with much less than what these need of the multipliers' sum
         lower = asked.least(most, multipliers[None] / float(multipliers @ targets)) or most
         task = task.weighing(multipliers)
-        grown = not tables_only and task.grow(shares)
-        # until something is enough, every question that promises more may be what is missing
-        if not (saved or (grown and best is None)):
+        if not saved or not (tables_only or task.grow(shares) or best is not None):
             break
         task = task.at(lower)
     if best is None:
@@ -122,7 +124,7 @@ def _evened(task: Task, targets: FloatArray, before: FloatArray | None) -> Float
         return np.log(top) + np.log(powers.sum()) / exponent + np.log(size), slope
 
     for exponent in _EXPONENTS if before is None else _EXPONENTS[-1:]:
-        options = {"maxiter": 400, "ftol": 1e-12, "gtol": 1e-9}
+        options = {"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8}
         z = minimize(objective, z, (exponent,), jac=True, method="L-BFGS-B", options=options).x
     return np.asarray(z**2 / np.sum(z**2))
 
@@ -144,7 +146,7 @@ class _Shared:
         return np.asarray(self.task.workload.shares @ (self.task.dims / held))
 
     def least(self, most: float, rows: FloatArray | sp.csr_array) -> float | None:
-        """The least total up to ``most`` at which each of these sums of the errors, which fall with it, is at most 1, rounded up."""
+        """The least total up to ``most`` at which each of these sums of the errors, which fall with it, is at most 1."""
         if not np.all(rows @ self.errors(most) <= 1):
             return None
         low, high = EPSILON_RANGE[0], most
