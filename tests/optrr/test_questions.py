@@ -298,7 +298,7 @@ def test_a_file_of_many_subsets_is_refused_before_its_patterns_are_listed(tmp_pa
     record = json.loads(path.read_text())
     record["tables"][0] |= {"attributes": list(domain.names), "subset_sizes": [1] * 60, "likely": [1]}
     path.write_text(json.dumps(record))
-    with pytest.raises(InvalidInput, match="60 subsets; at most 8"):
+    with pytest.raises(InvalidInput, match="60 subsets; at most 12"):
         optrr.load(path)
 
 

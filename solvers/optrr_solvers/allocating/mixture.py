@@ -28,17 +28,29 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from optrr_solvers.allocating.promising import factor
-from optrr_solvers.allocating.questions import Question, SubsetReport, patterns, responses, whole_table
+from optrr_solvers.allocating.questions import (
+    CELL_BITS,
+    MAX_CELLS,
+    Question,
+    SubsetReport,
+    at_patterns,
+    chances,
+    responses,
+    whole_table,
+)
 from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import MethodTooLarge
 
 # Questions about up to so many attributes are searched, and of so many kinds of effects.
 MOST_ATTRIBUTES = 5
 MOST_EFFECTS = 6_000
+# Records are kept of up to so many attributes: a report on them has 2^m patterns of matches.
+MOST_WHOLE = 12
 # Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
 _GROUPS, _CANDIDATES = 1_500, 3_000
-# Numbers of a batch of candidates: 64 MB.
-_BATCH = 1 << 23
+# Numbers of a batch of candidates, of which some ten arrays are held: 64 MB.
+_BATCH = 1 << 20
 # Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
 _ROUNDS, _ADDED, _TURNS = 30, 120, 8
 _STARTS, _CLIMBS = 3, 1_000
@@ -46,6 +58,8 @@ _STARTS, _CLIMBS = 3, 1_000
 _TOLERANCE, _LEAST_SHARE = 3e-4, 1e-6
 # What stands for no energy where it is divided by.
 _NOTHING = 1e-100
+# Where records are kept: share of the people asked about everything, and by how many questions.
+_KEPT, _OF_EVERYTHING = 0.1, 16
 # Up to so many effects, the questions are thinned out by a linear program to hardly more than there are effects.
 _THINNED = 600
 
@@ -78,16 +92,28 @@ def shared_error(workload: TableWorkload, questions: Sequence[Question], shares:
     return task.error(shares)
 
 
-def mixture(workload: TableWorkload, total: float, progress: Callable[[float], None] | None = None) -> MixedQuestions:
+def mixture(
+    workload: TableWorkload, total: float, progress: Callable[[float], None] | None = None, whole: bool = False
+) -> MixedQuestions:
     """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
 
     Questions of up to 5 attributes are looked at, all of them where they are few. Time grows with the effects of the
     workload: a second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error
     so far.
+
+    With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any attributes
+    at least a tenth of the energy is left that people have who are all asked about everything (:func:`everything`), by asking
+    a tenth of them so where it is not left otherwise. The error is at most 10/9 of what it would be without that. Time and
+    memory then grow with the 2^m patterns, too.
+
+    Raises
+    ------
+    MethodTooLarge
+        with ``whole``, for more than 12 attributes, or 2^62 combinations of their categories.
     """
-    task = Task(workload, total)
-    for table in (*workload.tables, *(w for w in workload.effects if len(w) == 1)):
-        task.add(Question(tuple(sorted(table)), whole_table(workload.sizes[list(table)].tolist(), total)))
+    task = Task(workload, total, whole)
+    extra = everything(workload.sizes.tolist(), total) if whole else ()
+    task.start()
     shares = task.shares(None)
     for _ in range(_ROUNDS):
         if progress is not None:
@@ -97,7 +123,61 @@ def mixture(workload: TableWorkload, total: float, progress: Callable[[float], N
         before, shares = task.error(shares), task.shares(shares)
         if task.error(shares) > before * (1 - _TOLERANCE):
             break
-    return task.mixture(task.thinned(shares))
+    mixed = task.mixture(task.thinned(shares))
+    if not whole or _keeps(mixed, extra, workload.sizes, total):
+        return mixed
+    for question in extra:
+        task.add(question)
+    most = dict(zip(mixed.questions, mixed.shares.tolist(), strict=True))
+    return task.mixture(
+        np.asarray([most.get(q, 0.0) * (1 - _KEPT) + (q in extra) * _KEPT / len(extra) for q in task.questions])
+    )
+
+
+def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
+    """Questions about all attributes, each asked as often, that together have energy on every effect of any of them.
+
+    An order of j attributes gets about 1/j² as much as the single ones, shared out among its effects as their tables need:
+    the likely patterns are those where Σ ± √(w_S) Φ_S is large, w_S = Π (r_i − 1)/√r_i over its order's sum and j², with signs
+    that differ from question to question. The same each time.
+
+    Raises
+    ------
+    MethodTooLarge
+        for more than 12 attributes, or 2^62 combinations of their categories.
+    """
+    m = len(sizes)
+    if m > MOST_WHOLE or math.prod(sizes) > 1 << CELL_BITS:
+        raise MethodTooLarge(
+            f"records are kept of up to {MOST_WHOLE} attributes and 2^{CELL_BITS} combinations of their categories, and "
+            f"there are {m} and {math.prod(sizes):.3g}; leave some attributes out, or merge categories"
+        )
+    wished, orders = np.ones(1), np.zeros(1, dtype=np.int64)
+    for r in sizes:
+        wished, orders = np.concatenate([wished, wished * (r - 1) / math.sqrt(r)]), np.concatenate([orders, orders + 1])
+    wished[0] = 0
+    for j in range(1, m + 1):
+        wished[orders == j] /= wished[orders == j].sum() * j**2
+    named = tuple(max(1, min(r // 2, round(r / (1 + math.exp(total / m))))) for r in sizes)
+    kappa, source = np.asarray(named)[None] / np.asarray(sizes), np.random.default_rng(0)
+    out = {}
+    for _ in range(_OF_EVERYTHING):
+        direction = np.sqrt(wished) * source.choice([-1.0, 1.0], wished.size)
+        likely = _threshold(chances(kappa), at_patterns(kappa, direction[None]), math.expm1(total))
+        out[Question(tuple(range(m)), SubsetReport(named, tuple(np.flatnonzero(likely[0]).tolist())))] = None
+    return tuple(out)
+
+
+def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, total: float) -> bool:
+    """Whether no effect has less than a tenth of the energy that asking about everything gives it."""
+    held = np.zeros(1 << sizes.size)
+    for question, share in zip(mixed.questions, mixed.shares, strict=True):
+        subsets = np.zeros(1, dtype=np.int64)
+        for i in question.attributes:
+            subsets = np.concatenate([subsets, subsets + (1 << i)])
+        held[subsets] += share * question.report.energies(sizes[list(question.attributes)].tolist(), total)
+    every = np.mean([q.report.energies(sizes.tolist(), total) for q in extra], axis=0)
+    return bool((held >= _KEPT * every).all())
 
 
 @dataclass(eq=False)
@@ -106,6 +186,7 @@ class Task:
 
     workload: TableWorkload
     total: float
+    whole: bool = False
     questions: dict[Question, dict[int, float]] = field(default_factory=dict)
     source: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
@@ -137,6 +218,21 @@ class Task:
         grown = (factor(p, total) / factor(p, self.total)).tolist()
         rows = zip(self.questions.items(), grown, strict=True)
         return replace(self, total=total, questions={q: {k: e * by for k, e in row.items()} for (q, row), by in rows})
+
+    def start(self) -> None:
+        """Take questions that together see every effect of the workload."""
+        sizes = self.workload.sizes
+        for table in (*self.workload.tables, *(w for w in self.workload.effects if len(w) == 1)):
+            self.add(Question(tuple(sorted(table)), whole_table(sizes[list(table)].tolist(), self.total)))
+        if not self.whole:
+            return
+        everyone, ones = tuple(range(sizes.size)), (1,) * sizes.size
+        if math.prod(sizes.tolist()) <= MAX_CELLS:
+            self.add(Question(everyone, whole_table(sizes.tolist(), self.total)))
+        # balls of change sets, which are best where a large total and many attributes meet
+        for matches in range(1, sizes.size + 1):
+            ball = (p for p in range(1 << sizes.size) if p.bit_count() >= matches)
+            self.add(Question(everyone, SubsetReport(ones, tuple(ball))))
 
     def add(self, question: Question) -> None:
         """Take a question among those to draw from."""
@@ -192,7 +288,8 @@ class Task:
         held = self.energies().T @ shares
         error, worth = float(np.sum(self.needs / held)), self.needs / held**2
         promising: list[tuple[float, Question]] = []
-        for count in range(1, min(MOST_ATTRIBUTES, self.workload.m) + 1):
+        most = min(MOST_ATTRIBUTES, self.workload.m)
+        for count in (*range(1, most + 1), *([self.workload.m] if self.whole and self.workload.m > most else ())):
             promising += self._priced(self._groups(count, shares), worth, error)
         promising.sort(key=lambda one: -one[0])
         if not promising or promising[0][0] < error * (1 + _TOLERANCE):
@@ -222,16 +319,17 @@ class Task:
     ) -> Iterator[tuple[float, Question]]:
         """Of every group, the best question, where it promises more than the error."""
         count = len(groups[0])
-        choices = [self._subset_sizes(int(r), count) for r in self.workload.sizes]
-        most = max(1, _CANDIDATES // len(groups))
+        choices = [_subset_sizes(int(r), count, self.total) for r in self.workload.sizes]
+        most = max(1, (_CANDIDATES >> max(0, count - MOST_ATTRIBUTES)) // len(groups))
         items: list[tuple[int, tuple[int, ...]]] = []
         for g, group in enumerate(groups):
             of = [choices[i] for i in group]
             drawn = (tuple(ks[self.source.integers(len(ks))] for ks in of) for _ in range(most))
             few = math.prod(map(len, of)) <= most
-            items += [(g, ks) for ks in (product(*of) if few else set(drawn))]
+            some = {*drawn, *((tuple(ks[0] for ks in of), tuple(ks[-1] for ks in of)) if self.whole else ())}
+            items += [(g, ks) for ks in (product(*of) if few else some)]
         wanted = np.append(worth, 0.0)[[self._places(group) for group in groups]]
-        step = max(1, _BATCH >> (2 * count))
+        step = max(1, _BATCH >> count)
         best: dict[int, tuple[float, Question]] = {}
         for start in range(0, len(items), step):
             part = items[start : start + step]
@@ -246,11 +344,6 @@ class Task:
                         Question(groups[g], SubsetReport(ks, tuple(np.flatnonzero(likely[b]).tolist()))),
                     )
         yield from best.values()
-
-    def _subset_sizes(self, size: int, count: int) -> list[int]:
-        """One category, a quarter and half of them, and what would be best if every match alone had a factor e^{ε/count}."""
-        share = round(size / (1 + math.exp(self.total / count)))
-        return sorted({max(1, min(size // 2, k)) for k in (1, size // 4, size // 2, share)})
 
     def thinned(self, shares: FloatArray) -> FloatArray:
         """Shares that give no effect less energy, of hardly more questions than there are effects."""
@@ -278,19 +371,25 @@ class Task:
         return MixedQuestions(tuple(questions[k] for k in asked), share[asked], self.error(share))
 
 
+def _subset_sizes(size: int, count: int, total: float) -> list[int]:
+    """One category, a quarter and half of them, and what would be best if every match alone had a factor e^{ε/count}."""
+    share = round(size / (1 + math.exp(total / count)))
+    return sorted({max(1, min(size // 2, k)) for k in (1, size // 4, size // 2, share)})
+
+
 def _climbed(
     kappa: FloatArray, worth: FloatArray, gain: float, source: np.random.Generator
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (B, 2^t)."""
-    chance, effects = patterns(kappa)
+    chance = chances(kappa)
     best, chosen = np.full(len(kappa), -1.0), np.zeros(chance.shape, dtype=np.bool_)
-    for k in range(max(_STARTS, _CLIMBS // len(kappa))):
+    for k in range(max(_STARTS, _CLIMBS // len(kappa) >> max(0, kappa.shape[1] - MOST_ATTRIBUTES))):
         # all effects alike, all against, then at random
         signs = (1.0, -1.0)[k] if k < 2 else source.uniform(-1, 1, worth.shape)
         direction = np.sqrt(worth) * signs
         for _ in range(_TURNS):
-            likely = _threshold(chance, (effects @ direction[:, :, None])[:, :, 0], gain)
-            response = responses(chance, effects, likely, gain)
+            likely = _threshold(chance, at_patterns(kappa, direction), gain)
+            response = responses(kappa, likely, gain)
             direction = worth * response
         value = np.sum(worth * response**2, axis=1)
         better = value > best * (1 + 1e-12)
