@@ -21,7 +21,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 from people import people_table
 
-from optrr import SampledTables, advise
+from optrr import SampledTables, allocate
 from optrr.budgets.workload import WantedTable, workload_of
 from optrr.domain.datasets import adult, adult_domain
 from optrr.domain.domain import Domain
@@ -104,13 +104,13 @@ def all_pairs(people: str, domain: Domain, totals: tuple[float, ...]) -> Iterato
     """Every way of asking for all pairs of some people's attributes."""
     cells = [domain[a].size * domain[b].size for a, b in combinations(domain.names, 2)]
     for total in totals:
-        advice = advise(domain, total, learn="pairs")
-        errors = {o.name: o.error for o in advice.options}
+        allocation = allocate(domain, total, learn="pairs")
+        errors = {o.name: o.error for o in allocation.ways}
         errors["apart"] = sum(math.sqrt(report_error("ss", c, total)) for c in cells) ** 2
         errors["unary"] = len(cells) * sum(report_error("oue", c, total) for c in cells)
         errors.setdefault("mixture", errors["sampling"])
-        ratios = {name: errors[name] / advice.error_bound for name in WAYS}
-        yield {"people": people, "total": total, "bound": advice.error_bound / len(cells), **ratios}
+        ratios = {name: errors[name] / allocation.error_bound for name in WAYS}
+        yield {"people": people, "total": total, "bound": allocation.error_bound / len(cells), **ratios}
 
 
 def picture(rows: list[dict]) -> None:

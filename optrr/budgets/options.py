@@ -8,11 +8,13 @@
                      most accurate for it; sampling-even: all equally often
     mixture          each person answers one question, drawn at random, of those that are most accurate together
                      (:mod:`optrr_solvers.allocating.mixture`, :mod:`optrr_solvers.allocating.required`)
+    mixture-with-records
+                     the same with some questions about everything, so that any table can be estimated later
 
-The last two give up records: nobody's answers can be linked, so only the tables asked for can ever be estimated, each from all
-answers that tell about it. Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one.
-How many attributes there are does not matter: alike ones are counted once, and a way of asking is built only when somebody
-wants it.
+The sampling ways and the mixture give up records: nobody's answers can be linked, so only the tables asked for can ever be
+estimated, each from all answers that tell about it. Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one.
+How many attributes there are does not matter: alike ones are counted once, and a way of asking is built only when somebody wants
+it.
 """
 
 from __future__ import annotations
@@ -35,9 +37,16 @@ from optrr.show.result import named_in_json
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import SolveFailed
 from optrr_solvers.allocating.accuracy import kronecker_epsilons
-from optrr_solvers.allocating.mixture import MOST_EFFECTS, MixedQuestions, best_shares, mixture, shared_error
+from optrr_solvers.allocating.mixture import (
+    MOST_EFFECTS,
+    MOST_WHOLE,
+    MixedQuestions,
+    best_shares,
+    mixture,
+    shared_error,
+)
 from optrr_solvers.allocating.problem import AllocationProblem
-from optrr_solvers.allocating.questions import MAX_CELLS, Question, whole_table
+from optrr_solvers.allocating.questions import CELL_BITS, MAX_CELLS, Question, whole_table
 from optrr_solvers.allocating.required import required_questions
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
@@ -149,7 +158,7 @@ def at_total(option: Option, wanted: Workload, total: float) -> Option:
         raise TypeError("a way without records that asks no questions")
     asking = replace(option.asking, answer_epsilon=total)
     error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
-    return _without_records(wanted, option.name, total, error, lambda: asking)
+    return _asked_at_random(wanted, option.name, total, error, lambda: asking)
 
 
 def optimum(design: Design, wanted: Workload, error: float) -> Option:
@@ -273,7 +282,7 @@ def sampling(
         def build() -> Asking:
             return sampled_tables(domain, wanted, total, even=name == "sampling-even")
 
-        return _without_records(wanted, name, total, error, build)
+        return _asked_at_random(wanted, name, total, error, build)
 
     if len(wanted.tables) == 1:
         return [option("sampling", best.error)]
@@ -285,6 +294,9 @@ def sampling(
         # where nothing is gained, tables are simpler
         if mixed.error < best.error * (1 - _GAINED):
             out.append(_questions(domain, wanted, mixed, total, "mixture"))
+    if single is not None and 1 < domain.m <= MOST_WHOLE and int(np.sum(np.log2(domain.sizes))) < CELL_BITS:
+        kept = _questions(domain, wanted, mixture(single, total, progress, whole=True), total, "mixture-with-records")
+        out += [kept] if kept.asking.keeps_records else []
     return out
 
 
@@ -308,18 +320,19 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
     def build() -> Asking:
         return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
 
-    return _without_records(wanted, name, total, mixed.error, build)
+    return _asked_at_random(wanted, name, total, mixed.error, build)
 
 
-def _without_records(wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking]) -> Option:
+def _asked_at_random(wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking]) -> Option:
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     title = {
         "mixture": "One random question per person (the most accurate)",
+        "mixture-with-records": "One random question per person, some of them about everything",
         "sampling-even": f"One random {what} per person (drawn evenly)",
         "sampling": f"One random {what} per person (best probabilities)",
     }[name]
     asked, tables = what, "no other table can be estimated, now or later"
-    if name == "mixture":
+    if name.startswith("mixture"):
         asked, tables = "question", "only the workload's tables can be estimated"
     elif len(wanted.tables) == 1:
         title = f"One report on {wanted.tables[0].title} from everyone"
@@ -327,7 +340,14 @@ def _without_records(wanted: Workload, name: str, total: float, error: float, bu
         f"full records: each person answers one {asked}, and {tables}",
         f"conditional privacy (epsilon {total:.3g} on the {what} asked)",
     )
-    return Option(name, title, total, error, False, total, None, gives_up, build)
+    keeps = name == "mixture-with-records"
+    if keeps:
+        gives_up = (
+            "whole reports: each person answers one question, so that any table can be estimated, and nothing but tables",
+            "accuracy of tables outside the workload, of which about a tenth of the people tell",
+            gives_up[1],
+        )
+    return Option(name, title, total, error, keeps, total, None, gives_up, build)
 
 
 def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestions:
