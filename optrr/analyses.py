@@ -103,10 +103,10 @@ class Reports(OpenedRecords):
         if len(chosen) > 1 or (sample and chosen):
             beside = "the public columns of a sample" if sample else chosen[-1]
             raise InvalidInput(f"a table takes {chosen[0]} or {beside}, not both; leave one out")
-        if not self.asking.keeps_records:
+        if not hasattr(self.asking, "mechanism"):
             if sample or chosen or simultaneous:
                 raise InvalidInput(
-                    "answers to one random table each have plain tables only; leave out what else is asked"
+                    "answers to one random question each have plain tables only; leave out what else is asked"
                 )
             estimated: Estimate = self.asking.estimate(self, attributes, confidence)
             return estimated
@@ -337,8 +337,8 @@ class Reports(OpenedRecords):
 
     @property
     def _mechanism(self) -> Mechanism:
-        if not self.asking.keeps_records:
-            raise InvalidInput("answers to one random table each have plain tables only: reports.table(…)")
+        if not hasattr(self.asking, "mechanism"):
+            raise InvalidInput("answers to one random question each have plain tables only: reports.table(…)")
         mechanism: Mechanism = self.asking.mechanism
         return mechanism
 

@@ -89,13 +89,14 @@ function readQuestions({ attributes, bits, ends, questions }) {
     const sizes = members.map((i) => attributes[i].categories.length);
     const cells = sizes.reduce((product, r) => product * BigInt(r), 1n);
     const parts = chosen.length === sizes.length ? sizes : [Number(cells)];
-    must(Array.isArray(chosen) && chosen.length === parts.length && parts.length <= 8, what);
+    must(Array.isArray(chosen) && chosen.length === parts.length && parts.length <= 12, what);
     must(cells <= (parts.length > 1 ? 2n ** 62n : 65536n) && chosen.every((x, i) => x && isBelow(x, parts[i])), what);
     const patterns = 2 ** parts.length;
     must(isNumbers(likely, patterns) && likely.length < patterns && isAscending(likely, -1), what);
     must(isHex(threshold, digits) && /[^0]/.test(threshold), "threshold of " + what);
     return { ...question, sizes, parts };
   });
+  must(read.reduce((sum, { parts }) => sum + 2 ** parts.length, 0) <= 2 ** 20, "patterns");
   return { ends: limits, questions: read };
 }
 
@@ -106,7 +107,8 @@ function kindsOf({ parts, subset_sizes, likely }) {
     [1n],
   );
   const kinds = [[], []];
-  weights.forEach((weight, pattern) => kinds[+likely.includes(pattern)].push([pattern, weight]));
+  const chosen = new Set(likely);
+  weights.forEach((weight, pattern) => kinds[+chosen.has(pattern)].push([pattern, weight]));
   return kinds;
 }
 

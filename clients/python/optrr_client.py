@@ -53,7 +53,8 @@ _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 # Bits that are kept of the least of the numbers whose ratio is the total: far more than its 15 places say.
 _BITS = 1 << 13
 # Limits of a question: subsets of one report, cells of a table that one subset is taken from, and bits of a cell's number.
-MOST_SUBSETS = 8
+MOST_SUBSETS = 12
+MOST_PATTERNS = 1 << 20
 MOST_CELLS = 1 << 16
 MOST_CELL_BITS = 62
 _UP = Context(prec=50, rounding=ROUND_CEILING, Emax=10**9, Emin=-(10**9))
@@ -546,7 +547,9 @@ def _layer(record: Any, bits: int) -> _Layer:
 
 def _questions(records: Any, bits: int, sizes: Sequence[int]) -> list[_Question]:
     _require(isinstance(records, list) and bool(records), "it has no questions")
-    return [_question(x, bits, sizes) for x in records]
+    read = [_question(x, bits, sizes) for x in records]
+    _require(sum(1 << len(x.parts) for x in read) <= MOST_PATTERNS, "its questions have too many patterns of matches")
+    return read
 
 
 def _ends(text: Any, bits: int, count: int) -> list[int]:

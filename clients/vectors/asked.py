@@ -51,8 +51,8 @@ def wide(domain_for: Domains, rng: np.random.Generator) -> DeployedQuestions:
 
 def most(domain_for: Domains, rng: np.random.Generator) -> DeployedQuestions:
     """As many subsets as a report may have, and every pattern but one likely."""
-    report = SubsetReport((1, 1, 2, 1, 3, 1, 1, 2), tuple(range(1, 256)))
-    return _questions(domain_for([2, 3, 4, 2, 4, 3, 2, 5]), [tuple(range(8))], rng, (report,))
+    report = SubsetReport((1, 1, 2, 1, 3, 1, 1, 2, 1, 1, 1, 2), tuple(range(1, 4096)))
+    return _questions(domain_for([2, 3, 4, 2, 4, 3, 2, 5, 2, 2, 3, 3]), [tuple(range(12))], rng, (report,))
 
 
 def _questions(

@@ -198,10 +198,10 @@ def _sharper(content: Content) -> None:
 
 
 def _many_subsets(content: Content) -> None:
-    """Nine attributes, each with a subset of its own."""
-    content["attributes"] = [{"name": f"b{i}", "categories": ["0", "1"]} for i in range(9)]
+    """Thirteen attributes, each with a subset of its own."""
+    content["attributes"] = [{"name": f"b{i}", "categories": ["0", "1"]} for i in range(13)]
     content["questions"][1]["attributes"] = [0]
-    content["questions"][0] |= {"attributes": list(range(9)), "subset_sizes": [1] * 9, "likely": [1]}
+    content["questions"][0] |= {"attributes": list(range(13)), "subset_sizes": [1] * 13, "likely": [1]}
 
 
 def _many_cells(content: Content) -> None:

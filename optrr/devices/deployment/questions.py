@@ -28,7 +28,7 @@ from optrr.devices.deployment.exact import log_ceiling
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.show.text import crossed
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.allocating.questions import MOST_PATTERNS, MOST_SUBSETS, SubsetReport
 
 __all__ = ["DeployedQuestion", "DeployedQuestions", "read_questions"]
 
@@ -145,6 +145,8 @@ def read_questions(content: dict[str, Any], intact: bool) -> DeployedQuestions:
     ends = _thresholds(record.ends, record.bits, len(record.questions) - 1, "ends")
     if any(low >= high for low, high in pairwise(ends)):
         raise InvalidInput("its ends do not increase")
+    if sum(1 << min(len(q.subset_sizes), MOST_SUBSETS) for q in record.questions) > MOST_PATTERNS:
+        raise InvalidInput(f"its questions have more than {MOST_PATTERNS} patterns of matches in all")
     questions = tuple(_question(k, q, domain, record.bits) for k, q in enumerate(record.questions))
     total = checked_total(record.epsilon.total)
     return DeployedQuestions(domain, record.bits, ends, questions, total, record.design, record.software, intact)

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -34,10 +35,12 @@ from optrr.show.text import crossed
 from optrr.tables.estimation.estimator import Estimate, check_records
 from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
 from optrr.tables.estimation.simplex import projection
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr_solvers.allocating.questions import SubsetReport, transformed
 from optrr_solvers.arrays import FloatArray, IntArray
 
 _NO_VARIANCE = 1e-300
+# Chances held at once: 8 MB.
+_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,27 +82,20 @@ class Answered:
     def seen(self) -> FloatArray:
         """a_W of the effects of the shared attributes, by Σ 2^k over their places among the shared, shape (2^u,)."""
         chances = pattern_chances(self.report, self.sizes, self.epsilon)
-        parts = self.report.parts(self.sizes)
-        matched = [
-            np.asarray([-k / (r - 1), (r - k) / (r - 1)]) for r, k in zip(parts, self.report.subset_sizes, strict=True)
-        ]
+        r, k = np.asarray(self.report.parts(self.sizes)), np.asarray(self.report.subset_sizes)
+        ones = np.ones((1, k.size))
+        every = transformed(chances[None], (ones, ones, -k[None] / (r - 1), (r - k)[None] / (r - 1)))[0]
         if self.joint:
-            return np.concatenate([[1.0], np.full((1 << len(self.shared)) - 1, chances @ matched[0])])
-        out = []
-        for subset in range(1 << len(self.shared)):
-            held = {self.shared[k] for k in range(len(self.shared)) if subset >> k & 1}
-            factors = (a if i in held else np.ones(2) for i, a in enumerate(matched))
-            out.append(float(chances @ _by_bits(list(factors))))
-        return np.asarray(out)
+            return np.concatenate([[1.0], np.full((1 << len(self.shared)) - 1, every[1])])
+        return np.asarray(every[self._places()])
 
     def energies(self) -> FloatArray:
         """e_W likewise."""
-        every = self.report.energies(self.sizes, self.epsilon)
-        places = [
-            sum(1 << self.shared[k] for k in range(len(self.shared)) if s >> k & 1)
-            for s in range(1 << len(self.shared))
-        ]
-        return np.asarray(every[places])
+        return np.asarray(self.report.energies(self.sizes, self.epsilon)[self._places()])
+
+    def _places(self) -> list[int]:
+        """Σ 2^place over the members of each subset of the shared attributes."""
+        return [_lifted(subset, self.shared) for subset in range(1 << len(self.shared))]
 
     def moments(self, weights: FloatArray) -> FloatArray:
         """E z, E z² and E z³ of z = Σ_W weight_W Π_{i∈W} g_i, by which shared attributes are alike in record and cell."""
@@ -107,24 +103,25 @@ class Answered:
 
     def _match_moments(self, weights: FloatArray) -> FloatArray:
         u = len(self.shared)
-        sizes = [self.sizes[i] for i in self.shared]
-        held = [self.report.subset_sizes[i] for i in self.shared]
+        r = np.asarray([self.sizes[i] for i in self.shared], dtype=np.float64)
+        k = np.asarray([self.report.subset_sizes[i] for i in self.shared], dtype=np.float64)
         # z by which subsets hold the cell's categories
-        g = [np.asarray([-k / r, 1 - k / r]) for r, k in zip(sizes, held, strict=True)]
-        z = _by_bits([np.stack([np.ones(2), x], 1) for x in g]) @ weights
+        ones = np.ones((1, u))
+        z = transformed(weights[None], (ones, -k[None] / r, ones, 1 - k[None] / r))[0]
         chances = pattern_chances(self.report, self.sizes, self.epsilon).reshape((2,) * len(self.sizes))
         # the first attribute's bit is the lowest, hence the last axis
         rest = tuple(len(self.sizes) - 1 - i for i in range(len(self.sizes)) if i not in self.shared)
         matches = chances.sum(axis=rest).ravel()
         matches = _reordered(matches, np.argsort(self.shared))
-        out = np.empty((3, 1 << u))
-        for alike in range(1 << u):
-            moved = []
-            for i, (r, k) in enumerate(zip(sizes, held, strict=True)):
-                other = np.asarray([[1 - k / (r - 1), k / (r - 1)], [1 - (k - 1) / (r - 1), (k - 1) / (r - 1)]])
-                moved.append(np.eye(2) if alike >> i & 1 else other)
-            chance = matches @ _by_bits(moved)
-            out[:, alike] = [chance @ z**q for q in (1, 2, 3)]
+        # how likely a subset without the record's category, and one with it, holds another one
+        without, within = k / (r - 1), (k - 1) / (r - 1)
+        powers, out = np.stack([z, z**2, z**3], 1), np.empty((3, 1 << u))
+        step = max(1, _ENTRIES >> u)
+        for start in range(0, 1 << u, step):
+            alike = (np.arange(start, min(start + step, 1 << u))[:, None] >> np.arange(u) & 1) == 1
+            none, both = np.where(alike, 0.0, without), np.where(alike, 1.0, within)
+            chance = transformed(np.repeat(matches[None], len(alike), 0), (1 - none, 1 - both, none, both))
+            out[:, start : start + step] = (chance @ powers).T
         return out
 
     def _joint_moments(self, weights: FloatArray) -> FloatArray:
@@ -260,6 +257,11 @@ def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, informati
     """The estimates with their variances and third moments by the share of each cell."""
     sizes, share = fit.shape, fit.ravel()
     polynomials = np.zeros((7, fit.size))
+
+    @cache
+    def margin(kept: int) -> FloatArray:
+        return np.asarray(fit.sum(axis=tuple(i for i in range(len(sizes)) if not kept >> i & 1), keepdims=True))
+
     rest = np.maximum(1 - share, 1e-12)
     for a in told:
         u, seen, energies = len(a.shared), a.seen(), a.energies()
@@ -270,14 +272,11 @@ def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, informati
                 weights[subset] = _share(w, sizes) * a.n * energies[subset] / seen[subset] / information[w]
         moments = a.moments(weights)
         # a function of what record and cell share is a sum over attribute sets B of F_B 1[x_B = v_B]
-        inside, outside = moments[:, -1][:, None], np.empty((3, fit.size))
-        for q in range(3):
-            mean = np.zeros(sizes)
-            for subset, factor in enumerate(_moebius(moments[q])):
-                kept = {a.axes[k] for k in range(u) if subset >> k & 1}
-                margin = fit.sum(axis=tuple(i for i in range(len(sizes)) if i not in kept), keepdims=True)
-                mean = mean + factor * margin
-            outside[q] = (mean.ravel() - share * inside[q]) / rest
+        inside, means = moments[:, -1][:, None], np.zeros((3, *sizes))
+        factors = np.stack([_moebius(row) for row in moments], axis=1).reshape(-1, 3, *(1 for _ in sizes))
+        for subset, factor in enumerate(factors):
+            means += factor * margin(_lifted(subset, a.axes))
+        outside = (means.reshape(3, -1) - share * inside) / rest
         o1, o2, o3 = outside
         d1, d2, d3 = inside - outside
         polynomials[0] += (o2 - o1**2) / a.n

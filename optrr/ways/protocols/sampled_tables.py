@@ -57,7 +57,7 @@ from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.estimator import Estimate, check_confidence
 from optrr.tables.estimation.supported import estimate_of_supports
 from optrr.ways.protocols.combining import Answered, combined
-from optrr_solvers.allocating.questions import MAX_CELLS, SubsetReport, whole_table
+from optrr_solvers.allocating.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -222,16 +222,32 @@ class SampledTables(Asking):
         for names, shape, report in zip(self.tables, self.shapes, self.reports, strict=True):
             if flaw := report.flaw(shape):
                 raise InvalidInput(f"table {crossed(names)} {flaw}")
+        if (patterns := patterns_of(self.reports)) > MOST_PATTERNS:
+            raise InvalidInput(
+                f"the reports have {patterns} patterns of matches in all, above {MOST_PATTERNS}; ask fewer questions, or "
+                "about fewer attributes"
+            )
 
     @property
     def name(self) -> str:
         """Sampled tables, or one report where there is one table."""
         return "sampled tables" if len(self.tables) > 1 else "one report"
 
-    @property
+    @cached_property
     def keeps_records(self) -> bool:
-        """False: only the tables asked for can be estimated."""
-        return False
+        """Whether every effect of all attributes has energy in some question, so that any table can be estimated, now or later.
+
+        Each person may still have told of a few attributes only; :meth:`table_error` says how accurate a table is.
+        """
+        if not any(len(members) == self.domain.m for members in self.indices):
+            return False
+        held = np.zeros(1 << self.domain.m, dtype=np.bool_)
+        for members, energies in zip(self.indices, self.energies, strict=True):
+            subsets = np.zeros(1, dtype=np.int64)
+            for i in members:
+                subsets = np.concatenate([subsets, subsets + (1 << i)])
+            held[subsets] |= energies > 0
+        return bool(held[1:].all())
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -256,10 +272,9 @@ class SampledTables(Asking):
         """
         wanted = self.domain.indices(names)
         energies = np.zeros(1 << len(wanted))
-        for report, shape, members, share in zip(self.reports, self.shapes, self.indices, self.shares, strict=True):
+        for every, members, share in zip(self.energies, self.indices, self.shares, strict=True):
             places = {i: k for k, i in enumerate(members)}
             if any(i in places for i in wanted):
-                every = report.energies(shape, self.answer_epsilon)
                 bits = [1 << places[i] if i in places else 0 for i in wanted]
                 for subset in range(1, energies.size):
                     held = [bits[k] for k in range(len(wanted)) if subset >> k & 1]
@@ -269,6 +284,12 @@ class SampledTables(Asking):
         if not (energies[1:] > 0).all():
             return inf
         return float(np.sum(np.asarray(dims[1:], dtype=np.float64) ** 2 / energies[1:])) / math.prod(sizes)
+
+    @cached_property
+    def energies(self) -> tuple[FloatArray, ...]:
+        """e_S of each table's effects, by Σ 2^i over S's places in the table, 0 for what its report does not see."""
+        each = zip(self.reports, self.shapes, strict=True)
+        return tuple(report.energies(shape, self.answer_epsilon) for report, shape in each)
 
     @cached_property
     def indices(self) -> tuple[tuple[int, ...], ...]:
@@ -515,12 +536,11 @@ class SampledTables(Asking):
 
     def _sees(self, effect: tuple[int, ...]) -> bool:
         """Whether some report has energy on an effect."""
-        for report, shape, members in zip(self.reports, self.shapes, self.indices, strict=True):
-            if set(members) >= set(effect):
-                energies = report.energies(shape, self.answer_epsilon)
-                if energies[sum(1 << members.index(i) for i in effect)] > 0:
-                    return True
-        return False
+        return any(
+            energies[sum(1 << members.index(i) for i in effect)] > 0
+            for energies, members in zip(self.energies, self.indices, strict=True)
+            if set(members) >= set(effect)
+        )
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
         """How often each cell over the shared attributes of a table was named, in the table's order."""

@@ -29,6 +29,8 @@ MAX_CELLS = 1 << 16
 # A report on t subsets has 2^t patterns of matches, and as many effects; a record's cells have numbers of so many bits.
 MOST_SUBSETS = 12
 CELL_BITS = 62
+# Patterns of all questions asked together: a second of work with them.
+MOST_PATTERNS = 1 << 20
 # Of a report's largest energy, what is rounding and stands for none.
 _UNSEEN = 1e-12
 
@@ -106,6 +108,11 @@ class Question:
     report: SubsetReport
 
 
+def patterns_of(reports: Sequence[SubsetReport]) -> int:
+    """How many patterns of matches these reports have in all."""
+    return sum(1 << len(report.subset_sizes) for report in reports)
+
+
 def whole_table(sizes: Sequence[int], total: float) -> SubsetReport:
     """The subset of the cells of a whole table that is most accurate; no report of this ε on all of it alone is more so."""
     cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))
@@ -129,20 +136,20 @@ def chances(kappa: FloatArray) -> FloatArray:
 def at_patterns(kappa: FloatArray, effects: FloatArray) -> FloatArray:
     """Σ_S v_S Φ_S at each pattern from v, both of shape (B, 2^t); in O(t 2^t) each, attribute by attribute."""
     odds = np.sqrt((1 - kappa) / kappa)
-    return _transformed(effects, (np.ones_like(odds), -1 / odds, np.ones_like(odds), odds))
+    return transformed(effects, (np.ones_like(odds), -1 / odds, np.ones_like(odds), odds))
 
 
 def responses(kappa: FloatArray, likely: NDArray[np.bool_], gain: float) -> FloatArray:
     """E f Φ_S, shape (B, 2^t), 0 for S = ∅, of the likely patterns, (B, 2^t); in O(t 2^t) each."""
     spread = np.sqrt(kappa * (1 - kappa))
-    held = _transformed(likely.astype(np.float64), (1 - kappa, kappa, -spread, spread))
+    held = transformed(likely.astype(np.float64), (1 - kappa, kappa, -spread, spread))
     # what stands for S = ∅ is the share of the likely patterns
     out = gain * held / (1 + gain * held[:, :1])
     out[:, 0] = 0
     return np.asarray(out)
 
 
-def _transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, FloatArray, FloatArray]) -> FloatArray:
+def transformed(values: FloatArray, factors: tuple[FloatArray, FloatArray, FloatArray, FloatArray]) -> FloatArray:
     """Values times the Kronecker product of the attributes' 2 × 2 matrices, given by rows, entries (B, t)."""
     for i, (a, b, c, d) in enumerate(zip(*(f.T[:, :, None, None] for f in factors), strict=True)):
         off, on = np.moveaxis(values.reshape(len(values), -1, 2, 1 << i), 2, 0)
