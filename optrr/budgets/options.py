@@ -12,9 +12,9 @@
                      the same with some questions about everything, so that any table can be estimated later
 
 The sampling ways and the mixture give up records: nobody's answers can be linked, so only the tables asked for can ever be
-estimated, each from all answers that tell about it. Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one.
-How many attributes there are does not matter: alike ones are counted once, and a way of asking is built only when somebody wants
-it.
+estimated, each from all answers that tell about it. Errors are the workload's Σ weight G_U, upper bounds over populations and
+exact for the uniform one. How many attributes there are does not matter: alike ones are counted once, and a way of asking is
+built only when somebody wants it.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def drawn(rng):
 def test_what_is_required_is_reached_at_the_smallest_total_of_all_ways(part):
     """Thirty random settings in all; errors recomputed by what would be asked, table by table."""
     rng = np.random.default_rng(part)
-    for _ in range(5):
+    for k in range(5):
         sizes, wanted, n = drawn(rng)
         allocation = allocate(sizes, learn=wanted, n=n)
         for table, prediction in zip(wanted, allocation.predictions, strict=True):
@@ -40,13 +40,15 @@ def test_what_is_required_is_reached_at_the_smallest_total_of_all_ways(part):
                 assert way.asking.standard_error(table["attributes"], n) <= table["standard_error"] * (1 + 1e-7)
             assert way.asking.epsilon <= way.epsilon * (1 + 1e-6)
             assert way.epsilon >= allocation.total_bound
+        # the law with the least total is one of the ways
+        assert allocation.epsilon <= allocation.design.epsilon * (1 + 1e-9)
+        if k:
+            continue
         records = allocate(sizes, learn=wanted, n=n, keep="records")
-        assert records.asking.keeps_records
-        assert allocation.epsilon <= records.epsilon * (1 + 1e-9) and records.epsilon <= records.best_law.design.epsilon
-        # no way of asking does with less people's accuracy: half as accurate is cheaper
-        looser = [t | {"standard_error": min(1.5 * t["standard_error"], 1.0)} for t in wanted]
-        assert allocate(sizes, learn=looser, n=n).epsilon < allocation.epsilon
-        assert allocate(sizes, learn=looser, n=n).total_bound < allocation.total_bound
+        assert records.asking.keeps_records and allocation.epsilon <= records.epsilon * (1 + 1e-9)
+        # what is less accurate costs less
+        looser = allocate(sizes, learn=[t | {"standard_error": 1.5 * t["standard_error"]} for t in wanted], n=n)
+        assert looser.epsilon < allocation.epsilon and looser.total_bound < allocation.total_bound
 
 
 def test_questions_do_with_less_than_records_and_both_are_said():
