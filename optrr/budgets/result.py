@@ -231,10 +231,16 @@ class Allocation(TableResult):
             )
         elif not self.best.keeps_records:
             out.append(
-                "If full records are needed, no way has what was asked for."
+                "If records are needed, no way has what was asked for."
                 if record is None
-                else f"If full records are needed, {record.words} is best, with {self.ratio(record):.3g} times the {what} of "
-                "the winner."
+                else f"If records are needed, {record.words} is best, with {self.ratio(record):.3g} times the {what} of the "
+                "winner."
+            )
+        whole = next((o for o in self.ways if o.suits and o.name == "optimum"), None)
+        if record is not None and whole is not None and whole is not record:
+            out.append(
+                "If more than tables is to be made of them, such as regressions, they must be whole: the optimum has "
+                f"{self.ratio(whole):.3g} times the {what} of the winner."
             )
         near = [o for o in self.ways if o.suits and self.ratio(o) <= _NEAR]
         if len({o.keeps_records for o in near}) > 1 and self.total is not None and self.keep is None:

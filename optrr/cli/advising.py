@@ -181,7 +181,7 @@ def _show(allocation: Allocation) -> None:
                 epsilon_text(o.epsilon),
                 o.error if np.isfinite(o.error) else None,
                 allocation.over_bound(o),
-                "full" if o.keeps_records else "no",
+                "kept" if o.keeps_records else "no",
                 o.conditional_epsilon,
                 o.pair_visibility,
                 allocation.typical_standard_error(o),

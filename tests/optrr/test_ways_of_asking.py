@@ -116,7 +116,7 @@ def test_sampling_wins_one_way_on_adult_below_six_to_eight():
     assert ahead == {1.0: True, 2.0: True, 4.0: True, 8.0: False}
     for total in (1.0, 4.0):
         allocation = allocations[total]
-        assert allocation.best_with_records.name == "optimum"
+        assert allocation.best_with_records.name == "mixture-with-records"
         text = " ".join(allocation.sentences())
         assert "wins" in text and "full records" in text and "optimum" in text
         assert not allocation.best.keeps_records and any("records" in g for g in allocation.best.gives_up)
@@ -135,6 +135,7 @@ def test_options_are_ordered_and_say_what_they_give_up():
         "sampling",
         "sampling-even",
         "mixture",
+        "mixture-with-records",
     }
     records = [o.error for o in allocation.ways if o.keeps_records]
     assert option(allocation, "optimum").error <= min(records) * (1 + 1e-9)
