@@ -336,7 +336,7 @@ def _asked_at_random(wanted: Workload, name: str, total: float, error: float, bu
         asked, tables = "question", "only the workload's tables can be estimated"
     elif len(wanted.tables) == 1:
         title = f"One report on {wanted.tables[0].title} from everyone"
-    gives_up = (
+    gives_up: tuple[str, ...] = (
         f"full records: each person answers one {asked}, and {tables}",
         f"conditional privacy (epsilon {total:.3g} on the {what} asked)",
     )

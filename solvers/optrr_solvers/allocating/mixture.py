@@ -160,7 +160,7 @@ def everything(sizes: Sequence[int], total: float) -> tuple[Question, ...]:
         wished[orders == j] /= wished[orders == j].sum() * j**2
     named = tuple(max(1, min(r // 2, round(r / (1 + math.exp(total / m))))) for r in sizes)
     kappa, source = np.asarray(named)[None] / np.asarray(sizes), np.random.default_rng(0)
-    out = {}
+    out: dict[Question, None] = {}
     for _ in range(_OF_EVERYTHING):
         direction = np.sqrt(wished) * source.choice([-1.0, 1.0], wished.size)
         likely = _threshold(chances(kappa), at_patterns(kappa, direction[None]), math.expm1(total))
