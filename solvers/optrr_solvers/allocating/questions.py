@@ -92,7 +92,7 @@ class SubsetReport:
             likely[0, list(self.likely)] = True
             energies = responses(np.asarray(self.subset_sizes)[None] / np.asarray(sizes), likely, gain)[0] ** 2
             return np.asarray(np.where(energies > _UNSEEN * energies.max(), energies, 0.0))
-        share = self.likely_share(sizes)
+        share = self.likely_weight(sizes) / cells
         dims = np.ones(1)
         for r in sizes:
             dims = np.concatenate([dims, dims * (r - 1)])
