@@ -1,11 +1,15 @@
 """What mixtures of questions reach for other sizes than Adult's, and for required variances instead of a workload.
 
-Run as ``python benchmarks/questions.py``; some minutes on one core. Writes questions.csv, required_variances.csv, questions.md.
+Also what mixtures that keep records reach, beside the best law of change sets (``optrr.allocate``).
+
+Run as ``python benchmarks/questions.py``; some minutes on one core. Writes questions.csv, kept_records.csv,
+required_variances.csv, questions.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 
 import numpy as np
 from count_queries import write_csv, write_text
@@ -13,6 +17,7 @@ from count_queries import write_csv, write_text
 import optrr
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.energy import error_bound, total_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import pairs
@@ -40,6 +45,30 @@ def mixtures() -> Iterator[dict[str, object]]:
     yield {"sizes": "100 different attributes", "total": 1.0, "over the bound": over_bound([*range(2, 102)], 1.0)}
 
 
+def kept(name: str, sizes: list[int], total: float) -> dict[str, object]:
+    """Error of all pair tables over the bound, and of all tables of three attributes, which nobody asked for."""
+    m, domain = len(sizes), Domain.of({f"a{i}": r for i, r in enumerate(sizes)})
+    workload = pairs(np.asarray(sizes), singles(m))
+    mixed = mixture(workload, total, whole=True)
+    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
+    ways = {
+        "questions": SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions)),
+        "change sets": optrr.allocate(domain, total, learn="pairs").design,
+    }
+    row: dict[str, object] = {"sizes": name, "total": total, "number": len(mixed.questions)}
+    for way, asking in ways.items():
+        row[way] = sum(map(asking.table_error, combinations(domain.names, 2))) / error_bound(workload, total)
+        row[f"{way}, triples"] = sum(map(asking.table_error, combinations(domain.names, 3)))
+    return row
+
+
+def all_kept() -> Iterator[dict[str, object]]:
+    sizes = {"Adult's nine attributes": [a.size for a in adult_domain()], **SIZES, "admissions": [6, 2, 2]}
+    for name, each in sizes.items():
+        for total in (*TOTALS, 8.0):
+            yield kept(name, each, total)
+
+
 def required(people: str, domain: Domain, epsilons: np.ndarray) -> dict[str, object]:
     """Totals for variances as small as under randomized response at these ε_i, and for flips as rare."""
     asked = optrr.design(domain, epsilons, accuracy="variance")
@@ -63,12 +92,24 @@ def variances() -> Iterator[dict[str, object]]:
         yield required(f"setting {k + 1}, sizes {' '.join(map(str, sizes))}", domain, rng.uniform(0.2, 2.0, sizes.size))
 
 
-def report(mixed: list[dict], needed: list[dict]) -> str:
+def report(mixed: list[dict], keeping: list[dict], needed: list[dict]) -> str:
     lines = ["All pair tables: error of the mixture of questions over the bound for any mechanism.", ""]
     lines += ["| attributes | " + " | ".join(f"ε = {t:g}" for t in TOTALS) + " |", "|---" * (len(TOTALS) + 1) + "|"]
     for name in dict.fromkeys(r["sizes"] for r in mixed):
         over = {r["total"]: f"{r['over the bound']:.3f}" for r in mixed if r["sizes"] == name}
         lines.append(f"| {name} | " + " | ".join(over.get(t, "–") for t in TOTALS) + " |")
+    lines += [
+        "",
+        "The same where records are kept (mixtures of questions / the best law of change sets), and how large the error of all "
+        "tables of three attributes, which were not asked for, is beside that law's.",
+        "",
+        "| attributes | ε | questions | over the bound | change sets | three attributes |",
+        "|---|---|---|---|---|---|",
+    ]
+    for r in keeping:
+        over, sets = float(r["questions"]), float(r["change sets"])
+        triples = float(r["questions, triples"]) / float(r["change sets, triples"])
+        lines.append(f"| {r['sizes']} | {r['total']:g} | {r['number']} | {over:.3f} | {sets:.3f} | × {triples:.2f} |")
     lines += ["", "Total ε for one-way tables as accurate as under randomized response at ε_i.", ""]
     lines += ["| people | ε_i | questions | flips, whole records | any mechanism at least |", "|---|---|---|---|---|"]
     for r in needed:
@@ -80,14 +121,21 @@ def report(mixed: list[dict], needed: list[dict]) -> str:
 def probe() -> list[float]:
     """A hundredth of the work."""
     small = required("two", Domain.of({"a": 3, "b": 2}), np.array([0.5, 1.0]))
-    return [over_bound([2, 3, 2], 1.0), *(float(str(small[k])) for k in ("questions", "flips", "any mechanism"))]
+    few = kept("three", [2, 3, 2], 1.0)
+    keeping = [float(str(few[k])) for k in ("questions", "change sets", "questions, triples", "change sets, triples")]
+    return [
+        over_bound([2, 3, 2], 1.0),
+        *keeping,
+        *(float(str(small[k])) for k in ("questions", "flips", "any mechanism")),
+    ]
 
 
 def main() -> None:
-    mixed, needed = list(mixtures()), list(variances())
+    mixed, keeping, needed = list(mixtures()), list(all_kept()), list(variances())
     write_csv("questions.csv", mixed)
+    write_csv("kept_records.csv", keeping)
     write_csv("required_variances.csv", needed)
-    write_text("questions.md", report(mixed, needed))
+    write_text("questions.md", report(mixed, keeping, needed))
 
 
 if __name__ == "__main__":

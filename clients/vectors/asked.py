@@ -50,8 +50,15 @@ def wide(domain_for: Domains, rng: np.random.Generator) -> DeployedQuestions:
 
 
 def most(domain_for: Domains, rng: np.random.Generator) -> DeployedQuestions:
-    """As many subsets as a report may have, and every pattern but one likely."""
-    report = SubsetReport((1, 1, 2, 1, 3, 1, 1, 2, 1, 1, 1, 2), tuple(range(1, 4096)))
+    """Many subsets, and every pattern but one likely."""
+    report = SubsetReport((1, 1, 2, 1, 3, 1, 1, 2), tuple(range(1, 256)))
+    return _questions(domain_for([2, 3, 4, 2, 4, 3, 2, 5]), [tuple(range(8))], rng, (report,))
+
+
+def everything(domain_for: Domains, rng: np.random.Generator) -> DeployedQuestions:
+    """As many subsets as a report may have, and half of their patterns likely."""
+    likely = np.sort(rng.choice(1 << 12, 1 << 11, replace=False))
+    report = SubsetReport((1, 1, 2, 1, 3, 1, 1, 2, 1, 1, 1, 2), tuple(likely.tolist()))
     return _questions(domain_for([2, 3, 4, 2, 4, 3, 2, 5, 2, 2, 3, 3]), [tuple(range(12))], rng, (report,))
 
 
@@ -64,7 +71,7 @@ def _questions(
 
 
 ASKED: dict[str, Callable[[Domains, np.random.Generator], DeployedQuestions]] = {
-    f"questions-{made.__name__}": made for made in (small, cells, alone, parities, wide, most)
+    f"questions-{made.__name__}": made for made in (small, cells, alone, parities, wide, most, everything)
 }
 
 

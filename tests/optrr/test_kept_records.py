@@ -1,11 +1,20 @@
 """Mixtures that keep records: each effect of every table has energy, by formulas of their own and by enumerating reports."""
 
 import itertools
+import json
 import math
+from functools import cache
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import optrr
+from optrr import InvalidInput
+from optrr.domain.domain import Domain
+from optrr.ways.protocols.combining import Answered, combined
+from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.mixture import MOST_WHOLE, everything, mixture
 from optrr_solvers.allocating.questions import SubsetReport, at_patterns, chances, responses
 from optrr_solvers.allocating.workload import TableWorkload, pairs
@@ -24,6 +33,11 @@ def effects(m):
 
 def energy_of_reports(question, sizes, epsilon):
     """‖P_S d_y‖² averaged over the reports y of one question, for every S, from the chances of its reports."""
+    return _energy_of_reports(question, tuple(sizes), epsilon)
+
+
+@cache
+def _energy_of_reports(question, sizes, epsilon):
     shape = [sizes[i] for i in question.attributes]
     records, reports, chance = enumerated(shape, epsilon, question.report)
     out = dict.fromkeys(effects(len(shape)), 0.0)
@@ -117,3 +131,104 @@ def test_records_of_too_many_attributes_are_not_kept():
         mixture(wanted([2] * 13), 1.0, whole=True)
     with pytest.raises(MethodTooLarge, match="merge categories"):
         mixture(wanted([50] * 12), 1.0, whole=True)
+
+
+def asked(sizes, total):
+    """The mixture that keeps records, for all pairs, as a way of asking."""
+    mixed = mixture(wanted(sizes), total, whole=True)
+    domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
+    names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
+    return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
+
+
+def test_estimates_are_unbiased_for_every_table():
+    """The supports that are expected of a skewed population give its tables, by enumerating reports."""
+    way, rng = asked([2, 3, 2], 1.0), np.random.default_rng(1)
+    assert way.keeps_records
+    truth = rng.dirichlet(np.full(12, 0.5)).reshape(2, 3, 2)
+    for table in effects(3):
+        answered = []
+        for members, shape, report in zip(way.indices, way.shapes, way.reports, strict=True):
+            shared = [i for i in members if i in table]
+            if not shared:
+                continue
+            records, reports, chance = enumerated(shape, 1.0, report)
+            held = truth.sum(axis=tuple(i for i in range(3) if i not in members))
+            held = np.transpose(held, np.argsort(np.argsort(members)))
+            supports = np.zeros([way.domain.attributes[i].size for i in shared])
+            for y in reports:
+                likely = sum(float(chance[y, x]) * held[x] for x in records)
+                if len(report.subset_sizes) == len(shape):
+                    supports[np.ix_(*(y[members.index(i)] for i in shared))] += 100 * likely
+                else:
+                    for cell in y[0]:
+                        at = np.unravel_index(cell, shape)
+                        supports[tuple(at[members.index(i)] for i in shared)] += 100 * likely
+            places = tuple(members.index(i) for i in shared)
+            axes = tuple(table.index(i) for i in shared)
+            answered.append(Answered(report, shape, 1.0, places, axes, supports, 100))
+        out = combined(way.domain.subset([f"a{i}" for i in table]), answered, 0.95)
+        expected = truth.sum(axis=tuple(i for i in range(3) if i not in table))
+        assert out.proportions == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def adult():
+    return asked([9, 16, 7, 15, 6, 5, 2, 42, 2], 2.0)
+
+
+def test_any_table_of_adult_s_size_is_estimated_with_intervals_that_cover(adult):
+    """25 surveys of 3,000 people, a cell of two and one of three attributes: fewer than 19 of 25 covered has chance 2e-4."""
+    assert adult.keeps_records and adult.epsilon <= 2 + 1e-9
+    tables, rng = (("a6", "a8"), ("a5", "a6", "a8")), np.random.default_rng(5)
+    people, covered, squared = 3_000, [0, 0], [0.0, 0.0]
+    chances_of = {n: rng.dirichlet(np.full(adult.domain[n].size, 2.0)) for n in adult.domain.names}
+    for k in range(25):
+        columns = {n: rng.choice(p.size, people, p=p) for n, p in chances_of.items()}
+        # two that depend on each other
+        columns["a8"] = np.where(rng.random(people) < 0.5, columns["a6"], columns["a8"])
+        with pytest.warns(optrr.OptrrWarning, match="seed"):
+            answers = adult.perturb(pa.table({n: pa.array(c) for n, c in columns.items()}), k)
+            estimates = [adult.estimate(answers, names) for names in tables]
+        p6 = chances_of["a6"]
+        both = np.diag(p6) * 0.5 + 0.5 * np.outer(p6, chances_of["a8"])
+        truths = both, chances_of["a5"][:, None, None] * both
+        for t, (estimate, truth) in enumerate(zip(estimates, truths, strict=True)):
+            covered[t] += bool(estimate.lower.flat[1] <= truth.flat[1] <= estimate.upper.flat[1])
+            squared[t] += people * float(np.sum((estimate.proportions - truth) ** 2)) / 25
+    assert min(covered) >= 19
+    for t, names in enumerate(tables):
+        # mean of 25: a relative standard deviation of .28 where one effect is nearly all of the error
+        assert 0.3 * adult.table_error(names) < squared[t] < 2.2 * adult.table_error(names)
+    assert all(math.isfinite(adult.table_error([f"a{i}" for i in s])) for s in effects(9))
+
+
+def test_files_of_kept_records_come_back_and_go_to_devices(adult, tmp_path):
+    path = tmp_path / "asking.json"
+    optrr.save(adult, path)
+    again = optrr.load(path)
+    assert again.digest == adult.digest and again.reports == adult.reports and again.keeps_records
+    assert optrr.verify(path).holds
+    made = questions_of(adult)
+    assert [q.report.subset_sizes for q in made.questions] == [r.subset_sizes for r in adult.reports]
+    assert float(made.total) <= 2 + 1e-9
+
+
+def test_reports_of_too_many_patterns_are_refused_at_once(tmp_path):
+    """A small file must not make its reader list patterns for minutes."""
+    domain, path = Domain.of({f"a{k}": 2 for k in range(12)}), tmp_path / "asking.json"
+    optrr.save(SampledTables(domain, (domain.names,), np.ones(1), 1.0, (SubsetReport((1,) * 12),)), path)
+    record = json.loads(path.read_text())
+    row = record["tables"][0]
+    record["tables"] = [row | {"share": 1 / 2000, "likely": [1, k + 2]} for k in range(2000)]
+    path.write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match="8192000 patterns of matches in all, above 1048576"):
+        optrr.load(path)
+
+
+def test_records_are_not_kept_where_an_effect_is_unseen():
+    domain = Domain.of({"a": 2, "b": 3})
+    parity = SampledTables(domain, (("a", "b"),), np.ones(1), 1.0, (SubsetReport((1, 1), (0, 1)),))
+    assert not parity.keeps_records and parity.table_error("a") == math.inf
+    assert SampledTables(domain, (("a", "b"),), np.ones(1), 1.0).keeps_records
+    assert not SampledTables(domain, (("a",), ("b",)), np.full(2, 0.5), 1.0).keeps_records
