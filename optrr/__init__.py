@@ -4,7 +4,7 @@ State each attribute's accuracy (ε_i) and get the mechanism with the smallest t
 one, randomized records, and estimates with honest errors. In the order of use:
 
     declare     Domain, Attribute, Bins; read_specification, Specification; PublicColumns
-    design      design, Design, Wishes, SolveOptions; or from a total: allocate, advise, tradeoff with a Workload
+    design      design, Design, Wishes, SolveOptions; or from a total: allocate, tradeoff with a Workload
     randomize   design.randomize(frame) or design.randomize(file, file)
     open        reports(data, design), Reports: tables, measures, tests, models, regressions, synthetic records
     plan        design.power(…), design.records_for(…)
@@ -26,7 +26,6 @@ from optrr.show.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from optrr.analyses import Reports
-    from optrr.budgets.advice import Advice, advise
     from optrr.budgets.allocate import Allocation, allocate
     from optrr.budgets.tradeoffs import Tradeoff, tradeoff
     from optrr.budgets.variances import design
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
 # Where each public name lives. Imported on first use: `optrr --help` need not load a solver.
 _HOMES = {
     "optrr.analyses": ("Reports",),
-    "optrr.budgets.advice": ("Advice", "advise"),
     "optrr.budgets.allocate": ("Allocation", "allocate"),
     "optrr.budgets.tradeoffs": ("Tradeoff", "tradeoff"),
     "optrr.budgets.variances": ("design",),
@@ -103,7 +101,6 @@ _HOMES = {
 }
 
 __all__ = [
-    "Advice",
     "Allocation",
     "Attribute",
     "Bins",
@@ -131,7 +128,6 @@ __all__ = [
     "Verification",
     "Wishes",
     "Workload",
-    "advise",
     "allocate",
     "audit",
     "count",

@@ -1,7 +1,7 @@
-"""The reverse of design: from a total ε, or from required accuracies, to designs; and which way of asking is best.
+"""The reverse of design: from a total ε, or from required accuracies, to designs; and the best way of asking.
 
-``workload`` says what is to be learned, ``allocate`` chooses the budgets and ``result`` carries them; ``advice``
-compares the ways of asking in ``options``, and ``tradeoffs`` are the curves.
+``workload`` says what is to be learned, ``allocate`` compares the ways of asking in ``options`` and ``result`` carries them;
+``tradeoffs`` are the curves.
 """
 
 from optrr.lazy_names import lazy_names

@@ -1,46 +1,49 @@
-"""Choosing budgets: one total ε and a list of what is to be learned, turned into the most accurate mechanism (design §3.7).
+"""The best design for a workload, a total ε, a number of people and wishes, beside every simpler way (design §3.7).
 
 For every table U of the workload the expected squared error is known in advance,
 
     n E‖π̂_U − π_U‖² ≤ G_U = Σ_{∅≠W⊆U} c_W/λ_W²,
 
 exactly so for a uniform population, less by Σ ‖π_W‖² ≤ 1 for another, and G_U − Σ c_W exactly when the people are the
-population. Its standard error per cell, as a root mean square, is √(G_U / (n Π r_i)).
+population. Its standard error per cell, as a root mean square, is √(G_U / (n Π r_i)). Questions have c_W dim_W/e_W in place of
+c_W/λ_W² (§3.9).
 
-An allocation minimises Σ weight G_U and says below which value no mechanism of that total can get (mechanisms of this
-package's form: any law of change sets).
+Every way of asking (:mod:`optrr.budgets.options`) is judged by Σ weight G_U at the total; where standard errors are required
+instead, by the total that it needs for them. Beside all stands what no mechanism of any form can be below
+(:mod:`optrr_solvers.allocating.energy`), and beside the best law of change sets what no such law can.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from optrr.budgets.options import sampling as sampling_ways
-from optrr.budgets.result import NOTE, Allocation, Prediction, predictions
+from optrr.budgets.options import Option, at_total, every_way, optimum, sufficient_ways
+from optrr.budgets.result import NOTE, Allocation, BestLaw, Prediction
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.design import Design
 from optrr.designs.wishes import Limits, Preserve, Wishes
 from optrr.domain.domain import Domain
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.show.text import brief
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers import Status
+from optrr_solvers import Infeasible, MethodTooLarge, Status
 from optrr_solvers.allocating.best import METHODS, Allocated, kronecker_error, least_total, most_accurate
-from optrr_solvers.allocating.problem import AllocationProblem
+from optrr_solvers.allocating.problem import MAX_TOTAL, AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.auto import solve
 from optrr_solvers.problem import EPSILON_RANGE, Problem
 
-__all__ = ["METHODS", "Allocation", "Prediction", "allocate"]
+__all__ = ["METHODS", "Allocation", "Prediction", "allocate", "law_error"]
 
 Progress = Callable[[float, float], None]
+Keep = Literal["records"]
 
 
 def allocate(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
@@ -50,15 +53,17 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     learn: WorkloadLike = "marginals",
     n: int | None = None,
     standard_error: float | None = None,
+    keep: Keep | None = None,
     floors: Limits = None,
     ceilings: Limits = None,
     conditional_cap: Limits = None,
     preserve: Preserve = "marginals",
     method: str = "auto",
-    sampling: bool = False,
+    clusters: Sequence[Sequence[str]] | None = None,
     progress: Progress | None = None,
+    public: PublicColumns | Mapping[str, Any] = NONE,
 ) -> Allocation:
-    """The most accurate mechanism for what is to be learned at a total ε; or the smallest total for required standard errors.
+    """The most accurate way of asking for what is to be learned at a total ε; or the smallest total for standard errors.
 
     Parameters
     ----------
@@ -73,21 +78,26 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         how many people will answer; needed for standard errors.
     standard_error
         root-mean-square standard error that every table without one of its own must reach.
+    keep
+        "records": the best of the ways that keep whole records, of which any table can be estimated later. None: the best of
+        all, which is often one random question to each person.
     floors, ceilings, conditional_cap, preserve
-        see :class:`optrr.designs.wishes.Wishes`.
+        see :class:`optrr.designs.wishes.Wishes`; any of them implies that records are kept.
     method
-        lattice (few attributes, or few different ones), program (the same by one convex program), search (any number),
-        or auto.
-    sampling
-        whether asking everybody one random question only may be chosen, where that is more accurate: no records are kept, and
-        limits on attributes have no meaning.
+        of the best law of change sets: lattice (few attributes, or few different ones), program (the same by one convex
+        program), search (any number), or auto.
+    clusters
+        lists of attribute names to randomize together, as one way more; attributes in none stand alone.
     progress
-        called while a search goes on, with the workload's error so far and a bound below the best one.
+        called while a search goes on, with the workload's error so far and a bound below the best one; where standard errors
+        are required, with the total so far and a bound below it.
+    public
+        columns that stand beside the attributes and are not randomized; see :func:`optrr.design`.
 
     Returns
     -------
     Allocation
-        whose design has a total ε of at most E, never more error than Kronecker's best split, and a certified gap.
+        whose ``asking`` is the best way, of a total of at most E, and whose ``ways`` are all that were compared.
 
     Raises
     ------
@@ -96,39 +106,51 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     SolveFailed
         where a solver's answer did not survive its check.
     """
-    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    if keep not in (None, "records"):
+        raise InvalidInput(f"keep {brief(keep)}; give 'records', or leave it out")
     wishes = Wishes(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
-    wanted = workload_of(learn, declared).requiring(standard_error)
-    if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
-        raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
-    task = _Task(declared, wanted, wishes, n, progress)
-    # what is not to be learned should not be collected
-    in_tables = {name for t in wanted.tables for name in t.attributes}
-    for name, floor in zip(declared.names, wishes.floor(declared), strict=True):
-        if name not in in_tables and not floor > 0:
-            raise InvalidInput(
-                f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
-                "it a floor"
-            )
-    if sampling and (total is None or wishes != Wishes()):
-        raise InvalidInput(
-            "sampling needs a total epsilon, and takes no floors, ceilings, caps or pairs to preserve; leave sampling out"
-        )
+    task = _Task.of(domain, wishes, learn, n, progress, standard_error, public)
     if total is None:
-        if method != "auto":
-            raise InvalidInput(f"method {method!r} is for a given total epsilon; give one, or leave the method out")
-        return task.accurate()
+        task.check_without_total(method, clusters)
+    nats = None if total is None else _nats(total)
+    problem = task.problem(1.0 if nats is None else nats)
+    wished = wishes != Wishes()
+    law: BestLaw | InvalidInput
+    try:
+        law = task.law(problem, nats, method)
+    except (Infeasible, MethodTooLarge) as refusal:
+        # questions may do what laws cannot, where they are allowed and no method of laws was chosen
+        if wished or keep is not None or method != "auto":
+            raise
+        law = refusal
+    laws = [] if isinstance(law, InvalidInput) else [optimum(law.design, task.workload, law.error)]
+    most = laws[0].epsilon if laws and nats is None else EPSILON_RANGE[1] if nats is None else nats
+    others = task.ways(replace(problem, total=min(most, MAX_TOTAL)), nats, clusters, keep is not None)
+    # options that differ by rounding only keep this order, in which the optimum is first
+    ways = sorted([*laws, *others], key=lambda o: float(f"{o.epsilon if nats is None else o.error:.9g}"))
+    kept: Keep | None = "records" if wished else keep
+    best = next((o for o in ways if o.suits and (o.keeps_records or kept is None)), None)
+    if best is None:
+        raise task.refusal(law, problem, nats, ways)
+    return Allocation(task.domain, task.workload, n, nats, kept, wished, tuple(ways), best, law, task.public)
+
+
+def law_error(
+    domain: Domain, total: float, workload: Workload, conditional_cap: Limits = None, preserve: Preserve = "marginals"
+) -> float:
+    """The workload's error under the most accurate law of change sets of a total, in nats, with these wishes.
+
+    Raises as :func:`allocate`.
+    """
+    task = _Task.of(domain, Wishes(preserve=preserve, conditional_cap=conditional_cap), workload, None)
+    return task.law(task.problem(_nats(total)), total, "auto").error
+
+
+def _nats(total: float) -> float:
     nats = real(total)
     if not (math.isfinite(nats) and nats > 0):
         raise InvalidInput(f"total epsilon {brief(total)}; give a positive number of nats")
-    problem = task.problem(nats)
-    allocation = task.allocation(problem, most_accurate(problem, wishes.pairs(declared), method))
-    if not sampling:
-        return allocation
-    watched = (
-        None if progress is None else lambda error: progress(error, allocation.workload.error_bound(declared, nats))
-    )
-    return _sampled_if_better(allocation, nats, watched)
+    return nats
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +162,47 @@ class _Task:
     wishes: Wishes
     n: int | None
     progress: Progress | None
+    public: PublicColumns
+
+    @classmethod
+    def of(  # noqa: PLR0913 (as of allocate)
+        cls,
+        domain: Domain | Mapping[str, int | Iterable[Any]],
+        wishes: Wishes,
+        learn: WorkloadLike,
+        n: int | None,
+        progress: Progress | None = None,
+        standard_error: float | None = None,
+        public: PublicColumns | Mapping[str, Any] = NONE,
+    ) -> _Task:
+        """The task, with what is wrong with its arguments said."""
+        declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+        wanted = workload_of(learn, declared).requiring(standard_error)
+        if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
+            raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
+        # what is not to be learned should not be collected
+        in_tables = {name for t in wanted.tables for name in t.attributes}
+        for name, floor in zip(declared.names, wishes.floor(declared), strict=True):
+            if name not in in_tables and not floor > 0:
+                raise InvalidInput(
+                    f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
+                    "it a floor"
+                )
+        beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
+        return cls(declared, wanted, wishes, n, progress, beside)
+
+    def check_without_total(self, method: str, clusters: Sequence[Sequence[str]] | None) -> None:
+        """Raises InvalidInput for what is missing, or means nothing, without a total."""
+        missing = next((t for t in self.workload.tables if t.standard_error is None), None)
+        if missing is not None:
+            raise InvalidInput(
+                f"neither a total epsilon nor a standard error for table {missing.title} is given; give one of them"
+            )
+        if self.wishes.pairs(self.domain):
+            raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
+        for what, given in ((f"method {method!r} is", method != "auto"), ("clusters are", bool(clusters))):
+            if given:
+                raise InvalidInput(f"{what} for a given total epsilon; give one, or leave the option out")
 
     @cached_property
     def _limits(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -162,61 +225,75 @@ class _Task:
         names = self.domain.names
         return AllocationProblem(self.arrays, total, floors, ceilings, caps, targets, names, self.progress)
 
-    def accurate(self) -> Allocation:
-        """Smallest total for the accuracies required."""
-        missing = next((t for t in self.workload.tables if t.standard_error is None), None)
-        if missing is not None:
-            raise InvalidInput(
-                f"neither a total epsilon nor a standard error for table {missing.title} is given; give one of them"
-            )
-        if self.wishes.pairs(self.domain):
-            raise InvalidInput("pairs to preserve need a total epsilon; require standard errors of those pairs instead")
-        problem = self.problem(1.0)
-        epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
-        if problem.joint_targets.size or not np.all(epsilons <= EPSILON_RANGE[1]):
-            return self.allocation(problem, least_total(problem))
-        # only accuracies of single attributes are required and some ε_i gives each of them: the certified design
-        caps = problem.cap if problem.capped else None
-        solution = solve(Problem(self.domain.sizes, epsilons, caps=caps, names=self.domain.names))
-        return self.allocation(problem, Allocated(solution, "accuracies", solution.upper, least_total=solution.lower))
-
-    def allocation(self, problem: AllocationProblem, allocated: Allocated) -> Allocation:
-        """What was found, with its errors and their bound."""
-        lam = self.arrays.eigenvalues(allocated.solution.law)
-        error, lower = self.arrays.error(lam), allocated.lower_error
+    def law(self, problem: AllocationProblem, total: float | None, method: str) -> BestLaw:
+        """The most accurate law of a total, or the one with the least total for the accuracies required."""
+        allocated = self._solved(problem, total, method)
+        error, lower = self.arrays.error(self.arrays.eigenvalues(allocated.solution.law)), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"
         note += "" if lower is None else f", no law of this total below {lower:.6g}"
         # where accuracies are required instead of a total, a certificate proves the total itself
         proved = allocated.least_total is not None and allocated.solution.certificate is not None
         status = allocated.solution.status if proved else Status.ALLOCATED
         solution = replace(allocated.solution, notes=(*allocated.solution.notes, note), status=status)
-        return Allocation(
-            design=Design(self.domain, solution),
-            workload=self.workload,
-            n=self.n,
+        return BestLaw(
+            design=Design(self.domain, solution, public=self.public),
             method=allocated.method,
             error=error,
             lower_error=lower,
             kronecker_error=kronecker_error(problem, allocated.total),
-            predictions=tuple(predictions(self.domain, self.workload, self.arrays, lam, self.n)),
             least_total=allocated.least_total,
         )
 
+    def _solved(self, problem: AllocationProblem, total: float | None, method: str) -> Allocated:
+        if total is not None:
+            return most_accurate(problem, self.wishes.pairs(self.domain), method)
+        epsilons = np.maximum(problem.floor, EPSILON_RANGE[0])
+        if problem.joint_targets.size or not np.all(epsilons <= EPSILON_RANGE[1]):
+            return least_total(problem)
+        # only accuracies of single attributes are required and some ε_i gives each of them: the certified design
+        caps = problem.cap if problem.capped else None
+        solution = solve(Problem(self.domain.sizes, epsilons, caps=caps, names=self.domain.names))
+        return Allocated(solution, "accuracies", solution.upper, least_total=solution.lower)
 
-def _sampled_if_better(
-    allocation: Allocation, total: float, progress: Callable[[float], None] | None = None
-) -> Allocation:
-    """The allocation with one random table each in place of its design, where that is more accurate and meets all required."""
-    domain, wanted = allocation.design.domain, allocation.workload
-    best = min(sampling_ways(domain, wanted, total, progress), key=lambda o: o.error, default=None)
-    if best is None or not best.error < allocation.error:
-        return allocation
-    asking = best.asking
-    if not isinstance(asking, SampledTables):
-        raise TypeError("a way of sampling that samples no tables")
-    predictions = tuple(replace(p, error=asking.table_error(p.attributes)) for p in allocation.predictions)
-    if any(p.required is not None and not (p.standard_error or np.inf) <= p.required for p in predictions):
-        return allocation
-    return replace(
-        allocation, sampled=asking, method=best.name, error=best.error, lower_error=None, predictions=predictions
-    )
+    def ways(
+        self, problem: AllocationProblem, total: float | None, clusters: Sequence[Sequence[str]] | None, keep: bool
+    ) -> list[Option]:
+        """Every other way, each at the total; or at the least that it needs, at most the problem's."""
+        if total is None:
+            least = 0.0 if self.progress is None else self.workload.total_bound(self.domain, self.n)
+            return sufficient_ways(self.domain, self.workload, problem, self.n, self._watched(least))
+        bound = 0.0 if self.progress is None else self.workload.error_bound(self.domain, total)
+        out = every_way(self.domain, self.workload, total, clusters, self._watched(bound))
+        if self.wishes != Wishes():
+            return [o.without("the limits and pairs that were asked for") for o in out]
+        if not self.workload.required:
+            return out
+        out = [o if self._reaches(o) else o.without("the standard errors that were asked for") for o in out]
+        if keep or any(o.suits and not o.keeps_records for o in out):
+            return out
+        for o in sufficient_ways(self.domain, self.workload, problem, self.n)[::-1]:
+            if not o.keeps_records:
+                # what reaches them with less reaches them with all
+                return [*(way for way in out if way.name != o.name), at_total(o, self.workload, total)]
+        return out
+
+    def refusal(
+        self, law: BestLaw | InvalidInput, problem: AllocationProblem, total: float | None, ways: Sequence[Option]
+    ) -> InvalidInput:
+        """Why no way has all that was asked for, with the total that would do where there is one."""
+        if total is None or not ways:
+            return law if isinstance(law, InvalidInput) else Infeasible("no way of asking has all that was asked for")
+        most = replace(problem, total=EPSILON_RANGE[1])
+        least = min((o.epsilon for o in sufficient_ways(self.domain, self.workload, most, self.n)), default=math.inf)
+        return Infeasible(
+            f"total epsilon {total:g} is too small for the required accuracies: {least:.6g} suffices; raise the total or "
+            "lower them"
+        )
+
+    def _watched(self, bound: float) -> Callable[[float], None] | None:
+        show = self.progress
+        return None if show is None else lambda so_far: show(so_far, bound)
+
+    def _reaches(self, option: Option) -> bool:
+        asked = ((t, t.standard_error) for t in self.workload.tables if t.standard_error is not None)
+        return all(option.asking.standard_error(t.attributes, self.n or 1) <= most for t, most in asked)

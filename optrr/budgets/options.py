@@ -1,14 +1,27 @@
-"""The ways of asking that advice compares, each with its predicted error and as something that can be carried out.
+"""The ways of asking that an allocation compares, each with its predicted error and as something that can be carried out.
 
-Errors are the workload's Σ weight G_U; what each way gives up stands beside it in words. How many attributes there are does not
-matter: alike ones are counted once, and the way of asking itself is built only when somebody wants it.
+    optimum          the most accurate law of change sets (:mod:`optrr.budgets.allocate`)
+    kronecker        every attribute on its own, the total split as well as it can be; kronecker-even: split evenly
+    clusters         randomized response on the product of each cluster (MDR §4), best split
+    whole-record     one randomized response on the product of everything
+    sampling         each person answers one table only, drawn at random, with the whole ε, by the subset of its cells that is
+                     most accurate for it; sampling-even: all equally often
+    mixture          each person answers one question, drawn at random, of those that are most accurate together
+                     (:mod:`optrr_solvers.allocating.mixture`, :mod:`optrr_solvers.allocating.required`)
+    mixture-with-records
+                     the same with some questions about everything, so that any table can be estimated later
+
+The sampling ways and the mixture give up records: nobody's answers can be linked, so only the tables asked for can ever be
+estimated, each from all answers that tell about it. Errors are the workload's Σ weight G_U, upper bounds over populations and
+exact for the uniform one. How many attributes there are does not matter: alike ones are counted once, and a way of asking is
+built only when somebody wants it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,12 +33,23 @@ from optrr.designs.baseline import baseline_design
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.show.result import in_json
+from optrr.show.result import named_in_json
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import SolveFailed
-from optrr_solvers.allocating.mixture import MOST_EFFECTS, MixedQuestions, best_shares, mixture, shared_error
-from optrr_solvers.allocating.questions import MAX_CELLS, Question, whole_table
+from optrr_solvers.allocating.accuracy import kronecker_epsilons
+from optrr_solvers.allocating.mixture import (
+    MOST_EFFECTS,
+    MOST_WHOLE,
+    MixedQuestions,
+    best_shares,
+    mixture,
+    shared_error,
+)
+from optrr_solvers.allocating.problem import AllocationProblem
+from optrr_solvers.allocating.questions import CELL_BITS, MAX_CELLS, Question, whole_table
+from optrr_solvers.allocating.required import required_questions
 from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, even_split, single_blocks
+from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.joint import joint_law
@@ -39,20 +63,23 @@ _LEAST_SHARE = 1e-6
 
 @dataclass(frozen=True)
 class Option:
-    """One way of asking beside others: what it promises for the workload and what it gives up.
+    """One way of asking beside others: what it promises for the workload at a total ``epsilon``, and what it gives up.
 
     ``error`` is the workload's, ``inf`` where the option cannot estimate some table; ``conditional_epsilon`` the largest over
-    attributes; ``pair_visibility`` the λ_ij/(λ_i λ_j) nearest to 0 (None where pairs cannot be had or are too many).
+    attributes; ``pair_visibility`` the λ_ij/(λ_i λ_j) nearest to 0 (None where pairs cannot be had or are too many); ``suits``
+    says whether it has all that was asked for beside a small error.
     """
 
     name: str
     title: str
+    epsilon: float
     error: float
     keeps_records: bool
     conditional_epsilon: float
     pair_visibility: float | None
     gives_up: tuple[str, ...]
     build: Callable[[], Asking] = field(repr=False, compare=False)
+    suits: bool = True
 
     @cached_property
     def asking(self) -> Asking:
@@ -64,37 +91,74 @@ class Option:
         """The way of asking, whatever its budget split."""
         return self.name.removesuffix("-even")
 
+    @property
+    def words(self) -> str:
+        """Its title within a sentence."""
+        return self.title[0].lower() + self.title[1:]
+
+    def without(self, missing: str) -> Option:
+        """The same, which does not have something that was asked for."""
+        return replace(self, gives_up=(*self.gives_up, missing), suits=False)
+
     def summary(self) -> dict[str, Any]:
         """As plain values; an impossible error is null."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "error": in_json(self.error),
-            "keeps_records": self.keeps_records,
-            "conditional_epsilon": self.conditional_epsilon,
-            "pair_visibility": self.pair_visibility,
-            "gives_up": list(self.gives_up),
-        }
+        return named_in_json(self, [f.name for f in fields(self) if f.name != "build"])
 
 
-def every_way(  # noqa: PLR0913 (what is asked for, and what was chosen with records)
+def every_way(
     domain: Domain,
     wanted: Workload,
     total: float,
-    design: Design,
-    error: float,
     clusters: Sequence[Sequence[str]] | None = None,
     progress: Callable[[float], None] | None = None,
-) -> tuple[Option, ...]:
-    """All of them by increasing error; ``design`` is the most accurate law of change sets, and ``error`` what it has."""
-    ways = [optimum(design, wanted, error), *kronecker(domain, wanted, total)]
+) -> list[Option]:
+    """All of them at one total but the optimum."""
+    ways = kronecker(domain, wanted, total)
     if domain.m > 1:
         ways.append(whole_record(domain, wanted, total))
     ways += sampling(domain, wanted, total, progress)
     if clusters:
         ways.append(clustered(domain, wanted, total, clusters))
-    # options that differ by rounding only keep this order, in which the optimum is first
-    return tuple(sorted(ways, key=lambda o: float(f"{o.error:.9g}")))
+    return ways
+
+
+def sufficient_ways(
+    domain: Domain,
+    wanted: Workload,
+    problem: AllocationProblem,
+    n: int | None,
+    progress: Callable[[float], None] | None = None,
+) -> list[Option]:
+    """Those that reach the standard errors asked for with n people, each at the least total that was found for it.
+
+    Questions are looked for up to the problem's total.
+    """
+    ways, arrays = [], problem.workload
+    with suppress(SolveFailed):
+        epsilons = kronecker_epsilons(problem)
+        error = arrays.error(arrays.products(eigenvalues_of(domain.sizes, epsilons)))
+        ways.append(_on_its_own(domain, "kronecker", "Every attribute on its own", epsilons, error))
+    single = _single(domain, wanted)
+    if single is None or not _reportable(domain, wanted, problem.total):
+        return ways
+    targets = wanted.limits(domain, single, n)
+    tables = required_questions(single, targets, problem.total, None, tables_only=True)
+    most = problem.total if tables is None else tables[1] * (1 - _GAINED)
+    questions = None if len(wanted.tables) == 1 else required_questions(single, targets, most, progress)
+    return [
+        *ways,
+        *([] if tables is None else [_questions(domain, wanted, *tables, "sampling")]),
+        *([] if questions is None else [_questions(domain, wanted, *questions, "mixture")]),
+    ]
+
+
+def at_total(option: Option, wanted: Workload, total: float) -> Option:
+    """The same questions answered with another total."""
+    if not isinstance(option.asking, SampledTables):
+        raise TypeError("a way without records that asks no questions")
+    asking = replace(option.asking, answer_epsilon=total)
+    error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
+    return _asked_at_random(wanted, option.name, total, error, lambda: asking)
 
 
 def optimum(design: Design, wanted: Workload, error: float) -> Option:
@@ -107,16 +171,9 @@ def optimum(design: Design, wanted: Workload, error: float) -> Option:
         gives_up.append(
             f"some visibility of {which} (down to {abs(faint[0]):.3g} of Kronecker's: {faint[1]} × {faint[2]})"
         )
-    return Option(
-        "optimum",
-        "The optimum over full records",
-        error,
-        True,
-        conditional,
-        None if faint is None else faint[0],
-        tuple(gives_up),
-        lambda: design,
-    )
+    visible = None if faint is None else faint[0]
+    title, build = "The optimum over full records", lambda: design
+    return Option("optimum", title, design.epsilon, error, True, conditional, visible, tuple(gives_up), build)
 
 
 def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
@@ -124,25 +181,26 @@ def kronecker(domain: Domain, wanted: Workload, total: float) -> list[Option]:
     arrays = wanted.arrays(domain)
     blocks = single_blocks(arrays)
 
-    def option(name: str, title: str, split: Split) -> Option:
-        return Option(
-            name,
-            title,
-            split.error,
-            True,
-            float(split.epsilons.max()),
-            1.0,
-            ("accuracy only: pairs, records and conditional privacy are all kept",),
-            lambda: baseline_design(domain, ProductLaw(domain.sizes, _within(split, total)), name),
-        )
+    def option(name: str, kind: str, split: Split) -> Option:
+        title = f"Every attribute on its own ({kind} split)"
+        return _on_its_own(domain, name, title, _within(split, total), split.error)
 
-    even = even_split(arrays, blocks, total)
-    out = [option("kronecker-even", "Every attribute on its own (even split)", even)]
+    out = [option("kronecker-even", "even", even_split(arrays, blocks, total))]
     # where the best split is not found, the even split is still compared
     with suppress(SolveFailed):
-        best = best_split(arrays, blocks, total)
-        out.append(option("kronecker", "Every attribute on its own (best split)", best))
+        out.append(option("kronecker", "best", best_split(arrays, blocks, total)))
     return out
+
+
+def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, error: float) -> Option:
+    """Every attribute on its own at these ε."""
+    gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
+
+    def build() -> Asking:
+        return baseline_design(domain, ProductLaw(domain.sizes, epsilons), name)
+
+    total, largest = float(epsilons.sum()), float(epsilons.max())
+    return Option(name, title, total, error, True, largest, 1.0, gives_up, build)
 
 
 def _within(split: Split, total: float) -> FloatArray:
@@ -159,6 +217,7 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
     return Option(
         "whole-record",
         "One randomized response on the whole record",
+        total,
         split.error,
         True,
         total,
@@ -187,6 +246,7 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
     return Option(
         "clusters",
         f"Clusters {shown} (best split)",
+        total,
         split.error,
         True,
         float(split.epsilons.max()),
@@ -214,42 +274,80 @@ def sampling(
     The mixture is :func:`optrr_solvers.allocating.mixture.mixture`'s. Empty where one report cannot be on so many
     cells, or of so many nats.
     """
-    if max(t.cells(domain) for t in wanted.tables) > MAX_CELLS or not EPSILON_RANGE[0] <= total <= EPSILON_RANGE[1]:
+    if not _reportable(domain, wanted, total):
         return []
-    what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
-    conditional = f"conditional privacy (epsilon {total:.3g} on the {what} asked)"
-    only = f"full records: each person answers one {what}, and no other table can be estimated, now or later"
-
-    def option(name: str, title: str, error: float, build: Callable[[], Asking], gives_up: str = only) -> Option:
-        return Option(name, title, error, False, total, None, (gives_up, conditional), build)
-
     arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
 
-    def tables(even: bool) -> Callable[[], Asking]:
-        return lambda: sampled_tables(domain, wanted, total, even=even)
+    def option(name: str, error: float) -> Option:
+        def build() -> Asking:
+            return sampled_tables(domain, wanted, total, even=name == "sampling-even")
+
+        return _asked_at_random(wanted, name, total, error, build)
 
     if len(wanted.tables) == 1:
-        return [option("sampling", f"One report on {wanted.tables[0].title} from everyone", best.error, tables(False))]
+        return [option("sampling", best.error)]
     error = shared_error(arrays, best.questions, _numbers(domain, wanted) / len(wanted.tables), total)
-    out = [
-        option("sampling-even", f"One random {what} per person (drawn evenly)", error, tables(True)),
-        option("sampling", f"One random {what} per person (best probabilities)", best.error, tables(False)),
-    ]
-    single = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)]) if domain.m <= MOST_EFFECTS else None
-    if single is not None and len(single.effects) <= MOST_EFFECTS:
+    out = [option("sampling-even", error), option("sampling", best.error)]
+    single = _single(domain, wanted)
+    if single is not None:
         mixed = mixture(single, total, progress)
         # where nothing is gained, tables are simpler
         if mixed.error < best.error * (1 - _GAINED):
-            gives_up = "full records: each person answers one question, and only the workload's tables can be estimated"
-            title = "One random question per person (the most accurate)"
-            out.append(option("mixture", title, mixed.error, lambda: _asked(domain, mixed, total), gives_up))
+            out.append(_questions(domain, wanted, mixed, total, "mixture"))
+    if single is not None and 1 < domain.m <= MOST_WHOLE and int(np.sum(np.log2(domain.sizes))) < CELL_BITS:
+        kept = _questions(domain, wanted, mixture(single, total, progress, whole=True), total, "mixture-with-records")
+        out += [kept] if kept.asking.keeps_records else []
     return out
 
 
-def _asked(domain: Domain, mixed: MixedQuestions, total: float) -> SampledTables:
-    """A mixture's questions, as what people are asked."""
+def _reportable(domain: Domain, wanted: Workload, total: float) -> bool:
+    """Whether one report can be on every table, and of so many nats."""
+    return max(t.cells(domain) for t in wanted.tables) <= MAX_CELLS and EPSILON_RANGE[0] <= total <= EPSILON_RANGE[1]
+
+
+def _single(domain: Domain, wanted: Workload) -> TableWorkload | None:
+    """The workload with every attribute on its own, where questions about several can be searched."""
+    if domain.m > MOST_EFFECTS:
+        return None
+    single = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
+    return single if len(single.effects) <= MOST_EFFECTS else None
+
+
+def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: float, name: str) -> Option:
+    """Questions with their shares, as a way of asking."""
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
-    return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
+
+    def build() -> Asking:
+        return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
+
+    return _asked_at_random(wanted, name, total, mixed.error, build)
+
+
+def _asked_at_random(wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking]) -> Option:
+    what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
+    title = {
+        "mixture": "One random question per person (the most accurate)",
+        "mixture-with-records": "One random question per person, some of them about everything",
+        "sampling-even": f"One random {what} per person (drawn evenly)",
+        "sampling": f"One random {what} per person (best probabilities)",
+    }[name]
+    asked, tables = what, "no other table can be estimated, now or later"
+    if name.startswith("mixture"):
+        asked, tables = "question", "only the workload's tables can be estimated"
+    elif len(wanted.tables) == 1:
+        title = f"One report on {wanted.tables[0].title} from everyone"
+    gives_up: tuple[str, ...] = (
+        f"full records: each person answers one {asked}, and {tables}",
+        f"conditional privacy (epsilon {total:.3g} on the {what} asked)",
+    )
+    keeps = name == "mixture-with-records"
+    if keeps:
+        gives_up = (
+            "whole reports: each person answers one question, so that any table can be estimated, and nothing but tables",
+            "accuracy of tables outside the workload, of which about a tenth of the people tell",
+            gives_up[1],
+        )
+    return Option(name, title, total, error, keeps, total, None, gives_up, build)
 
 
 def _best_shares(domain: Domain, wanted: Workload, total: float) -> MixedQuestions:

@@ -1,33 +1,42 @@
-"""What an allocation hands back: a design, its predicted errors table by table, and how far from the best it can be."""
+"""What an allocation hands back: every way of asking, the best one's predicted errors, and what no mechanism can be below."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from optrr.budgets.options import Option, every_way
+from optrr.budgets.options import Option
 from optrr.budgets.workload import Workload
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
+from optrr.domain.public import NONE, PublicColumns
+from optrr.errors import InvalidInput
+from optrr.show.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
 from optrr.show.result import TableResult, in_json
-from optrr.show.text import amount, epsilon_text
-from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.arrays import FloatArray
+from optrr.show.text import amount, bound_text, epsilon_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # More tables than this are predicted by kind only.
 MAX_LISTED = 5000
 # The largest error of answering 1/2 without asking anybody: a proportion lies within 0..1.
 _USELESS = 0.5
-_NO_RECORDS = "everybody answers one random question: no records are kept, and no other table can be estimated later"
 # How the note begins that an allocated design carries; it is a record, not a warning.
 NOTE = "allocated"
+# Where a sentence goes on from who wins to what that costs.
+_COST = " It gives up: "
+# Two options within this of each other, relative, are called equal.
+_EQUAL = 0.01
+# Predicted errors are bounds over all populations. Where sampling and the rest are within this factor of each other, a skewed
+# population may turn their order: on Adult, a bound of 65 stands for an error of 44.
+_NEAR = 1.7
 
 
 @dataclass(frozen=True)
@@ -58,56 +67,229 @@ class Prediction:
         return out | ({"required_standard_error": self.required} if self.required is not None else {})
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Allocation(TableResult):
-    """A design, what it promises for the workload, and how far from the best it can be.
+@dataclass(frozen=True, eq=False)
+class BestLaw:
+    """The best law of change sets as a design, and what proves how good it is.
 
-    ``error`` = Σ weight G_U; no law of change sets of the same total has an error below ``lower_error``; ``kronecker_error``
-    is what the best split over independent attributes gives with the same total and limits (None where none exists). Where
-    accuracies were required instead of a total, no law that meets them has a total ε below ``least_total``. Where asking one
-    random question each was allowed and is more accurate, ``sampled`` is that, and errors are its own; ``design`` is the best
-    that keeps records.
+    ``error`` is the workload's, and no law of the same total has one below ``lower_error``; ``kronecker_error`` is what the
+    best split over independent attributes gives with the same total and limits (None where none exists). Where accuracies were
+    required instead of a total, no law that meets them has a total ε below ``least_total``.
     """
 
     design: Design
-    workload: Workload
-    n: int | None
     method: str
     error: float
     lower_error: float | None
     kronecker_error: float | None
-    predictions: tuple[Prediction, ...]
-    least_total: float | None = None
-    sampled: SampledTables | None = None
+    least_total: float | None
 
-    in_summary = ("method", "n", "error", "kronecker_error", "least_total", "warnings")
-    drawn = ("error",)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Allocation(TableResult):
+    """Every way of asking for a workload, the chosen one first of all, and what no mechanism can be below.
+
+    Parameters
+    ----------
+    domain, workload, n, public
+        what was asked for.
+    total
+        E in nats; None where standard errors were required instead, so that each way has the total that it needs.
+    keep
+        "records" where only ways that keep whole records may be chosen.
+    wishes
+        whether floors, ceilings, caps or pairs to preserve were asked for, which have a meaning for records only.
+    ways
+        by increasing error; by increasing total where that was not given.
+    way
+        the one that errors, predictions and ``asking`` are of: the best, unless another was chosen.
+    law
+        the best law of change sets, or the refusal that says why there is none.
+    """
+
+    domain: Domain
+    workload: Workload
+    n: int | None
+    total: float | None
+    keep: str | None
+    wishes: bool
+    ways: tuple[Option, ...]
+    way: Option
+    law: BestLaw | InvalidInput
+    public: PublicColumns = NONE
+
+    in_summary = ("n", "error", "total_bound", "keep", "warnings")
+
+    @cached_property
+    def best(self) -> Option:
+        """The best way that has all that was asked for."""
+        return next(o for o in self.ways if o.suits and (o.keeps_records or self.keep is None))
+
+    @cached_property
+    def best_with_records(self) -> Option | None:
+        """The best among those that keep full records; None where none of them has what was asked for."""
+        return next((o for o in self.ways if o.suits and o.keeps_records), None)
+
+    def option(self, name: str) -> Option:
+        """The way of that name. Raises InvalidInput where there is none."""
+        chosen = next((o for o in self.ways if o.name == name), None)
+        if chosen is None:
+            raise InvalidInput(f"no way of asking {name!r}; choose among {', '.join(o.name for o in self.ways)}")
+        return chosen
+
+    def choosing(self, name: str) -> Allocation:
+        """The same with the way of that name chosen. Raises InvalidInput where there is none, or it keeps no records."""
+        chosen = self.option(name)
+        if self.keep is not None and not chosen.keeps_records:
+            raise InvalidInput(f"way {name!r} keeps no records; choose another, or do not ask that records be kept")
+        return replace(self, way=chosen)
 
     @property
+    def best_law(self) -> BestLaw:
+        """The best law of change sets; where none has what was asked for, the refusal is raised."""
+        if isinstance(self.law, InvalidInput):
+            raise self.law
+        return self.law
+
+    @property
+    def design(self) -> Design:
+        """That law's design."""
+        return self.best_law.design
+
+    @cached_property
     def asking(self) -> Asking:
-        """What to save, ask and estimate with: the design, or the sampled tables where they were allowed and are better."""
-        return self.sampled or self.design
+        """What to save, ask and estimate with: the chosen way."""
+        asking = self.way.asking
+        return replace(asking, public=self.public) if self.public and isinstance(asking, Design) else asking
+
+    @property
+    def epsilon(self) -> float:
+        """Total ε in nats of the chosen way, as it is drawn."""
+        return self.asking.epsilon
+
+    @property
+    def error(self) -> float:
+        """Σ weight G_U of the chosen way."""
+        return self.way.error
 
     @cached_property
     def error_bound(self) -> float:
         """What no mechanism of this total, of whatever form, can have less of than as error."""
-        return self.workload.error_bound(self.design.domain, self.asking.epsilon)
+        return self._bound(self.way)
+
+    def _bound(self, option: Option) -> float:
+        return self._bounds[option.epsilon if self.total is None else self.total]
 
     @cached_property
-    def ways(self) -> tuple[Option, ...]:
-        """Every way of asking at this total, without the wishes, by increasing error: as :func:`optrr.advise` compares them."""
-        domain, arrays = self.design.domain, self.workload.arrays(self.design.domain)
-        error = arrays.error(arrays.eigenvalues(self.design.law)) if self.sampled else self.error
-        return every_way(domain, self.workload, self.asking.epsilon, self.design, error)
+    def _bounds(self) -> dict[float, float]:
+        totals = {o.epsilon for o in self.ways} if self.total is None else {self.total}
+        return {total: self.workload.error_bound(self.domain, total) for total in totals}
+
+    def over_bound(self, option: Option) -> float | None:
+        """A way's error over what no mechanism of its total can have less of; None where it cannot estimate every table."""
+        return option.error / self._bound(option) if np.isfinite(option.error) else None
+
+    @cached_property
+    def total_bound(self) -> float | None:
+        """Total ε in nats below which no mechanism, of whatever form, has the standard errors required; None without any."""
+        return self.workload.total_bound(self.domain, self.n) if self.workload.required else None
 
     @property
     def gap(self) -> float | None:
-        """By how much, relative to the error, a more accurate law of this total is not excluded."""
-        return None if self.lower_error is None else max(self.error - self.lower_error, 0.0) / self.error
+        """By how much, relative to its error, a more accurate law of the design's total is not excluded."""
+        lower, error = self.best_law.lower_error, self.best_law.error
+        return None if lower is None else max(error - lower, 0.0) / error
+
+    def ratio(self, option: Option) -> float:
+        """Its error relative to that of the best way; where totals are what is compared, its total."""
+        if self.total is None:
+            return option.epsilon / self.best.epsilon
+        return option.error / self.best.error
+
+    def typical_standard_error(self, option: Option) -> float | None:
+        """Root mean square over all cells of all tables, by weight; None without n."""
+        return self.workload.typical_standard_error(self.domain, option.error, self.n)
+
+    @cached_property
+    def predictions(self) -> tuple[Prediction, ...]:
+        """What to expect of every table from the chosen way, of each kind of alike ones where there are more than 5000."""
+        return tuple(predictions(self.domain, self.workload, self.way.asking, self.n))
+
+    def sentences(self) -> tuple[str, ...]:
+        """In words: which way is best, by how much, what that gives up, and what keeping records costs."""
+        what = "squared error" if self.total is not None else "total epsilon"
+        out = [self._lead(what), self._least()]
+        first, record = self.ways[0], self.best_with_records
+        if self.wishes:
+            out.append(
+                "Floors, ceilings, caps and pairs to preserve have a meaning for whole records only, so one that keeps them "
+                "is chosen."
+            )
+        if self.keep is not None and first is not self.best and first.epsilon and np.isfinite(first.error):
+            out.append(
+                f"Without {'these wishes' if self.wishes else 'the wish for records'}, {first.words} has "
+                f"{self.ratio(first):.3g} times the {what}."
+            )
+        elif not self.best.keeps_records:
+            out.append(
+                "If records are needed, no way has what was asked for."
+                if record is None
+                else f"If records are needed, {record.words} is best, with {self.ratio(record):.3g} times the {what} of the "
+                "winner."
+            )
+        whole = next((o for o in self.ways if o.suits and o.name == "optimum"), None)
+        if record is not None and whole is not None and whole is not record:
+            out.append(
+                "If more than tables is to be made of them, such as regressions, they must be whole: the optimum has "
+                f"{self.ratio(whole):.3g} times the {what} of the winner."
+            )
+        near = [o for o in self.ways if o.suits and self.ratio(o) <= _NEAR]
+        if len({o.keeps_records for o in near}) > 1 and self.total is not None and self.keep is None:
+            out.append(
+                "These are bounds over all populations, and for skewed tables sampling's is the looser one: so near the "
+                "crossing sampling may be ahead of what is shown here."
+            )
+        named = {o.name: o for o in self.ways}
+        if self.total is not None and {"kronecker", "optimum"} <= set(named):
+            kronecker, optimum = named["kronecker"], named["optimum"]
+            out.append(
+                f"Kronecker's best split has {kronecker.error / optimum.error:.3g} times the optimum's squared error, at "
+                f"conditional epsilon {kronecker.conditional_epsilon:.3g} instead of {optimum.conditional_epsilon:.3g}."
+            )
+        return tuple(out)
+
+    def _lead(self, what: str) -> str:
+        # the even and the best split of one way of asking count as one
+        others = (o for o in self.ways if o.suits and o.family != self.best.family)
+        runner = next((o for o in others if o.keeps_records or self.keep is None), None)
+        if runner is None:
+            lead = f"{self.best.title} is the only one with all that was asked for."
+        elif not np.isfinite(runner.error):
+            lead = f"{self.best.title} is the only one that can estimate every table."
+        elif self.ratio(runner) < 1 + _EQUAL:
+            same = "equally accurate" if self.total is not None else "equally cheap"
+            lead = f"{self.best.title} and {runner.words} are {same} (within 1 %)."
+        else:
+            lead = (
+                f"{self.best.title} wins: next best is {runner.words}, with {self.ratio(runner):.3g} times its {what}."
+            )
+        return lead + _COST + ("; ".join(self.best.gives_up) or "nothing") + "."
+
+    def _least(self) -> str:
+        if self.total is None and self.total_bound is not None:
+            return (
+                f"It needs a total of {epsilon_text(self.best.epsilon)}; no mechanism of any form has these standard errors "
+                f"below {bound_text(self.total_bound)}."
+            )
+        bound = self._bound(self.best)
+        return (
+            f"No mechanism of this total, of whatever form, has an error below {bound:.6g}; the winner's is "
+            f"{self.best.error / bound:.4g} times that."
+        )
 
     def headline(self) -> str:
-        """Workload, total and error."""
-        return f"workload {self.workload.name} at total epsilon {epsilon_text(self.asking.epsilon)}: error {self.error:.6g}"
+        """Workload, total, the best way and by how much."""
+        total = epsilon_text(self.epsilon)
+        return f"workload {self.workload.name} at total epsilon {total}: {self.sentences()[0].partition(_COST)[0]}"
 
     def to_arrow(self) -> pa.Table:
         """One row per table of the workload: table, weight, cells, error, sampling_error, standard_error."""
@@ -115,11 +297,35 @@ class Allocation(TableResult):
         names = ("table", "weight", "cells", "error", "sampling_error", "standard_error")
         return pa.table({name: [row[name] for row in rows] for name in names})
 
+    def plot(self) -> Figure:
+        """The error of each way of asking, the smallest on top; a way that cannot estimate every table has no dot."""
+        shown = self.ways[::-1]
+        errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]
+        label = "workload error" if self.n is None else "typical standard error"
+        if self.total is None:
+            errors, label = [o.epsilon for o in shown], "total epsilon, nats"
+        figure = new_figure(PAGE_WIDTH, 1.3 + 0.52 * len(shown))
+        axes, places = figure.subplots(), np.arange(len(shown))
+        kinds = ((True, "o", "full records"), (False, "D", "one table of each person"))
+        for keeps, marker, kind in kinds:
+            rows = [k for k, o in enumerate(shown) if o.keeps_records is keeps and np.isfinite(errors[k])]
+            if rows:
+                axes.plot([errors[k] for k in rows], places[rows], marker, color=COLOURS[not keeps], label=kind)
+        axes.set_xscale("log")
+        plain_logarithms(axes.xaxis)
+        axes.set_ylim(-0.5, len(shown) - 0.5)
+        axes.set_yticks(places, [label_lines(o.title) for o in shown])
+        axes.set_xlabel(label)
+        axes.set_axisbelow(True)
+        axes.grid(visible=True, color="#dddddd")
+        legend_below(figure)
+        return figure
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know before using it."""
-        design = self.design.warnings if self.sampled is None else (_NO_RECORDS,)
-        said = [w for w in design if not w.startswith(NOTE)]
+        of_way = self.asking.warnings if isinstance(self.asking, Design) else ()
+        said = [w for w in of_way if not w.startswith(NOTE)]
         useless = [p for p in self.predictions if p.standard_error is not None and p.standard_error > _USELESS]
         if useless:
             worst = max(useless, key=lambda p: p.standard_error or 0.0)
@@ -132,52 +338,67 @@ class Allocation(TableResult):
         return tuple(said)
 
     def summary(self) -> dict[str, Any]:
-        """The design's JSON object with the allocation's own numbers beside it.
+        """The command line's JSON object: the chosen way's, a design's own keys among them, then every way's.
 
         Where accuracies of tables were required, the lower bound is that of every law that reaches them; the design's own is
         that of its attributes' ε alone.
         """
-        way = self.design.summary() if self.sampled is None else {"epsilon": self.sampled.epsilon}
-        if self.least_total is not None:
-            bound = max(self.design.lower_bound, self.least_total)
-            way |= {"lower_bound": bound, "gap": self.design.epsilon - bound}
+        asking, law = self.asking, None if isinstance(self.law, InvalidInput) else self.law
+        way: dict[str, Any] = asking.summary() if isinstance(asking, Design) else {"epsilon": asking.epsilon}
+        least = None if law is None else law.least_total
+        if law is not None and self.way.name == "optimum":
+            if least is not None:
+                bound = max(law.design.lower_bound, least)
+                way |= {"lower_bound": bound, "gap": law.design.epsilon - bound}
+            way["method"] = law.method
+        else:
+            way["method"] = self.way.name
+        rows = [
+            o.summary()
+            | {
+                "relative_error": in_json(o.error / self.best.error),
+                "error_over_bound": self.over_bound(o),
+                "standard_error": self.typical_standard_error(o),
+            }
+            for o in self.ways
+        ]
+        record = self.best_with_records
         return way | {
-            "keeps_records": self.asking.keeps_records,
+            "keeps_records": asking.keeps_records,
             "workload": self.workload.name,
-            "error_lower_bound": self.lower_error,
+            "total_epsilon": self.total,
+            "error_lower_bound": None if law is None else law.lower_error,
+            "error_gap": None if law is None else self.gap,
+            "kronecker_error": None if law is None else law.kronecker_error,
+            "least_total": least,
             "error_bound": self.error_bound,
             "error_over_bound": self.error / self.error_bound,
-            "ways": [
-                {
-                    "name": way.name,
-                    "error": in_json(way.error),
-                    "error_over_bound": in_json(way.error / self.error_bound),
-                    "keeps_records": way.keeps_records,
-                }
-                for way in self.ways
-            ],
-            "error_gap": self.gap,
+            "relative_error": self.error / min(o.error for o in self.ways),
+            "best": self.best.name,
+            "best_with_records": None if record is None else record.name,
+            "way": self.way.name,
+            "ways": rows,
+            "sentences": list(self.sentences()),
             "tables": in_json(self.predictions),
             **super().summary(),
         }
 
 
-def predictions(
-    domain: Domain, workload: Workload, arrays: TableWorkload, eigenvalues: FloatArray, n: int | None
-) -> Iterable[Prediction]:
+def predictions(domain: Domain, workload: Workload, asking: Asking, n: int | None) -> Iterable[Prediction]:
     """One for every table of the workload (for each kind of alike ones where there are more than 5000)."""
-    errors, least = arrays.table_errors(eigenvalues), arrays.least_table_errors()
-
-    def key(members: Iterable[int]) -> tuple[int, ...]:
-        return tuple(sorted(int(arrays.class_of[i]) for i in members))
-
-    place = {key(t): k for k, t in enumerate(arrays.tables)}
     wanted = workload.tables
     if len(wanted) > MAX_LISTED:
-        representatives = {frozenset(domain.names[i] for i in t) for t in arrays.tables}
+        representatives = {frozenset(domain.names[i] for i in t) for t in workload.arrays(domain).tables}
         wanted = tuple(t for t in wanted if frozenset(t.attributes) in representatives)
-    for t in wanted:
-        k = place[key(domain.indices(t.attributes))]
-        yield Prediction(
-            t.attributes, t.weight, float(errors[k]), float(least[k]), t.cells(domain), n, t.standard_error
-        )
+        errors = [asking.table_error(t.attributes) for t in wanted]
+    elif isinstance(asking, Design):
+        # all eigenvalues at once, each attribute for itself
+        arrays = workload.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
+        place = {frozenset(t): k for k, t in enumerate(arrays.tables)}
+        every = arrays.table_errors(arrays.eigenvalues(asking.law)).tolist()
+        errors = [every[place[frozenset(domain.indices(t.attributes))]] for t in wanted]
+    else:
+        errors = [asking.table_error(t.attributes) for t in wanted]
+    for t, error in zip(wanted, errors, strict=True):
+        cells = t.cells(domain)
+        yield Prediction(t.attributes, t.weight, error, 1 - 1 / cells, cells, n, t.standard_error)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from optrr.budgets.allocate import allocate
+from optrr.budgets.allocate import law_error
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -136,7 +136,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     blocks = single_blocks(arrays)
 
     def optimum(total: float, **limits: Any) -> float:
-        return allocate(declared, total, learn=wanted, n=n, **limits).error
+        return law_error(declared, total, wanted, **limits)
 
     ways: list[tuple[str, Callable[[float], float]]] = [
         ("Kronecker, best split", lambda total: best_split(arrays, blocks, total).error),
@@ -185,7 +185,7 @@ def cap_tradeoff(
         # at s = 1, rounding must not put the caps below the split that they come from
         caps = np.minimum(split.epsilons * s * (1 + 1e-9), total)
         cap = dict(zip(declared.names, caps.tolist(), strict=True))
-        points_under_caps.append((s, allocate(declared, total, learn=wanted, n=n, conditional_cap=cap).error))
+        points_under_caps.append((s, law_error(declared, total, wanted, conditional_cap=cap)))
     level = _curve(declared, wanted, n, "Kronecker, best split", [(s, split.error) for s in shares])
     curve = _curve(declared, wanted, n, "optimum under the caps", points_under_caps)
     return Tradeoff("conditional epsilon allowed, times Kronecker's", (level, curve), n)

@@ -25,7 +25,7 @@ import numpy as np
 from optrr.designs.specification import read_declared
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr_solvers.allocating.energy import error_bound
+from optrr_solvers.allocating.energy import accuracy_bound, error_bound
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -98,6 +98,11 @@ class Workload:
     def error_bound(self, domain: Domain, total: float) -> float:
         """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocating.energy`)."""
         return error_bound(self.arrays(domain), total)
+
+    def total_bound(self, domain: Domain, n: int | None) -> float:
+        """Total ε below which no mechanism has the standard errors required with n people (same module)."""
+        arrays = self.arrays(domain)
+        return accuracy_bound(arrays, self.limits(domain, arrays, n))
 
     def typical_standard_error(self, domain: Domain, error: float, n: int | None) -> float | None:
         """Root mean square over all cells of all tables, by weight, at a workload error; None without n or a finite one."""

@@ -68,7 +68,7 @@ def export(
 
     Where the mechanism is too large for the size, it is solved again on a coarser grid, or every attribute is randomized on
     its own; the design to estimate with is then written beside OUTPUT, where no other design is kept. DESIGN may be sampled
-    tables (optrr advise -o), one of which each device answers. With --matrix, --events or --program: what other software needs.
+    tables (optrr allocate -o), one of which each device answers. With --matrix, --events or --program: for other software.
     """
     if sum(x is not None for x in (matrix, events, program, size)) > 1:
         raise InvalidInput("give one of --size, --matrix, --events and --program")

@@ -282,7 +282,7 @@ def filled(design: Asking, records: int, facts: Facts) -> Worksheet:
             (*shares, *facts.accuracy),
             (
                 f"How many people will answer (this sheet assumes {records}), and which error is still useful?",
-                "Which tables of several attributes are wanted? optrr advise compares ways of asking for them.",
+                "Which tables of several attributes are wanted? optrr allocate compares ways of asking for them.",
             ),
         ),
         Entry(

@@ -1,4 +1,4 @@
-"""The pages that allocate, advise and compare write: their tables and curves as a :class:`optrr.show.parts.Page`.
+"""The pages that allocate and compare write: their tables and curves as a :class:`optrr.show.parts.Page`.
 
 The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it.
 """
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optrr.budgets.advice import Advice
 from optrr.budgets.allocate import Allocation
 from optrr.budgets.options import sampling
+from optrr.budgets.result import BestLaw
 from optrr.budgets.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.pages.sections import CHARTED, ROWS, checked, told, warnings
 from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text
 from optrr.show.text import amount, bound_text, changed_of_hundred, crossed, epsilon_text
 from optrr_solvers import Status
+from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -139,41 +139,59 @@ _BOUND = "The bound is what no mechanism of this total can have less error than.
 _NO_GAP = 1e-5
 
 
-def allocation_page(allocation: Allocation, file: str | None = None) -> Page:
-    """Budgets, predicted errors, and the trade-off around the chosen total; ``file`` is the name it was saved under."""
-    design = allocation.design
-    lead = [
-        f"Total epsilon {epsilon_text(design.epsilon)} for {amount(design.domain.m, 'attribute')}, "
-        f"workload {allocation.workload.name}."
-    ]
-    if allocation.gap is not None:
+def allocation_page(allocation: Allocation, curves: Sequence[Tradeoff] = (), file: str | None = None) -> Page:
+    """The ways side by side, the verdict in words, budgets, predicted errors and trade-offs; ``file``: what was saved."""
+    asking, law, lead = allocation.asking, allocation.law, list(allocation.sentences())
+    if isinstance(law, BestLaw) and law.least_total is not None:
+        lead.append(f"No law of change sets with these accuracies has a total below {bound_text(law.least_total)}.")
+    if isinstance(law, BestLaw) and allocation.gap is not None:
         best = (
-            "certified to 0.001 %: no law of change sets of this total has less"
+            "certified to 0.001 %: no other of its total has less"
             if allocation.gap <= _NO_GAP
-            else f"no law of change sets of this total gets below {allocation.lower_error:.6g} "
-            f"({100 * allocation.gap:.2g} % less)"
+            else f"no law of change sets of its total gets below {law.lower_error:.6g} ({100 * allocation.gap:.2g} % less)"
         )
-        lead.append(f"Workload error {allocation.error:.6g}; {best}.")
-    lead.append(
-        f"No mechanism of this total, of whatever form, has an error below {allocation.error_bound:.6g}; this one's is "
-        f"{allocation.error / allocation.error_bound:.4g} times that."
-    )
-    if allocation.least_total is not None:
-        lead.append(f"No mechanism with these accuracies has a total below {bound_text(allocation.least_total)}.")
-    if allocation.kronecker_error is not None:
-        lead.append(
-            f"Randomizing every attribute on its own, with the best split of the same total, has "
-            f"{allocation.kronecker_error / allocation.error:.3g} times this error."
-        )
+        lead.append(f"The optimum over full records has workload error {law.error:.6g}; {best}.")
+    if allocation.way is not allocation.best:
+        lead.append(f"Chosen instead of the best: {allocation.way.words}.")
     sections = [
         *warnings(allocation.warnings),
-        told(allocation.asking.epsilon),
-        Section("Budgets", bought(design)),
+        _ways(allocation),
+        told(asking.epsilon),
+        *([Section("Budgets", bought(asking))] if isinstance(asking, Design) else []),
         _predicted(allocation),
-        Section("What another total would buy", [_curves(allocation)]),
-        *([Section("How to check", checked(allocation.asking, file))] if file is not None else []),
     ]
-    return Page("Allocation", sections, lead)
+    if curves:
+        captions = (
+            "The same workload at other totals; each point is an allocation of its own, without floors, ceilings and caps.",
+            f"The total {asking.epsilon:g} with every attribute's conditional epsilon capped at a multiple of what it is "
+            "under Kronecker's best split: 1 leaves Kronecker for one-way tables, the rightmost point caps nothing.",
+        )
+        sections.append(Section("Trade-offs", [tradeoff_chart(*c) for c in zip(curves, captions, strict=False)]))
+    if file is not None:
+        sections.append(Section("How to check", checked(asking, file)))
+    title = f"Allocation for workload {allocation.workload.name} at total epsilon {epsilon_text(asking.epsilon)}"
+    return Page(title, sections, lead)
+
+
+def _ways(allocation: Allocation) -> Section:
+    columns = ["way of asking", "error", "times the bound", "full records", "conditional epsilon"]
+    columns += ["faintest pair's visibility"]
+    rows: list[tuple[object, ...]] = []
+    for o in allocation.ways:
+        error = o.error if np.isfinite(o.error) else None
+        row: tuple[object, ...] = (o.title, error, allocation.over_bound(o), o.keeps_records, o.conditional_epsilon)
+        row = (*row, o.pair_visibility)
+        row = row if allocation.total is not None else (*row, epsilon_text(o.epsilon))
+        rows.append(row if allocation.n is None else (*row, allocation.typical_standard_error(o)))
+    columns += [] if allocation.total is not None else ["total epsilon"]
+    columns += [] if allocation.n is None else ["typical standard error"]
+    given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in allocation.ways])
+    what = "Error" if allocation.total is not None else "Total"
+    chart = Chart(figure_svg(allocation.plot()), description=f"{what} of each way of asking, as in the table")
+    strong = [allocation.ways.index(allocation.way)]
+    return Section(
+        "Ways of asking", [chart, Table(columns, rows, strong=strong), Text(_BOUND + _ERRORS), Text(PAIRS), given_up]
+    )
 
 
 def _predicted(allocation: Allocation) -> Section:
@@ -197,83 +215,30 @@ def _predicted(allocation: Allocation) -> Section:
     return Section(title, [Table(columns, rows).first(ROWS), Text(_ERRORS)])
 
 
-def _curves(allocation: Allocation) -> Chart:
-    """Error around the total that was asked for, by designs that keep the same pairs, and the allocation itself."""
-    design = allocation.design
-    totals = [design.epsilon * share for share in _AROUND]
-    pairs = design.solution.problem.pairs if design.domain.m <= _KEPT else ()
-    curves = tradeoff(
-        design.domain,
-        totals,
-        learn=allocation.workload,
-        n=allocation.n,
-        preserve_pairs=[(design.domain.names[i], design.domain.names[j]) for i, j in pairs],
-    )
-    typical = allocation.workload.typical_standard_error(design.domain, allocation.error, allocation.n)
-    curves = curves.with_point("this allocation", allocation.asking.epsilon, allocation.error, typical)
-    kept = "without the pairs to preserve, " if design.solution.problem.pairs and not pairs else ""
-    caption = f"Each point of a curve is an allocation of its own, {kept}without floors, ceilings and caps."
-    return tradeoff_chart(curves, caption)
-
-
 def tradeoff_chart(curves: Tradeoff, caption: str = "") -> Chart:
     """The curves as a chart whose description lists them."""
     names = ", ".join(c.name for c in curves.curves)
     return Chart(figure_svg(curves.plot()), caption, f"Error against {curves.axis}: {names}")
 
 
-def advice_page(advice: Advice, curves: Sequence[Tradeoff] = (), written: tuple[Asking, str] | None = None) -> Page:
-    """The options side by side, the verdict in words, and trade-off curves; ``written``: what was saved, and where."""
-    columns = [
-        "way of asking",
-        "error",
-        "times the bound",
-        "full records",
-        "conditional epsilon",
-        "faintest pair's visibility",
-    ]
-    rows: list[tuple[object, ...]] = []
-    for o in advice.options:
-        error, ratio = (o.error, o.error / advice.error_bound) if np.isfinite(o.error) else (None, None)
-        row = (o.title, error, ratio, o.keeps_records, o.conditional_epsilon, o.pair_visibility)
-        rows.append(row if advice.n is None else (*row, advice.typical_standard_error(o)))
-    if advice.n is not None:
-        columns.append("typical standard error")
-    given_up = Table(["way of asking", "gives up"], [(o.title, "; ".join(o.gives_up)) for o in advice.options])
-    said = "Error of each way of asking, as in the table"
-    parts: list[Part] = [Chart(figure_svg(advice.plot()), description=said), Table(columns, rows, strong=[0])]
-    options = Section("Ways of asking", [*parts, Text(_BOUND + _ERRORS), Text(PAIRS), given_up])
-    sections = [
-        options,
-        told(advice.total_epsilon),
-        Section("Budgets of the optimum", bought(advice.allocation.design)),
-    ]
-    if curves:
-        captions = (
-            "The same workload at other totals; each point is an allocation of its own.",
-            f"The total {advice.total_epsilon:g} with every attribute's conditional epsilon capped at a multiple of what it is "
-            "under Kronecker's best split: 1 leaves Kronecker for one-way tables, the rightmost point caps nothing.",
-        )
-        sections.append(Section("Trade-offs", [tradeoff_chart(*c) for c in zip(curves, captions, strict=False)]))
-    if written is not None:
-        sections.append(Section("How to check", checked(*written)))
-    title = f"Advice for workload {advice.workload.name} at total epsilon {advice.total_epsilon:g}"
-    return Page(title, sections, advice.sentences())
-
-
-def curves_around(advice: Advice) -> list[Tradeoff]:
-    """Error against total around the one asked for, and against the cap on the conditional ε where caps are possible."""
-    domain, total = advice.domain, advice.total_epsilon
-    totals = [total * s for s in _AROUND]
-    around = tradeoff(domain, totals, learn=advice.workload, n=advice.n, preserve_pairs=domain.m <= _KEPT)
-    # where tables are too large to be reported, sampling them is not among the options
-    if any(o.name == "sampling-even" for o in advice.options):
-        asked = [min(sampling(domain, advice.workload, x), key=lambda o: o.error) for x in around.curves[0].abscissae]
-        errors, typical = [o.error for o in asked], [advice.typical_standard_error(o) for o in asked]
+def curves_around(allocation: Allocation) -> list[Tradeoff]:
+    """Error around the allocation's total, and against the cap on the conditional ε where caps are possible."""
+    domain, total, n, wanted = allocation.domain, allocation.epsilon, allocation.n, allocation.workload
+    law = allocation.law
+    pairs = law.design.solution.problem.pairs if isinstance(law, BestLaw) else ()
+    chosen = [(domain.names[i], domain.names[j]) for i, j in pairs] or True
+    totals = [total * s for s in _AROUND if total * s <= EPSILON_RANGE[1]]
+    around = tradeoff(domain, totals, learn=wanted, n=n, preserve_pairs=domain.m <= _KEPT and chosen)
+    # where tables are too large to be reported, sampling them is not among the ways
+    asked = [sampling(domain, wanted, x) for x in around.curves[0].abscissae]
+    if all(asked):
+        errors = [min(o.error for o in ways) for ways in asked]
+        typical = [wanted.typical_standard_error(domain, e, n) for e in errors]
         around = around.beside("one random question each", errors, typical)
-    out = [around]
+    here = allocation.typical_standard_error(allocation.way)
+    out = [around.with_point("this allocation", total, allocation.error, here)]
     if 1 < domain.m <= _CAPPED:
-        out.append(cap_tradeoff(domain, total, learn=advice.workload, n=advice.n))
+        out.append(cap_tradeoff(domain, total, learn=wanted, n=n))
     return out
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr import InvalidInput, advise, allocate, design
+from optrr import InvalidInput, allocate, design
 from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
 from optrr.releases.account import Account
@@ -49,9 +49,11 @@ WAYS = {
     "sampled tables, one cell": sampled(lambda sizes, rng: SubsetReport((1,))),
     "sampled tables, subsets of each attribute": sampled(drawn_report),
     "sampled tables, best reports": sampled(None),
-    "allocation's questions": lambda domain, total, rng: allocate(domain, total, learn="pairs", sampling=True).asking,
-    "advice's optimum": lambda domain, total, rng: advise(domain, total, learn="pairs").option("optimum").asking,
-    "advice's whole record": lambda domain, total, rng: advise(domain, total).option("whole-record").asking,
+    "allocation's questions": lambda domain, total, rng: (
+        allocate(domain, total, learn="pairs").option("mixture").asking
+    ),
+    "allocation's optimum": lambda domain, total, rng: allocate(domain, total, learn="pairs").option("optimum").asking,
+    "allocation's whole record": lambda domain, total, rng: allocate(domain, total).option("whole-record").asking,
     "a law": lambda domain, total, rng: baseline_design(
         domain, ProductLaw(domain.sizes, rng.dirichlet(np.full(domain.m, 5.0)) * total), "product"
     ),
@@ -67,7 +69,7 @@ WAYS = {
 }
 # Their estimates come by the same code as another way's: left to full runs.
 ALIKE = {
-    *("sampled tables, one cell", "advice's whole record", "a law", "RR-Joint"),
+    *("sampled tables, one cell", "allocation's whole record", "a law", "RR-Joint"),
     *("SPL oue", "RS+FD grr"),
 }
 
@@ -111,13 +113,13 @@ def hash_of(text):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
+def test_every_way_of_an_allocation_can_be_carried_out(tmp_path, seed):
     rng = np.random.default_rng(seed)
     domain, total = random_domain(rng), float(rng.uniform(0.5, 5.0))
-    advice = advise(domain, total, learn=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
-    for option in advice.options:
-        errors = {t.attributes: option.asking.table_error(t.attributes) for t in advice.workload.tables}
-        weighted = sum(t.weight * errors[t.attributes] for t in advice.workload.tables)
+    allocation = allocate(domain, total, learn=("marginals", "pairs")[seed % 2], clusters=[["a0", "a1"]])
+    for option in allocation.ways:
+        errors = {t.attributes: option.asking.table_error(t.attributes) for t in allocation.workload.tables}
+        weighted = sum(t.weight * errors[t.attributes] for t in allocation.workload.tables)
         assert weighted == pytest.approx(option.error, rel=1e-8)
         assert option.asking.epsilon <= total * (1 + 1e-9)
         # questions made for some tables may happen to see every other one, too
@@ -128,7 +130,7 @@ def test_every_option_of_advice_can_be_carried_out(tmp_path, seed):
         assert back.epsilon == option.asking.epsilon and back.domain == domain
         assert {t: back.table_error(t) for t in errors} == pytest.approx(errors, rel=1e-12)
     with pytest.raises(InvalidInput, match="choose among"):
-        advice.option("magic")
+        allocation.option("magic")
 
 
 def test_a_standard_error_is_a_cell_s_root_mean_square():

@@ -93,14 +93,14 @@ def test_pairs_of_a_design(design: optrr.Design) -> None:
 
 
 @pytest.mark.parametrize("n", [None, 500])
-def test_advice_is_a_dot_for_each_way_that_can_do_it(n: int | None) -> None:
-    advice = optrr.advise(DOMAIN, 2.0, learn="pairs", n=n)
-    axes = advice.plot().axes[0]
+def test_an_allocation_is_a_dot_for_each_way_that_can_do_it(n: int | None) -> None:
+    allocation = optrr.allocate(DOMAIN, 2.0, learn="pairs", n=n)
+    axes = allocation.plot().axes[0]
     names = [t.get_text().replace("\n", " ") for t in axes.get_yticklabels()]
-    assert names[::-1] == [o.title for o in advice.options]
+    assert names[::-1] == [o.title for o in allocation.ways]
     drawn = {round(y): x for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
-    for k, option in enumerate(advice.options[::-1]):
-        wanted = option.error if n is None else advice.typical_standard_error(option)
+    for k, option in enumerate(allocation.ways[::-1]):
+        wanted = option.error if n is None else allocation.typical_standard_error(option)
         assert drawn.pop(k) == pytest.approx(wanted)
     assert drawn == {}
 
@@ -108,7 +108,7 @@ def test_advice_is_a_dot_for_each_way_that_can_do_it(n: int | None) -> None:
 def legends(design: optrr.Design) -> dict[str, Figure]:
     return {
         "design": design.plot(),
-        "advice": optrr.advise(DOMAIN, 2.0).plot(),
+        "allocation": optrr.allocate(DOMAIN, 2.0).plot(),
         "test": TestResult("trend", 2.0, 1, 0.16, 100).plot(),
         "tradeoff": optrr.tradeoff(DOMAIN, [1.0, 2.0]).plot(),
     }
@@ -131,9 +131,13 @@ def test_the_allocation_s_chart_has_the_pairs_it_keeps_and_itself(monkeypatch: p
 
     monkeypatch.setattr(design_pages, "_AROUND", (1.0,))
     domain = {"a": 2, "b": 3, "c": 2}
-    for preserve, kept in (("pairs", "every pair kept"), ([("a", "b")], "1 pair kept"), ("marginals", "")):
+    for preserve, kept in (
+        ("pairs", "every pair kept"),
+        ([("a", "b")], "1 pair kept"),
+        ("marginals", "every pair kept"),
+    ):
         made = optrr.allocate(domain, 2.0, learn="pairs", preserve=preserve)
-        page = design_pages.allocation_page(made)
+        page = design_pages.allocation_page(made, design_pages.curves_around(made)[:1])
         described = next(p.description for p in page.sections[-1].parts if isinstance(p, parts.Chart))
         assert (kept in described) and ("kept" in described) == bool(kept) and "this allocation" in described
 

@@ -23,7 +23,6 @@ TAKEN: dict[str, Callable[[int], object]] = {
     "tolerance": lambda x: optrr.SolveOptions(tolerance=x),
     "total to allocate": lambda x: optrr.allocate(optrr.Domain.of(DOMAIN), x),
     "floor": lambda x: optrr.allocate(optrr.Domain.of(DOMAIN), 1.0, floors=x),
-    "total to advise on": lambda x: optrr.advise(optrr.Domain.of(DOMAIN), x),
     "size": lambda x: optrr.design({"a": 2, "b": x}, 1.0),
     "edge": lambda x: Bins((0, 1, x)),
 }

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from optrr import advise, allocate, design
+from optrr import allocate, design
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
-from optrr.pages.design_pages import advice_page, allocation_page, comparison_page, curves_around
+from optrr.pages.design_pages import allocation_page, comparison_page, curves_around
 from optrr.pages.sections import write_page
 from optrr.show.charts import figure_svg, new_figure
 from optrr.show.parts import Chart, Page, Section, Table, Text, page_html
@@ -101,13 +101,13 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
 
 
 def written_pages():
-    """What allocate, advise and compare write, on a domain whose names would break a careless page."""
+    """What allocate and compare write, on a domain whose names would break a careless page."""
     domain = Domain.of({"<b>": 2, "c&d": 3})
-    advice = advise(domain, 2.0, n=1000, clusters=[["<b>", "c&d"]])
+    allocation = allocate(domain, 2.0, n=1000, clusters=[["<b>", "c&d"]])
     made = [design(domain, 1.0, method=m) for m in ("reduced", "kronecker")]
-    yield allocation_page(allocate(domain, 2.0, learn="pairs", n=1000)), 2
-    yield allocation_page(allocate(domain, learn="marginals", standard_error=0.05, n=1000)), 2
-    yield advice_page(advice, curves_around(advice)), 4
+    yield allocation_page(allocate(domain, 2.0, learn="pairs", n=1000, keep="records")), 2
+    yield allocation_page(allocate(domain, learn="marginals", standard_error=0.05, n=1000)), 1
+    yield allocation_page(allocation, curves_around(allocation)), 4
     yield comparison_page(made, [("ball", "too small")]), 1
 
 

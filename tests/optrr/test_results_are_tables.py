@@ -91,7 +91,6 @@ MADE = {
     "Design": lambda: optrr.design(DOMAIN, 1.0),
     "Verification": lambda: verification(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
-    "Advice": lambda: optrr.advise(DOMAIN, 1.0),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
     "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.auditing.audit.AuditOptions(200)),
     "Counts": counts,

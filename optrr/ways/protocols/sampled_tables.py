@@ -620,7 +620,7 @@ def load_sampled_tables(path: Given) -> SampledTables:
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
     if record.digest not in ("", asking.digest):
-        raise InvalidInput(f"{path} was changed after it was written (its digest differs); advise again")
+        raise InvalidInput(f"{path} was changed after it was written (its digest differs); allocate again")
     return asking
 
 

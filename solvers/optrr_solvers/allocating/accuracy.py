@@ -104,9 +104,15 @@ def smallest_total(problem: AllocationProblem) -> SmallestTotal:
     return _by_program(problem, lattice, started)
 
 
-def kronecker_total(problem: AllocationProblem) -> float:
-    """A total at which Kronecker's best split for equal relative weights meets every target: the program's scale."""
+def kronecker_epsilons(problem: AllocationProblem) -> FloatArray:
+    """ε_i in nats, shape (m,), with which randomizing every attribute on its own meets every target.
+
+    The least where only single attributes have one. For tables of several, the least total among the best splits for equal
+    relative weights.
+    """
     workload, target = problem.workload, problem.target
+    if not problem.joint_targets.size:
+        return np.maximum(problem.floor, EPSILON_RANGE[0])
     wanted = np.flatnonzero(np.isfinite(target))
     weighted = workload.reweighted(np.where(np.isfinite(target), 1 / target, 1e-9 / workload.least_table_errors()))
     blocks = single_blocks(weighted)
@@ -116,11 +122,11 @@ def kronecker_total(problem: AllocationProblem) -> float:
         split = best_split(weighted, blocks, math.exp(middle))
         met = np.all(workload.table_errors(split.eigenvalues)[wanted] <= target[wanted])
         low, high = (low, middle) if met else (middle, high)
-    return math.exp(high)
+    return best_split(weighted, blocks, math.exp(high)).epsilons
 
 
 def _by_program(problem: AllocationProblem, lattice: EffectLattice, started: float) -> SmallestTotal:
-    start = min(kronecker_total(problem), 60.0)
+    start = min(float(kronecker_epsilons(problem).sum()), 60.0)
     best: SmallestTotal | None = None
     for factor in _RESCALINGS:
         # scaled by a total nearer the answer the program is better conditioned

@@ -21,7 +21,12 @@ The workload's error is then at least min Σ_S C_S dim_S/e_S over these e. Any m
 
     2 Σ_S √(N_S C_S dim_S Y_S) − Σ_c y_c cap_c,      Y_S = Σ_{c∋S} y_c,
 
-so that what is printed holds however well the multipliers were found. It binds what is unbiased at the uniform population;
+so that what is printed holds however well the multipliers were found. Where errors G_U ≤ τ_U are required instead, they are
+impossible at a total at which, with multipliers v of the tables and C_S = Σ_U v_U c_US, c_US the effect's part of G_U,
+
+    (Σ_S √(N_S C_S dim_S Y_S))² > Σ_c y_c cap_c · Σ_U v_U τ_U,
+
+the sum above with the scale of v that suits best, against Σ v τ. It binds what is unbiased at the uniform population;
 estimates that are shrunk or projected may be below it where noise swamps the table.
 
 Letters: S effect, e_S its energy, N_S how many effects are alike, C_S one's coefficient in the workload's error, y multipliers.
@@ -43,6 +48,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _MANY_CELLS = 1 << 20
 # What rounding may have added to a bound, relative.
 _ROUNDING = 1e-9
+# A total is bounded to this, relative, and no further than this many nats.
+_TOTAL_FOUND, _MOST_TOTAL = 1e-6, 512.0
 
 
 def energy_cap(cells: float, total: float) -> float:
@@ -106,6 +113,61 @@ def error_bound(workload: TableWorkload, total: float) -> float:
     best = min(negative(start)[0], negative(np.maximum(climbed.x, 0) * unit)[0])
     # without any randomization sampling leaves this
     return max(-best * (1 - _ROUNDING), float(workload.coefficients.sum()) * (1 - _ROUNDING))
+
+
+def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
+    """Total ε in nats below which no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table, rounded down.
+
+    ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required. For joint tables, too, and for any alphabet.
+    Time O(effects) for each of some thousand steps.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415 (as above)
+
+    wanted = np.flatnonzero(np.isfinite(targets))
+    if not wanted.size:
+        return 0.0
+    shares = sp.csr_array(workload.shares[wanted])
+    seen = np.flatnonzero(np.asarray(shares.sum(axis=0)).ravel())
+    parts = sp.csr_array(sp.diags_array(1 / targets[wanted]) @ shares[:, seen])
+    needs, across = _constraints(workload, 1.0)[0] / workload.coefficients, sp.csr_array(parts.T)
+    start = np.full(wanted.size, 1.0)
+
+    def impossible(total: float) -> bool:
+        nonlocal start
+        _, shapes, caps = _constraints(workload, total)
+        scaled = sp.csr_array(sp.diags_array(1 / caps) @ shapes)[:, seen]
+        down = sp.csr_array(scaled.T)
+
+        def negative(z: FloatArray) -> tuple[float, FloatArray]:
+            # v τ and y cap are the squares of z
+            v, y = z[: wanted.size] ** 2, z[wanted.size :] ** 2
+            cost, held = np.maximum(across @ v, 1e-300), np.maximum(down @ y, 1e-300)
+            root = np.sqrt(needs[seen] * cost * held)
+            value = 2 * math.log(root.sum()) - math.log(v.sum()) - math.log(y.sum())
+            slope = np.concatenate(
+                [
+                    (parts @ (root / cost)) / root.sum() - 1 / v.sum(),
+                    (scaled @ (root / held)) / root.sum() - 1 / y.sum(),
+                ]
+            )
+            return -value, -2 * z * slope
+
+        if start.size == wanted.size:
+            start = np.concatenate([start, [wanted.size], np.full(caps.size - 1, 0.03 * wanted.size)])
+        climbed = minimize(
+            negative, start, jac=True, method="L-BFGS-B", options={"maxiter": 300, "ftol": 1e-12, "gtol": 1e-8}
+        )
+        # a multiplier that is 0 would stay so
+        start = np.maximum(climbed.x / np.linalg.norm(climbed.x), 1e-4)
+        return bool(-climbed.fun > _ROUNDING)
+
+    low, high = 0.0, 1.0
+    while high < _MOST_TOTAL and impossible(high):
+        low, high = high, 2 * high
+    while high - low > _TOTAL_FOUND * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if impossible(middle) else (low, middle)
+    return low * (1 - _ROUNDING)
 
 
 def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
 
@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from optrr_solvers.allocating.promising import factor
 from optrr_solvers.allocating.questions import (
     CELL_BITS,
     MAX_CELLS,
@@ -79,7 +80,7 @@ def best_shares(workload: TableWorkload, questions: Sequence[Question], total: f
 
     A question stands for all alike ones, among which its share is divided evenly.
     """
-    task = _Task(workload, total)
+    task = Task(workload, total)
     for question in questions:
         task.add(question)
     return MixedQuestions(tuple(questions), shares := task.shares(None), task.error(shares))
@@ -87,7 +88,7 @@ def best_shares(workload: TableWorkload, questions: Sequence[Question], total: f
 
 def shared_error(workload: TableWorkload, questions: Sequence[Question], shares: FloatArray, total: float) -> float:
     """The workload's error with these shares."""
-    task = _Task(workload, total)
+    task = Task(workload, total)
     for question in questions:
         task.add(question)
     return task.error(shares)
@@ -112,7 +113,7 @@ def mixture(
     MethodTooLarge
         with ``whole``, for more than 12 attributes, or 2^62 combinations of their categories.
     """
-    task = _Task(workload, total, whole)
+    task = Task(workload, total, whole)
     extra = everything(workload.sizes.tolist(), total) if whole else ()
     task.start()
     shares = task.shares(None)
@@ -182,8 +183,8 @@ def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, to
 
 
 @dataclass(eq=False)
-class _Task:
-    """The questions found so far, with their energies."""
+class Task:
+    """The questions found so far, with their energies at a total ε in nats."""
 
     workload: TableWorkload
     total: float
@@ -197,10 +198,28 @@ class _Task:
         return {self.workload.key(w): k for k, w in enumerate(self.workload.effects)}
 
     @cached_property
+    def dims(self) -> FloatArray:
+        """dim_S."""
+        sizes = self.workload.sizes
+        return np.asarray([math.prod((sizes[list(w)] - 1).tolist()) for w in self.workload.effects], dtype=np.float64)
+
+    @cached_property
     def needs(self) -> FloatArray:
         """C_S dim_S."""
-        dims = [math.prod((self.workload.sizes[list(w)] - 1).tolist()) for w in self.workload.effects]
-        return np.asarray(self.workload.coefficients * np.asarray(dims, dtype=np.float64))
+        return np.asarray(self.workload.coefficients * self.dims)
+
+    def weighing(self, weights: FloatArray) -> Task:
+        """The same questions, for tables of other weights."""
+        return replace(self, workload=self.workload.reweighted(weights))
+
+    def at(self, total: float) -> Task:
+        """The same questions at another total: all energies of one of them grow by one factor."""
+        p = np.asarray(
+            [q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions]
+        )
+        grown = (factor(p, total) / factor(p, self.total)).tolist()
+        rows = zip(self.questions.items(), grown, strict=True)
+        return replace(self, total=total, questions={q: {k: e * by for k, e in row.items()} for (q, row), by in rows})
 
     def start(self) -> None:
         """Take questions that together see every effect of the workload."""

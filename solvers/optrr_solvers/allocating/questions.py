@@ -80,6 +80,10 @@ class SubsetReport:
         weights = self.weights(sizes)
         return sum(weights[pattern] for pattern in self.likely)
 
+    def likely_share(self, sizes: Sequence[int]) -> float:
+        """Which share of all cells these are."""
+        return self.likely_weight(sizes) / math.prod(sizes)
+
     def energies(self, sizes: Sequence[int], total: float) -> FloatArray:
         """e_S of every subset of the table's attributes, by Σ 2^i over its members, shape (2^t,), 0 for none."""
         cells, gain = math.prod(sizes), math.expm1(min(total, 700.0))

@@ -1,4 +1,4 @@
-"""advise: every option's predicted error against a simulation of that very way of asking."""
+"""allocate, the ways that it compares: every one's predicted error against a simulation of that very way of asking."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 from cases import spread
 from table_simulation import simulated, skewed_codes
 
-from optrr import InvalidInput, advise
+from optrr import InvalidInput, allocate
 from optrr.budgets.options import partition, sampled_tables
 from optrr.cli.main import run
 from optrr.domain.datasets import adult_domain
@@ -21,14 +21,14 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 TOTAL = 2.0
 
 
-def option(advice, name):
-    return next(o for o in advice.options if o.name == name)
+def option(allocation, name):
+    return next(o for o in allocation.ways if o.name == name)
 
 
-def laws_of_the_options(workload):
+def laws_of_the_ways(workload):
     """Each full-record option as a law, built from its definition."""
-    advice = advise(DOMAIN, TOTAL, learn=workload, clusters=[["a", "c"]])
-    arrays = advice.workload.arrays(DOMAIN, [np.arange(3.0)])
+    allocation = allocate(DOMAIN, TOTAL, learn=workload, clusters=[["a", "c"]])
+    arrays = allocation.workload.arrays(DOMAIN, [np.arange(3.0)])
     split = best_split(arrays, cluster_blocks(arrays, [(0,), (1,), (2,)]), TOTAL)
     joint = best_split(arrays, cluster_blocks(arrays, [(0, 2), (1,)]), TOTAL)
     whole = np.zeros((2, 2, 2))
@@ -36,8 +36,8 @@ def laws_of_the_options(workload):
     pair = np.zeros((2, 2))
     pair[0, 0] = joint.epsilons[0]
     inside = TableLaw(DOMAIN.sizes[[0, 2]], pair)
-    return advice, {
-        "optimum": advice.allocation.design.law,
+    return allocation, {
+        "optimum": allocation.design.law,
         "kronecker-even": ProductLaw(DOMAIN.sizes, np.full(3, TOTAL / 3)),
         "kronecker": ProductLaw(DOMAIN.sizes, split.epsilons),
         "whole-record": TableLaw(DOMAIN.sizes, whole),
@@ -49,19 +49,19 @@ def laws_of_the_options(workload):
 @pytest.mark.simulation
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_predictions_of_full_record_options_hold_in_simulation(workload):
-    advice, laws = laws_of_the_options(workload)
-    tables = [t.attributes for t in advice.workload.tables]
-    least = sum(1 - 1 / t.cells(DOMAIN) for t in advice.workload.tables)
+    allocation, laws = laws_of_the_ways(workload)
+    tables = [t.attributes for t in allocation.workload.tables]
+    least = sum(1 - 1 / t.cells(DOMAIN) for t in allocation.workload.tables)
     for name, law in laws.items():
         assert law.epsilon == pytest.approx(TOTAL, rel=1e-9)
         errors = simulated(Mechanism(DOMAIN, law), DOMAIN, tables, skewed_codes(DOMAIN, 300), 300, seed=5)
         margin = errors.std(ddof=1) / np.sqrt(errors.size)
         # ten cases at five standard errors: false alarm below 1e-5
-        assert abs(errors.mean() - (option(advice, name).error - least)) < 5 * margin, name
-        assert option(advice, name).conditional_epsilon == pytest.approx(
+        assert abs(errors.mean() - (option(allocation, name).error - least)) < 5 * margin, name
+        assert option(allocation, name).conditional_epsilon == pytest.approx(
             float(law.conditional_epsilons().max()), rel=1e-9
         )
-        assert margin < 0.1 * option(advice, name).error
+        assert margin < 0.1 * option(allocation, name).error
 
 
 @pytest.mark.usefixtures("no_intervals")
@@ -73,8 +73,8 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
 def test_the_prediction_for_sampling_holds_in_simulation(asked, even):
     """The option that is recommended, on a uniform population, where the predicted bound is the error itself."""
     workload, total = asked
-    advice = advise(DOMAIN, total, learn=workload)
-    asking = sampled_tables(DOMAIN, advice.workload, total, even=even)
+    allocation = allocate(DOMAIN, total, learn=workload)
+    asking = sampled_tables(DOMAIN, allocation.workload, total, even=even)
     rng = np.random.default_rng(11)
     n, errors = 3000, []
     for _ in range(60):
@@ -87,7 +87,7 @@ def test_the_prediction_for_sampling_holds_in_simulation(asked, even):
         errors.append(n * error)
     margin = np.std(errors, ddof=1) / np.sqrt(len(errors))
     # n people never split exactly in these shares: about 1 % more error; six cases at five standard errors, below 1e-5
-    predicted = option(advice, "sampling-even" if even else "sampling").error
+    predicted = option(allocation, "sampling-even" if even else "sampling").error
     assert abs(np.mean(errors) - predicted) < 5 * margin + 0.02 * predicted
     assert margin < 0.1 * predicted
 
@@ -95,7 +95,7 @@ def test_the_prediction_for_sampling_holds_in_simulation(asked, even):
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0])
 def test_one_wanted_table_is_asked_by_the_best_report(total):
     """Against the formulas of the literature: unary encoding, and subset selection at every size of the subset."""
-    advice = advise({"a": 3, "b": 8}, total, learn="pairs")
+    allocation = allocate({"a": 3, "b": 8}, total, learn="pairs")
     e, cells = np.exp(total), 24
     unary = 4 * cells * e / (e - 1) ** 2 + 2 - 1 / cells
     subsets = []
@@ -103,30 +103,30 @@ def test_one_wanted_table_is_asked_by_the_best_report(total):
         p = k * e / (k * e + cells - k)
         q = (p * (k - 1) + (1 - p) * k) / (cells - 1)
         subsets.append(k * (1 - k / cells) / (p - q) ** 2)
-    assert option(advice, "sampling").error == pytest.approx(min(unary, *subsets), rel=1e-9)
-    assert advice.best.error <= min(unary, *subsets) * (1 + 1e-9)
-    assert advice.recommended.epsilon == pytest.approx(total, rel=1e-6)
+    assert option(allocation, "sampling").error == pytest.approx(min(unary, *subsets), rel=1e-9)
+    assert allocation.best.error <= min(unary, *subsets) * (1 + 1e-9)
+    assert allocation.asking.epsilon == pytest.approx(total, rel=1e-6)
 
 
 @pytest.mark.slow
 def test_sampling_wins_one_way_on_adult_below_six_to_eight():
-    advices = {total: advise(adult_domain(), total) for total in (1.0, 2.0, 4.0, 8.0)}
-    assert [a.best.name for a in advices.values()] == ["sampling", "mixture", "mixture", "mixture"]
-    ahead = {total: option(a, "sampling").error < option(a, "optimum").error for total, a in advices.items()}
+    allocations = {total: allocate(adult_domain(), total) for total in (1.0, 2.0, 4.0, 8.0)}
+    assert [a.best.name for a in allocations.values()] == ["sampling", "mixture", "mixture", "mixture"]
+    ahead = {total: option(a, "sampling").error < option(a, "optimum").error for total, a in allocations.items()}
     assert ahead == {1.0: True, 2.0: True, 4.0: True, 8.0: False}
     for total in (1.0, 4.0):
-        advice = advices[total]
-        assert advice.best_with_records.name == "optimum"
-        text = " ".join(advice.sentences())
+        allocation = allocations[total]
+        assert allocation.best_with_records.name == "mixture-with-records"
+        text = " ".join(allocation.sentences())
         assert "wins" in text and "full records" in text and "optimum" in text
-        assert not advice.best.keeps_records and any("records" in g for g in advice.best.gives_up)
+        assert not allocation.best.keeps_records and any("records" in g for g in allocation.best.gives_up)
 
 
 def test_options_are_ordered_and_say_what_they_give_up():
-    advice = advise(DOMAIN, TOTAL, learn="pairs", n=1000, clusters=[["a", "b"]])
-    errors = [o.error for o in advice.options]
+    allocation = allocate(DOMAIN, TOTAL, learn="pairs", n=1000, clusters=[["a", "b"]])
+    errors = [o.error for o in allocation.ways]
     assert errors == sorted(errors)
-    assert {o.name for o in advice.options} == {
+    assert {o.name for o in allocation.ways} == {
         "optimum",
         "kronecker",
         "kronecker-even",
@@ -135,20 +135,21 @@ def test_options_are_ordered_and_say_what_they_give_up():
         "sampling",
         "sampling-even",
         "mixture",
+        "mixture-with-records",
     }
-    records = [o.error for o in advice.options if o.keeps_records]
-    assert option(advice, "optimum").error <= min(records) * (1 + 1e-9)
-    assert all(o.gives_up for o in advice.options)
-    assert advice.summary()["options"][0]["relative_error"] == 1.0
-    se = advice.typical_standard_error(advice.best)
-    assert se == pytest.approx(np.sqrt(advice.best.error / (1000 * (6 + 8 + 12))))
+    records = [o.error for o in allocation.ways if o.keeps_records and "mixture" not in o.name]
+    assert option(allocation, "optimum").error <= min(records) * (1 + 1e-9)
+    assert all(o.gives_up for o in allocation.ways)
+    assert allocation.summary()["ways"][0]["relative_error"] == 1.0
+    se = allocation.typical_standard_error(allocation.best)
+    assert se == pytest.approx(np.sqrt(allocation.best.error / (1000 * (6 + 8 + 12))))
 
 
 def test_one_attribute_leaves_nothing_to_choose():
-    advice = advise({"a": 5}, 1.0)
-    assert advice.best.name == "optimum"
-    assert {o.name for o in advice.options} == {"optimum", "kronecker", "kronecker-even", "sampling"}
-    assert advice.best.error == pytest.approx(0.8 * ((np.e + 4) / (np.e - 1)) ** 2)
+    allocation = allocate({"a": 5}, 1.0)
+    assert allocation.best.name == "optimum"
+    assert {o.name for o in allocation.ways} == {"optimum", "kronecker", "kronecker-even", "sampling"}
+    assert allocation.best.error == pytest.approx(0.8 * ((np.e + 4) / (np.e - 1)) ** 2)
 
 
 def test_clusters_partition():
@@ -156,7 +157,7 @@ def test_clusters_partition():
     with pytest.raises(InvalidInput, match="in two clusters"):
         partition(DOMAIN, [["a", "b"], ["b", "c"]])
     with pytest.raises(InvalidInput, match="no attribute 'z'"):
-        advise(DOMAIN, 1.0, clusters=[["a", "z"]])
+        allocate(DOMAIN, 1.0, clusters=[["a", "z"]])
 
 
 SPEC = '{"attributes": [{"name": "a", "size": 2, "epsilon": 0.5}, {"name": "b", "size": 3}, {"name": "c", "size": 4}]}'
@@ -184,6 +185,8 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
         "500",
         "-o",
         str(target),
+        "--keep",
+        "records",
         "--json",
     )
     printed = json.loads(out)
@@ -204,24 +207,26 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
         code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "1.5", *limits, "--json")
         epsilons = {a["name"]: a["epsilon"] for a in json.loads(out)["attributes"]}
         assert code == 0 and epsilons["c"] >= 0.9 - 1e-7  # an attribute's own limit counts, whatever the order
-    code, out, _ = command(tmp_path, capsys, "allocate", "--standard-error", "0.03", "--n", "2000", "--json")
+    code, out, _ = command(
+        tmp_path, capsys, "allocate", "--standard-error", "0.03", "--n", "2000", "--keep", "records", "--json"
+    )
     printed = json.loads(out)
     assert code == 0 and printed["least_total"] <= printed["epsilon"]
     assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in printed["tables"])
-    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2")
+    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2", "--keep", "records")
     assert code == 0 and "Kronecker's best split" in out and "certified within" in out
 
 
-def test_advise_on_the_command_line(tmp_path, capsys):
+def test_ways_on_the_command_line(tmp_path, capsys):
     code, out, _ = command(
-        tmp_path, capsys, "advise", "--total-epsilon", "2", "--n", "500", "--together", "a, b", "--json"
+        tmp_path, capsys, "allocate", "--total-epsilon", "2", "--n", "500", "--together", "a, b", "--json"
     )
     printed = json.loads(out)
-    assert code == 0 and printed["best"] == printed["options"][0]["name"]
+    assert code == 0 and printed["best"] == printed["ways"][0]["name"]
     assert {"name", "error", "relative_error", "keeps_records", "conditional_epsilon", "gives_up"} <= set(
-        printed["options"][0]
+        printed["ways"][0]
     )
-    code, out, _ = command(tmp_path, capsys, "advise", "--total-epsilon", "2")
+    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2")
     assert code == 0 and "gives up" in out
 
 
@@ -235,8 +240,8 @@ def test_advise_on_the_command_line(tmp_path, capsys):
         (["allocate"], "neither a total epsilon"),
         (["allocate", "--standard-error", "0.1", "--n", "500", "--method", "search"], "is for a given total epsilon"),
         (["allocate", "--standard-error", "0.0001", "--n", "10"], "people"),
-        (["advise", "--total-epsilon", "1", "--workload", "triples"], "give marginals, pairs"),
-        (["advise", "--total-epsilon", "1", "--together", "a,z"], "no attribute 'z'"),
+        (["allocate", "--total-epsilon", "1", "--workload", "triples"], "give marginals, pairs"),
+        (["allocate", "--total-epsilon", "1", "--together", "a,z"], "no attribute 'z'"),
     ],
 )
 def test_bad_wishes_end_in_one_line(arguments, message, tmp_path, capsys):

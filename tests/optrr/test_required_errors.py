@@ -1,0 +1,182 @@
+"""allocate for required standard errors, and which ways may be chosen: reached by every table, and never below a bound."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import optrr
+from optrr import Infeasible, InvalidInput, allocate
+from optrr.cli.main import run
+
+DOMAIN = {"a": 2, "b": 3, "c": 4}
+
+
+def drawn(rng):
+    """A domain, a workload, a number of people, and a standard error that some total reaches."""
+    sizes = {f"a{i}": int(rng.integers(2, 6)) for i in range(rng.integers(2, 4))}
+    tables = [*combinations(sizes, 2), *combinations(sizes, 1)]
+    chosen = [tables[k] for k in rng.choice(len(tables), int(rng.integers(1, 4)), replace=False)]
+    chosen += [(name,) for name in sizes if not any(name in t for t in chosen)]
+    wanted = [{"attributes": list(t), "standard_error": float(rng.uniform(0.015, 0.06))} for t in chosen]
+    return sizes, wanted, int(rng.integers(2_000, 9_000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(6))
+def test_what_is_required_is_reached_at_the_smallest_total_of_all_ways(part):
+    """Thirty random settings in all; errors recomputed by what would be asked, table by table."""
+    rng = np.random.default_rng(part)
+    for k in range(5):
+        sizes, wanted, n = drawn(rng)
+        allocation = allocate(sizes, learn=wanted, n=n)
+        for table, prediction in zip(wanted, allocation.predictions, strict=True):
+            reached = allocation.asking.standard_error(table["attributes"], n)
+            assert reached <= table["standard_error"] * (1 + 1e-9)
+            assert prediction.standard_error == pytest.approx(reached, rel=1e-9)
+        for way in allocation.ways:
+            for table in wanted:
+                assert way.asking.standard_error(table["attributes"], n) <= table["standard_error"] * (1 + 1e-7)
+            assert way.asking.epsilon <= way.epsilon * (1 + 1e-6)
+            assert way.epsilon >= allocation.total_bound
+        # the law with the least total is one of the ways
+        assert allocation.epsilon <= allocation.design.epsilon * (1 + 1e-9)
+        if k:
+            continue
+        records = allocate(sizes, learn=wanted, n=n, keep="records")
+        assert records.asking.keeps_records and allocation.epsilon <= records.epsilon * (1 + 1e-9)
+        # what is less accurate costs less
+        looser = allocate(sizes, learn=[t | {"standard_error": 1.5 * t["standard_error"]} for t in wanted], n=n)
+        assert looser.epsilon < allocation.epsilon and looser.total_bound < allocation.total_bound
+
+
+def test_questions_do_with_less_than_records_and_both_are_said():
+    allocation = allocate(DOMAIN, learn="pairs", n=2000, standard_error=0.03)
+    assert not allocation.asking.keeps_records and allocation.total is None
+    assert allocation.total_bound < allocation.epsilon < 0.9 * allocation.design.epsilon
+    said = " ".join(allocation.sentences())
+    assert "no mechanism of any form has these standard errors below" in said and "If records are needed" in said
+    records = allocate(DOMAIN, learn="pairs", n=2000, standard_error=0.03, keep="records")
+    assert records.asking is not None and records.epsilon == pytest.approx(allocation.design.epsilon, rel=1e-9)
+    assert "Without the wish for records" in " ".join(records.sentences())
+    totals = [way.epsilon for way in allocation.ways]
+    assert totals == sorted(totals) and {w.name for w in allocation.ways} >= {"optimum", "kronecker", "sampling"}
+
+
+def test_a_total_and_standard_errors_choose_the_most_accurate_way_that_has_them():
+    with pytest.raises(Infeasible, match="is too small for the required accuracies: they need at least"):
+        allocate(DOMAIN, 1.2, learn="pairs", n=2000, standard_error=0.035, keep="records")
+    with pytest.raises(Infeasible, match=r"too small for the required accuracies: 1\.\d+ suffices"):
+        allocate(DOMAIN, 1.2, learn="pairs", n=2000, standard_error=0.035)
+    # records need 1.995: no law has them here, and questions do
+    allocation = allocate(DOMAIN, 1.9, learn="pairs", n=2000, standard_error=0.035)
+    assert all(p.standard_error <= 0.035 for p in allocation.predictions)
+    assert allocation.best_with_records.name == "mixture-with-records" and not allocation.asking.keeps_records
+    with pytest.raises(Infeasible, match=r"they need at least 1\.99"):
+        _ = allocation.design
+    assert "optimum" not in {way["name"] for way in allocation.summary()["ways"]}
+    # the most accurate questions leave one table less than it needs here, and others do not
+    tables = [{"attributes": ["a"], "standard_error": 0.005}, {"attributes": ["b"]}, {"attributes": ["c"], "weight": 9}]
+    uneven = allocate(DOMAIN, 4.0, learn=tables, n=20_000)
+    assert (
+        uneven.predictions[0].standard_error
+        <= 0.005
+        < allocate(DOMAIN, 4.0, learn=[("a",), ("b",), tables[2]], n=20_000).predictions[0].standard_error
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_records_are_kept_where_that_is_asked_for(seed):
+    rng = np.random.default_rng(seed)
+    sizes = {f"a{i}": int(rng.integers(2, 7)) for i in range(rng.integers(1, 5))}
+    total, learn = float(rng.uniform(0.3, 6.0)), ("marginals", "pairs")[seed % 2 if len(sizes) > 1 else 0]
+    kept, free = allocate(sizes, total, learn=learn, keep="records"), allocate(sizes, total, learn=learn)
+    assert kept.asking.keeps_records and kept.best.keeps_records and kept.best is kept.best_with_records
+    assert free.error_bound <= free.error <= kept.error * (1 + 1e-9)
+    assert {o.name: o.error for o in kept.ways} == {o.name: o.error for o in free.ways}
+    assert kept.summary()["relative_error"] == pytest.approx(kept.error / free.error, rel=1e-9)
+    assert (kept.asking is kept.ways[0].asking) or "Without the wish for records" in " ".join(kept.sentences())
+    for way in free.ways:
+        if not way.keeps_records:
+            with pytest.raises(InvalidInput, match="keeps no records"):
+                kept.choosing(way.name)
+        chosen = free.choosing(way.name)
+        assert chosen.error == way.error and chosen.asking is way.asking and chosen.best is free.best
+
+
+@pytest.mark.parametrize(
+    "wish", [{"floors": 0.1}, {"ceilings": 1.0}, {"conditional_cap": 0.9}, {"preserve": "pairs"}], ids=str
+)
+def test_wishes_that_mean_something_for_records_only_imply_them(wish):
+    allocation = allocate(DOMAIN, 1.0, **wish)
+    assert allocation.keep == "records" and allocation.best.name == "optimum"
+    assert "have a meaning for whole records only" in " ".join(allocation.sentences())
+    assert not any(way.suits for way in allocation.ways if way.name != "optimum")
+    assert all("asked for" in way.gives_up[-1] for way in allocation.ways if not way.suits)
+
+
+SPEC = [*("--attribute", "a=4:1"), *("--attribute", "b=5:1")]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--total-epsilon", "1", "--n", "500"],
+        ["--total-epsilon", "2", "--keep", "records", "--workload", "pairs"],
+        ["--standard-error", "0.03", "--n", "5000"],
+        ["--total-epsilon", "1", "--together", "a,b", "--way", "clusters"],
+    ],
+    ids=" ".join,
+)
+def test_both_names_of_the_command_give_the_same_json(options, capsys):
+    printed = []
+    for name in ("allocate", "advise"):
+        assert run([name, *SPEC, *options, "--json"]) == 0
+        # how long a solve took is all that may differ
+        printed.append({k: v for k, v in json.loads(capsys.readouterr().out).items() if k != "seconds"})
+    assert printed[0] == printed[1]
+    keys = {
+        "error",
+        "error_bound",
+        "error_over_bound",
+        "best",
+        "best_with_records",
+        "ways",
+        "sentences",
+        "tables",
+        "keep",
+    }
+    assert keys <= set(printed[0])
+    of_way = {"name", "title", "error", "error_over_bound", "relative_error", "keeps_records", "conditional_epsilon"}
+    of_way |= {"pair_visibility", "gives_up", "standard_error", "epsilon", "suits"}
+    assert all(set(way) == of_way for way in printed[0]["ways"])
+
+
+def test_what_is_written_is_the_way_that_was_chosen(tmp_path, capsys):
+    path = tmp_path / "asking.json"
+    for more, keeps in (([], False), (["--keep", "records"], True), (["--way", "whole-record"], True)):
+        assert run(["allocate", *SPEC, "--total-epsilon", "1", *more, "-o", str(path), "--json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert optrr.load(path).epsilon == printed["epsilon"] <= 1 + 1e-9
+        assert optrr.load(path).keeps_records is printed["keeps_records"] is keeps
+    assert run(["allocate", *SPEC, "--total-epsilon", "1", "--strict"]) == 0
+    assert "predicted errors" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--standard-error", "0.03"], "n is needed"),
+        (["--total-epsilon", "1", "--way", "magic"], "choose among"),
+        (["--total-epsilon", "1", "--keep", "records", "--way", "sampling"], "keeps no records"),
+        (["--n", "100", "--standard-error", "0.2", "--together", "a,b"], "clusters are for a given total"),
+        (["--total-epsilon", "1", "--n", "2000", "--standard-error", "0.01"], "suffices"),
+    ],
+)
+def test_what_cannot_be_done_ends_in_one_line(options, said, capsys):
+    assert run(["advise", *SPEC, *options]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and shown.err.startswith("error: ") and shown.err.count("\n") == 1 and said in shown.err
+    with pytest.raises(InvalidInput, match="give 'records'"):
+        allocate(DOMAIN, 1.0, keep="all")
