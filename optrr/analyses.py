@@ -18,6 +18,8 @@ What a design can see before anybody is asked is computed here, too: it is the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from optrr.domain.public import NONE, PublicColumns
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.derived import Derived
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
+    from optrr.tables.estimation.impossible import CountedTable
     from optrr.tables.measures import Among, Measures
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
@@ -104,12 +107,12 @@ class Reports(OpenedRecords):
             beside = "the public columns of a sample" if sample else chosen[-1]
             raise InvalidInput(f"a table takes {chosen[0]} or {beside}, not both; leave one out")
         if not self.asking.keeps_records:
-            if sample or chosen or simultaneous:
+            if sample or own["method"] or own["prior"]:
                 raise InvalidInput(
-                    "answers to one random table each have plain tables only; leave out what else is asked"
+                    "answers to questions have unbiased tables of everybody, without a prior or a sample's columns; leave these out"
                 )
-            estimated: Estimate = self.asking.estimate(self, attributes, confidence)
-            return estimated
+            if among is None:
+                return self._cells(attributes, confidence, simultaneous)
         if sample:
             from optrr.tables.weighting import estimate_weighted
 
@@ -128,11 +131,11 @@ class Reports(OpenedRecords):
             from optrr.tables.estimation.estimator import estimate_adjusted
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
-        counts = self._counts(attributes)
         if among is not None:
             from optrr.tables.measures import estimate_among
 
-            return estimate_among(counts, self._mechanism, among, **intervals)
+            return estimate_among(*self._table(attributes), among, **intervals)
+        counts = self._counts(attributes)
         if prior is not None:
             from optrr.tables.bayes import posterior
 
@@ -171,7 +174,7 @@ class Reports(OpenedRecords):
         from optrr.tables.estimation.statistics import STATISTICS
 
         self._warn()
-        counts = self._counts(attributes)
+        known = self._table(attributes)
         if name in STATISTICS:
             given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
             chosen = [
@@ -179,12 +182,12 @@ class Reports(OpenedRecords):
             ]
             if chosen:
                 raise InvalidInput(f"{name} is one number of a table and takes no {chosen[0]}; leave it out")
-            return derive(counts, self._mechanism, name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
+            return derive(*known, name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
         from optrr.tables.measures import Comparing, measure
 
         comparing = Comparing(reference, reference_outcome, scores)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": among}
-        return measure(counts, self._mechanism, name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
+        return measure(*known, name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
 
     def test(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -338,7 +341,10 @@ class Reports(OpenedRecords):
     @property
     def _mechanism(self) -> Mechanism:
         if not self.asking.keeps_records:
-            raise InvalidInput("answers to one random table each have plain tables only: reports.table(…)")
+            raise InvalidInput(
+                "answers to questions are no records, and have tables, measures, tests and models alone; for the rest ask for "
+                "whole records, with a design"
+            )
         mechanism: Mechanism = self.asking.mechanism
         return mechanism
 
@@ -346,6 +352,23 @@ class Reports(OpenedRecords):
         self._one()
         (counts,) = self.counts(attributes)
         return counts
+
+    def _table(self, attributes: str | Iterable[str]) -> tuple[Counts | CountedTable, Mechanism | None]:
+        """What analyses of one table take: counts and what randomized them, or the table estimated from answers."""
+        if self.asking.keeps_records:
+            return self._counts(attributes), self._mechanism
+        self._one()
+        return self.asking.counted(self, attributes), None
+
+    def _cells(self, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:
+        """The cells of a table estimated from answers."""
+        from optrr.tables.estimation.estimator import check_confidence
+
+        check_confidence(confidence)
+        self._one()
+        cells = prod(self.asking.domain.subset(attributes).sizes.tolist()) if simultaneous else 1
+        estimated: Estimate = self.asking.estimate(self, attributes, 1 - (1 - confidence) / cells)
+        return replace(estimated, confidence=confidence, simultaneous=simultaneous)
 
     def _place(self) -> Any:
         self._one()
