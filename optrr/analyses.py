@@ -109,7 +109,8 @@ class Reports(OpenedRecords):
         if not self.asking.keeps_records:
             if sample or own["method"] or own["prior"]:
                 raise InvalidInput(
-                    "answers to questions have unbiased tables of everybody, without a prior or a sample's columns; leave these out"
+                    "answers to questions have unbiased tables, without a prior or a sample's columns; leave these out, or ask "
+                    "for whole records, with a design"
                 )
             if among is None:
                 return self._cells(attributes, confidence, simultaneous)
@@ -241,6 +242,8 @@ class Reports(OpenedRecords):
                 f"a sample's weights, strata and clusters count in independence, not in {name}; leave them out"
             )
         self._warn()
+        if not self.asking.keeps_records:
+            return self._test_of_answers([*attributes, *within], name, proportions, scores, calibration)
         from optrr.models.tests import goodness_of_fit, homogeneity, test
 
         if name == _HOMOGENEITY:
@@ -253,6 +256,23 @@ class Reports(OpenedRecords):
 
             return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
         return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
+
+    def _test_of_answers(
+        self,
+        attributes: Sequence[str],
+        name: str,
+        proportions: ArrayLike | None,
+        scores: GivenScores | None,
+        calibration: str,
+    ) -> TestResult:
+        from optrr.models.estimated import test_estimated
+
+        if calibration not in ("auto", "asymptotic"):
+            raise InvalidInput(
+                f"p-values of answers to questions are those of χ²; leave out the calibration {calibration!r}"
+            )
+        table = self.asking.counted(self._alone(), attributes)
+        return test_estimated(table, name, scores=scores, proportions=proportions)
 
     def _hypothesis(self, within: Sequence[str], proportions: ArrayLike | None) -> str:
         if within:
@@ -292,8 +312,17 @@ class Reports(OpenedRecords):
             dict.fromkeys(name.strip() for name in (terms or "").replace("*", "+").split("+"))
         )
         self._warn()
-        counts = self._counts(names)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+        if not self.asking.keeps_records:
+            from optrr.models.estimated import model_estimated
+
+            if terms is None:
+                raise InvalidInput(
+                    "models of answers to questions are given by terms, such as 'a*b + c'; search is for records"
+                )
+            table = self.asking.counted(self._alone(), names)
+            return model_estimated(table, parse_terms(terms, table.domain), **how)
+        counts = self._counts(names)
         if terms is None:
             return search(counts, self._mechanism, stepwise, **how)  # type: ignore[arg-type]  # it is given
         return fit_loglinear(counts, self._mechanism, parse_terms(terms, counts.domain), **how)
@@ -357,22 +386,25 @@ class Reports(OpenedRecords):
         """What analyses of one table take: counts and what randomized them, or the table estimated from answers."""
         if self.asking.keeps_records:
             return self._counts(attributes), self._mechanism
-        self._one()
-        return self.asking.counted(self, attributes), None
+        return self.asking.counted(self._alone(), attributes), None
 
     def _cells(self, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:
         """The cells of a table estimated from answers."""
         from optrr.tables.estimation.estimator import check_confidence
 
         check_confidence(confidence)
-        self._one()
         cells = prod(self.asking.domain.subset(attributes).sizes.tolist()) if simultaneous else 1
-        estimated: Estimate = self.asking.estimate(self, attributes, 1 - (1 - confidence) / cells)
+        estimated: Estimate = self.asking.estimate(self._alone(), attributes, 1 - (1 - confidence) / cells)
         return replace(estimated, confidence=confidence, simultaneous=simultaneous)
 
     def _place(self) -> Any:
         self._one()
         return self.places[0]
+
+    def _alone(self) -> Reports:
+        """These reports, of one place."""
+        self._one()
+        return self
 
     def _one(self) -> None:
         if len(self.given) != 1:

@@ -161,7 +161,7 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
 
 
 def reports(data: Any, design: Asking | Given) -> Reports:
-    """Randomized records or answers, opened once, bound to what they were asked by or its file; every analysis starts from them.
+    """Records or answers, opened once, bound to what they were asked by, or its file; every analysis starts from them.
 
     Parameters
     ----------

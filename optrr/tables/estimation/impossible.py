@@ -76,6 +76,11 @@ class CountedTable:
     kernel: Kernel
     sampling: Sampling
 
+    @property
+    def proportions(self) -> FloatArray:
+        """What is observed."""
+        return self.observed
+
 
 def counted_table(counts: Counts | CountedTable, mechanism: Randomizer | None) -> CountedTable:
     """The counts' table, after :func:`warn_of_records`: every estimate of a table of counts starts so.

@@ -128,7 +128,7 @@ class AnsweredLaw:
 
 @dataclass(frozen=True, eq=False)
 class AnsweredSampling(Sampling):
-    """How estimates from answers vary. What is observed is the table's unbiased estimate itself, the kernel that of no noise."""
+    """How estimates from answers vary: what is observed is the unbiased estimate itself, and the kernel that of no noise."""
 
     law_of_answers: AnsweredLaw | None = None
 

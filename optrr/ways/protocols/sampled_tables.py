@@ -214,7 +214,7 @@ class SampledTables(Asking):
             isinstance(r, SubsetReport) for r in self.subset_reports
         ):
             raise InvalidInput(
-                f"subset reports are {self.subset_reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
+                f"subset_reports = {self.subset_reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
             )
         asked = {(frozenset(t), report) for t, report in zip(self.tables, self.subset_reports, strict=True)}
         if not self.tables or len(asked) != len(self.tables):
@@ -429,7 +429,7 @@ class SampledTables(Asking):
         return replace(out, warnings=(*reports.twice, *out.warnings))
 
     def counted(self, answers: Any, attributes: str | Iterable[str]) -> CountedTable:
-        """A table, axes in this order, with the law of its estimate, for measures, tests and models; raises as :meth:`estimate`."""
+        """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`."""
         # those who want cells alone need no law of several
         from optrr.ways.protocols.answered import answered_table  # noqa: PLC0415
 
