@@ -39,7 +39,7 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.partition import singles
 from optrr_solvers.randomness import as_source
 
-RUNS, COVERED, TAIL = 600, 100, 0.025
+RUNS, COVERED, TAIL = 400, 60, 0.025
 TOTALS, PEOPLE = (0.5, 1.0, 2.0, 4.0), (2000, 20_000)
 GROUPS = {"Berkeley": ("department", "admitted"), "Adult": ("sex", "income"), "Genomes": ("people", "marker 1")}
 COVERAGES = ("odds ratio", "risk difference", "mean", "V", "entropy")
