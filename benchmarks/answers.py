@@ -4,7 +4,8 @@ Run as ``python benchmarks/answers.py`` (half an hour on one core). The most acc
 of three groups of people: applicants to Berkeley (3 attributes), Adult (4) and the 1000 Genomes Project (superpopulation and 3
 markers); ε = .5, 1, 2, 4; 2,000 and 20,000 people. Each time everybody is asked anew. Levels: one pair of attributes is
 independent, with the margins of the data; how often tests at 5 % reject (RUNS surveys), and at 0.1 % in all. Coverage:
-the pair's own table; how often 95 % intervals hold the true value (COVERED surveys). Writes answers.csv and answers.md.
+the pair's own table; how often 95 % intervals hold the true value (COVERED surveys). Then tests within strata, and a log-linear
+model. Writes answers.csv, answers_strata.csv and answers.md.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from people import people_table
 from optrr import Domain, count
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.supports import report_subsets
-from optrr.models.estimated import test_estimated
+from optrr.models.estimated import model_estimated, test_estimated
+from optrr.models.loglinear.margins import Terms
 from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.impossible import CountedTable
 from optrr.tables.estimation.statistics import entropy, phi_squared
@@ -39,9 +41,11 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.partition import singles
 from optrr_solvers.randomness import as_source
 
-RUNS, COVERED, TAIL = 400, 60, 0.025
+RUNS, COVERED, TAIL = 300, 50, 0.025
 TOTALS, PEOPLE = (0.5, 1.0, 2.0, 4.0), (2000, 20_000)
 GROUPS = {"Berkeley": ("department", "admitted"), "Adult": ("sex", "income"), "Genomes": ("people", "marker 1")}
+STRATA, STRATA_RUNS = ((1.0, 4526), (2.0, 4526), (4.0, 4526), (1.0, 20_000), (2.0, 20_000)), 200
+WITHIN = ("conditional-independence", "common-association", "same-odds-ratios")
 COVERAGES = ("odds ratio", "risk difference", "mean", "V", "entropy")
 
 
@@ -161,6 +165,48 @@ def settings() -> Iterator[Setting]:
                 yield Setting(name, total, n, seed)
 
 
+def strata(total: float, n: int, runs: int, covered: int) -> dict[str, object]:
+    """Levels within Berkeley's departments, where gender and admission are made independent, and a model's coverage.
+
+    70 % of the people are asked about all three attributes at once, the others about gender and admission.
+    """
+    domain, true = population("Berkeley")
+    pair = ("gender", "admitted")
+    names = (*pair, "department")
+    asking = SampledTables(domain, (names, pair), np.array([0.7, 0.3]), total)
+    within = np.einsum("gd,ad->gad", true.sum(axis=1), true.sum(axis=0)) / true.sum(axis=(0, 1))
+    rng, p, held = np.random.default_rng([n, round(10 * total)]), [], []
+    for _ in range(runs):
+        table = survey(asking, names, within, n, rng)
+        p.append([test_estimated(table, name).p_value for name in WITHIN])
+    own = pair_table("Berkeley", pair)
+    logs = np.log(own)
+    values = logs[1, 0] - logs[0, 0], logs[0, 1] - logs[0, 0], logs[1, 1] + logs[0, 0] - logs[0, 1] - logs[1, 0]
+    terms = Terms.of(domain.subset(pair), [pair])
+    for _ in range(covered):
+        limits = model_estimated(survey(asking, pair, own, n, rng), terms).limits
+        held.append([low <= value <= high for value, (low, high) in zip(values, limits, strict=True)])
+    levels = dict(zip(WITHIN, (np.array(p) < 0.05).mean(axis=0).tolist(), strict=True))
+    return {"total": total, "n": n, **levels, "coefficients": float(np.mean(held))}
+
+
+def report_of_strata(rows: list[dict[str, object]]) -> str:
+    """A table of both."""
+    columns = (*WITHIN, "coefficients")
+    lines = [
+        f"Within Berkeley's departments tests at 5 % reject ({STRATA_RUNS} surveys), and 95 % intervals of a model's"
+    ]
+    lines += [
+        f"coefficients hold ({COVERED} surveys):",
+        "",
+        "| ε | n | " + " | ".join(columns) + " |",
+        "|---" * 6 + "|",
+    ]
+    for r in rows:
+        lines.append(f"| {r['total']:g} | {r['n']} | " + " | ".join(f"{float(str(r[k])):.1%}" for k in columns) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def report(rows: list[dict[str, object]]) -> str:
     tests, numbers = ("independence", "trend", "goodness"), [*COVERAGES]
     mean = {k: np.mean([float(str(r[k])) for r in rows]) for k in (*tests, "at 0.1 %", *numbers)}
@@ -184,13 +230,16 @@ def report(rows: list[dict[str, object]]) -> str:
 def probe() -> list[float]:
     """A small part of the work."""
     row = Setting("Berkeley", 2.0, 2000, 1).row(3, 1)
-    return [float(str(row[k])) for k in ("independence", "trend", "goodness", *COVERAGES)]
+    within = strata(2.0, 2000, 3, 1)
+    return [float(str(row[k])) for k in ("independence", *COVERAGES)] + [float(str(within[k])) for k in WITHIN]
 
 
 def main() -> None:
     rows = [setting.row(RUNS, COVERED) for setting in settings()]
+    within = [strata(total, n, STRATA_RUNS, COVERED) for total, n in STRATA]
     write_csv("answers.csv", rows)
-    write_text("answers.md", report(rows))
+    write_csv("answers_strata.csv", within)
+    write_text("answers.md", f"{report(rows)}\n{report_of_strata(within)}")
 
 
 if __name__ == "__main__":

@@ -215,8 +215,8 @@ class PinnedEstimates(PinnedModel):
     def error(self, tables: FloatArray, fits: TableFits) -> float:
         """Standard error of the coefficient at the fit of the first table."""
         at = Whitened(self.sampling, fits.proportions[0].ravel())
-        triangle = np.linalg.qr(at.of(at.derivatives(self._all)), mode="r")
-        return float(min(1 / max(abs(triangle[-1, -1]), np.finfo(np.float64).tiny), _LARGEST_ERROR))
+        _, triangle = np.linalg.qr(at.of(at.derivatives(self._all)))
+        return min(1 / max(abs(float(triangle[-1, -1])), float(np.finfo(np.float64).tiny)), _LARGEST_ERROR)
 
     @cached_property
     def _all(self) -> FloatArray:

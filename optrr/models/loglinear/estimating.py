@@ -236,7 +236,7 @@ def fit_loglinear(
     check_confidence(confidence)
     result = replace(fitted_model(counts, mechanism, generators), confidence=confidence, simultaneous=simultaneous)
     warn_of_records([counts], mechanism)
-    return _with_intervals(result, mechanism)
+    return _with_intervals(result, counts, mechanism)
 
 
 def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
@@ -248,12 +248,12 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
     return LogLinear(counts, fitted, np.full((terms.parameters, 2), np.nan))
 
 
-def _with_intervals(result: LogLinear, mechanism: Randomizer) -> LogLinear:
+def _with_intervals(result: LogLinear, counts: Counts, mechanism: Randomizer) -> LogLinear:
     """The result with intervals at its confidence, or with the reason why there are none."""
     why = ""
-    table, model = result.counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
+    table, model = counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
     if not affordable(result.terms):
-        cells = result.counts.table.size
+        cells = counts.table.size
         why = (
             f"no intervals: {result.terms.parameters} parameters in {cells} cells are too many; leave out interactions"
         )
@@ -291,7 +291,7 @@ def stepwise(
         if better.bic >= best.bic:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
             best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
-            return _with_intervals(best, mechanism)
+            return _with_intervals(best, counts, mechanism)
         best = better
 
 

@@ -118,7 +118,7 @@ class AnsweredLaw:
             for i, place in enumerate(places):
                 shape[place] = margin.shape[i]
             product = margin.transpose(np.argsort(places)).reshape(shape)
-            for i in np.flatnonzero(functions >= _V_IS_W):
+            for i in np.flatnonzero(functions >= _V_IS_W).tolist():
                 alike = [1] * (2 * m)
                 alike[i] = alike[m + i] = self.sizes[i]
                 product = product * np.eye(self.sizes[i]).reshape(alike)

@@ -435,9 +435,9 @@ class SampledTables(Asking):
 
         reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
-        found, answered = self._answered(reports, attributes)
+        known, answered = self._answered(reports, attributes)
         domain = self.domain.subset([self.domain.names[i] for i in self.domain.indices(attributes)])
-        places = [domain.names.index(name) for name in found.names]
+        places = [domain.names.index(name) for name in known.names]
         moved = [replace(a, axes=tuple(places[k] for k in a.axes)) for a in answered]
         return answered_table(domain, moved)
 
