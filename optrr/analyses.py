@@ -8,6 +8,9 @@
     reports.regress("income ~ age + sex")               a regression
     reports.synthesize(1000)                            records to hand on
 
+Answers to questions (:class:`optrr.SampledTables`) are no records, but every table that they tell about is estimated with its
+law, so that tables, measures, tests and models are the same calls; what needs records is refused.
+
 What is in doubt about the records is a Python warning of each analysis (:class:`optrr.OptrrWarning`), in the words of the
 commands. Weights, strata, clusters and groups that the design or the release names are taken into account by tables and by
 tests of independence, unless ``unweighted``; other analyses warn that they ignore them.
@@ -365,6 +368,9 @@ class Reports(OpenedRecords):
         """How far this many fake reports can move a table (:func:`optrr.tables.estimation.fake_reports.poisoning`)."""
         from optrr.tables.estimation.fake_reports import poisoning
 
+        if not self.asking.keeps_records:
+            moved: Poisoning = self.asking.poisoning(self._alone(), attributes, fakes)
+            return moved
         return poisoning(self._counts(attributes), self._mechanism, fakes, method)
 
     @property
