@@ -40,7 +40,7 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     empty = Counts(domain, draws[0].reshape(kernel.sizes))
     out = []
     for name in MEASURES:
-        rows = [(said, odds) for said, odds in asked(empty, name, Comparing()) if defined(odds, setting.table)]
+        rows = [(said, odds) for said, odds in asked(empty.domain, name, Comparing()) if defined(odds, setting.table)]
         for k in sorted(rng.choice(len(rows), min(MOST_ROWS, len(rows)), replace=False)):
             said, odds = rows[k]
             row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": runs}

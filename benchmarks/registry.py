@@ -58,6 +58,7 @@ def long(script: str, agrees: float | None, **more: tuple[str, ...]) -> Benchmar
 
 BENCHMARKS = (
     long("admissions", SIMULATED),
+    long("answers", SIMULATED),
     long("any_mechanism", SIMULATED),
     long("association", SIMULATED),
     long("auditing", TIMED),

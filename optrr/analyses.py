@@ -8,6 +8,9 @@
     reports.regress("income ~ age + sex")               a regression
     reports.synthesize(1000)                            records to hand on
 
+Answers to questions (:class:`optrr.SampledTables`) are no records, but every table that they tell about is estimated with its
+law, so that tables, measures, tests and models are the same calls; what needs records is refused.
+
 What is in doubt about the records is a Python warning of each analysis (:class:`optrr.OptrrWarning`), in the words of the
 commands. Weights, strata, clusters and groups that the design or the release names are taken into account by tables and by
 tests of independence, unless ``unweighted``; other analyses warn that they ignore them.
@@ -18,6 +21,8 @@ What a design can see before anybody is asked is computed here, too: it is the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from optrr.domain.public import NONE, PublicColumns
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.derived import Derived
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
+    from optrr.tables.estimation.impossible import CountedTable
     from optrr.tables.measures import Among, Measures
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
@@ -103,13 +109,14 @@ class Reports(OpenedRecords):
         if len(chosen) > 1 or (sample and chosen):
             beside = "the public columns of a sample" if sample else chosen[-1]
             raise InvalidInput(f"a table takes {chosen[0]} or {beside}, not both; leave one out")
-        if not hasattr(self.asking, "mechanism"):
-            if sample or chosen or simultaneous:
+        if not self._of_records:
+            if sample or own["method"] or own["prior"]:
                 raise InvalidInput(
-                    "answers to one random question each have plain tables only; leave out what else is asked"
+                    "answers to questions have unbiased tables, without a prior or a sample's columns; leave these out, or ask "
+                    "for whole records, with a design"
                 )
-            estimated: Estimate = self.asking.estimate(self, attributes, confidence)
-            return estimated
+            if among is None:
+                return self._cells(attributes, confidence, simultaneous)
         if sample:
             from optrr.tables.weighting import estimate_weighted
 
@@ -128,11 +135,11 @@ class Reports(OpenedRecords):
             from optrr.tables.estimation.estimator import estimate_adjusted
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
-        counts = self._counts(attributes)
         if among is not None:
             from optrr.tables.measures import estimate_among
 
-            return estimate_among(counts, self._mechanism, among, **intervals)
+            return estimate_among(*self._table(attributes), among, **intervals)
+        counts = self._counts(attributes)
         if prior is not None:
             from optrr.tables.bayes import posterior
 
@@ -171,7 +178,7 @@ class Reports(OpenedRecords):
         from optrr.tables.estimation.statistics import STATISTICS
 
         self._warn()
-        counts = self._counts(attributes)
+        known = self._table(attributes)
         if name in STATISTICS:
             given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
             chosen = [
@@ -179,12 +186,12 @@ class Reports(OpenedRecords):
             ]
             if chosen:
                 raise InvalidInput(f"{name} is one number of a table and takes no {chosen[0]}; leave it out")
-            return derive(counts, self._mechanism, name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
+            return derive(*known, name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
         from optrr.tables.measures import Comparing, measure
 
         comparing = Comparing(reference, reference_outcome, scores)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": among}
-        return measure(counts, self._mechanism, name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
+        return measure(*known, name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
 
     def test(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -238,6 +245,8 @@ class Reports(OpenedRecords):
                 f"a sample's weights, strata and clusters count in independence, not in {name}; leave them out"
             )
         self._warn()
+        if not self._of_records:
+            return self._test_of_answers([*attributes, *within], name, proportions, scores, calibration)
         from optrr.models.tests import goodness_of_fit, homogeneity, test
 
         if name == _HOMOGENEITY:
@@ -250,6 +259,23 @@ class Reports(OpenedRecords):
 
             return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
         return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
+
+    def _test_of_answers(
+        self,
+        attributes: Sequence[str],
+        name: str,
+        proportions: ArrayLike | None,
+        scores: GivenScores | None,
+        calibration: str,
+    ) -> TestResult:
+        from optrr.models.estimated import test_estimated
+
+        if calibration not in ("auto", "asymptotic"):
+            raise InvalidInput(
+                f"p-values of answers to questions are those of χ²; leave out the calibration {calibration!r}"
+            )
+        table = self.asking.counted(self._alone(), attributes)
+        return test_estimated(table, name, scores=scores, proportions=proportions)
 
     def _hypothesis(self, within: Sequence[str], proportions: ArrayLike | None) -> str:
         if within:
@@ -289,8 +315,17 @@ class Reports(OpenedRecords):
             dict.fromkeys(name.strip() for name in (terms or "").replace("*", "+").split("+"))
         )
         self._warn()
-        counts = self._counts(names)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+        if not self._of_records:
+            from optrr.models.estimated import model_estimated
+
+            if terms is None:
+                raise InvalidInput(
+                    "models of answers to questions are given by terms, such as 'a*b + c'; search is for records"
+                )
+            table = self.asking.counted(self._alone(), names)
+            return model_estimated(table, parse_terms(terms, table.domain), **how)
+        counts = self._counts(names)
         if terms is None:
             return search(counts, self._mechanism, stepwise, **how)  # type: ignore[arg-type]  # it is given
         return fit_loglinear(counts, self._mechanism, parse_terms(terms, counts.domain), **how)
@@ -333,12 +368,23 @@ class Reports(OpenedRecords):
         """How far this many fake reports can move a table (:func:`optrr.tables.estimation.fake_reports.poisoning`)."""
         from optrr.tables.estimation.fake_reports import poisoning
 
+        if not self._of_records:
+            moved: Poisoning = self.asking.poisoning(self._alone(), attributes, fakes)
+            return moved
         return poisoning(self._counts(attributes), self._mechanism, fakes, method)
 
     @property
+    def _of_records(self) -> bool:
+        """Whether these are randomized records; answers to questions are none, whatever tables they tell about."""
+        return hasattr(self.asking, "mechanism")
+
+    @property
     def _mechanism(self) -> Mechanism:
-        if not hasattr(self.asking, "mechanism"):
-            raise InvalidInput("answers to one random question each have plain tables only: reports.table(…)")
+        if not self._of_records:
+            raise InvalidInput(
+                "answers to questions are no records, and have tables, measures, tests and models alone; for the rest ask for "
+                "whole records, with a design"
+            )
         mechanism: Mechanism = self.asking.mechanism
         return mechanism
 
@@ -347,9 +393,29 @@ class Reports(OpenedRecords):
         (counts,) = self.counts(attributes)
         return counts
 
+    def _table(self, attributes: str | Iterable[str]) -> tuple[Counts | CountedTable, Mechanism | None]:
+        """What analyses of one table take: counts and what randomized them, or the table estimated from answers."""
+        if self._of_records:
+            return self._counts(attributes), self._mechanism
+        return self.asking.counted(self._alone(), attributes), None
+
+    def _cells(self, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:
+        """The cells of a table estimated from answers."""
+        from optrr.tables.estimation.estimator import check_confidence
+
+        check_confidence(confidence)
+        cells = prod(self.asking.domain.subset(attributes).sizes.tolist()) if simultaneous else 1
+        estimated: Estimate = self.asking.estimate(self._alone(), attributes, 1 - (1 - confidence) / cells)
+        return replace(estimated, confidence=confidence, simultaneous=simultaneous)
+
     def _place(self) -> Any:
         self._one()
         return self.places[0]
+
+    def _alone(self) -> Reports:
+        """These reports, of one place."""
+        self._one()
+        return self
 
     def _one(self) -> None:
         if len(self.given) != 1:

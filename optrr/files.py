@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, overload
 
 from optrr.analyses import Reports
-from optrr.designs.asking import Asking, FullRecords
+from optrr.designs.asking import Asking
 from optrr.designs.checks import Verification, verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design, verify_design
@@ -160,8 +160,8 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
     return verified(made, limited=limited)
 
 
-def reports(data: Any, design: FullRecords | Given) -> Reports:
-    """Randomized records, opened once, bound to their design or its file; every analysis starts from them.
+def reports(data: Any, design: Asking | Given) -> Reports:
+    """Records or answers, opened once, bound to what they were asked by, or its file; every analysis starts from them.
 
     Parameters
     ----------
@@ -174,9 +174,9 @@ def reports(data: Any, design: FullRecords | Given) -> Reports:
         as :func:`load`; and, as soon as something is asked of them, where the records were randomized by another design, twice,
         or not at all.
     """
-    made = design if isinstance(design, FullRecords) else load(design)
-    if not isinstance(made, FullRecords):
+    made = design if isinstance(design, Asking) else load(design)
+    if not isinstance(made, Asking):
         raise InvalidInput(
-            f"{design} keeps no whole records, from which any table could be estimated; give a design file"
+            f"{design} is read by commands of its own, not by tables; give a design file, or one of sampled tables"
         )
     return made.reports(data)

@@ -318,7 +318,7 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
 
     def build() -> Asking:
-        return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
+        return SampledTables.within(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
 
     return _asked_at_random(wanted, name, total, mixed.error, build)
 
@@ -379,4 +379,4 @@ def sampled_tables(domain: Domain, wanted: Workload, total: float, even: bool = 
         shares = np.maximum(
             [each[place[arrays.key(domain.indices(t.attributes))]] for t in wanted.tables], _LEAST_SHARE
         )
-    return SampledTables(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)
+    return SampledTables.within(domain, tuple(t.attributes for t in wanted.tables), shares / shares.sum(), total)

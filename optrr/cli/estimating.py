@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.derived import Derived
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
+    from optrr.tables.estimation.impossible import CountedTable
 
 
 fake_reports_option = click.option(
@@ -183,8 +184,8 @@ def estimate(
     reports = OpenedRecords.of(asking, input)
     wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
-        _check_answers({**others, "--posterior": posterior, **sample.options})
-        _give(_of_answers(asking, reports, names, confidence, fakes), asking, design_file, reports, outputs)
+        _check_answers({"--method": others["--method"], "--posterior": posterior, **sample.options})
+        _give(_of_answers(asking, reports, names, wished, derived, fakes), asking, design_file, reports, outputs)
     elif columns := sample.columns(reports):
         sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
         give_weighted(asking, design_file, reports, attributes, outputs, columns=columns, **wished, **sample.how)
@@ -222,10 +223,10 @@ def _of_records(
 
 
 def _check_answers(options: dict[str, bool]) -> None:
-    if any(options.values()):
-        named = [f"no {option}" for option in options]
+    named = [option for option, given in options.items() if given]
+    if named:
         raise InvalidInput(
-            f"answers to one random table each take {', '.join(named[:-1])} and {named[-1]}; leave them out"
+            f"answers to questions take no {' and no '.join(named)}; leave it out, or ask for whole records"
         )
 
 
@@ -273,7 +274,10 @@ def _asked(
 
 
 def _derived(
-    counts: Counts, mechanism: Randomizer, statistics: Mapping[str, GivenScores | None], confidence: float
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    statistics: Mapping[str, GivenScores | None],
+    confidence: float,
 ) -> list[Derived]:
     # takes longer to import than most tables take to estimate, and few ask for it
     from optrr.tables.estimation.derived import derive  # noqa: PLC0415
@@ -307,16 +311,22 @@ class _Estimated:
 
 
 def _of_answers(
-    asking: Asking, reports: OpenedRecords, names: Sequence[str], confidence: float, fakes: int | None
+    asking: Asking,
+    reports: OpenedRecords,
+    names: Sequence[str],
+    wished: dict[str, Any],
+    statistics: Mapping[str, GivenScores | None],
+    fakes: int | None,
 ) -> _Estimated:
-    """A table from answers to one random table each."""
+    """A table from answers to questions, and whatever else was asked about it."""
     from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most files hold a design)
 
     doubts = tuple(reports.doubts)
-    known = asking.estimate(reports, names, confidence)
+    known = cast("Estimate", asking.reports(reports).table(*names, **wished))
     result = replace(known, warnings=tuple(line for line in known.warnings if line not in doubts))
     moved = asking.poisoning(reports, names, fakes) if fakes and isinstance(asking, SampledTables) else None
-    return _Estimated(result, doubts, poisoning=moved)
+    derived = _derived(asking.counted(reports, names), None, statistics, wished["confidence"]) if statistics else []
+    return _Estimated(result, doubts, derived, moved)
 
 
 def _print_estimate(estimated: _Estimated) -> None:

@@ -19,17 +19,15 @@ from click.core import ParameterSource
 
 from optrr.cli.printing import late_bar
 from optrr.designs.design import Design
-from optrr.designs.design_file import load_design
 from optrr.domain.domain import Category, Domain, listed, shown
 from optrr.domain.scores import GivenScores, PairScores, scores_of_pair
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt, files_at
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.tables.estimation.impossible import impossible
+from optrr.ways.protocols.sampled_tables import load_asking
 from optrr_solvers.arrays import FloatArray
 
 
@@ -303,15 +301,15 @@ def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScor
 class Counted:
     """The counts of each place of records, and the warnings to show beside whatever comes from them."""
 
-    design: Design
+    design: Any
     reports: OpenedRecords
-    counts: tuple[Counts, ...]
+    counts: tuple[Any, ...]
     doubts: tuple[str, ...]
 
     @property
-    def mechanism(self) -> Mechanism:
-        """The design's."""
-        return self.design.mechanism
+    def mechanism(self) -> Any:
+        """The design's; None of answers to questions, whose ``counts`` are tables that know how they vary."""
+        return self.design.mechanism if isinstance(self.design, Design) else None
 
 
 def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Counted:
@@ -329,6 +327,9 @@ def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Cou
 
 
 def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
-    """The same for the records at one place and the design of a file."""
-    design = load_design(design_file)
-    return counted(design, design.reports(place), names)
+    """The same for the records at one place and the design of a file; or for answers, and the sampled tables of one."""
+    asking = load_asking(design_file)
+    if isinstance(asking, Design):
+        return counted(asking, asking.reports(place), names)
+    reports = asking.reports(place)
+    return Counted(asking, reports, (asking.counted(reports, names),), tuple(reports.unweighted_doubts))

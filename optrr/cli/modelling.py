@@ -27,6 +27,7 @@ from optrr.cli.printing import json_option, print_json, print_shown, print_table
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
+from optrr.models.estimated import model_estimated
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.margins import parse_terms
 from optrr.models.regression.building import read_reports
@@ -150,7 +151,14 @@ def model(
     known = counted_at(design_file, input, split_names(attributes))
     (counts,) = known.counts
     other = None if against is None else parse_terms(against, counts.domain)
-    if terms is not None:
+    if known.mechanism is None:
+        if terms is None or other is not None:
+            raise InvalidInput(
+                "models of answers to questions are given by --terms, and tested by optrr test; leave out what searches or "
+                "compares them"
+            )
+        result = model_estimated(counts, parse_terms(terms, counts.domain), confidence, simultaneous)
+    elif terms is not None:
         wanted = parse_terms(terms, counts.domain)
         result = fit_loglinear(counts, known.mechanism, wanted, confidence, simultaneous)
     else:

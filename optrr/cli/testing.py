@@ -58,10 +58,13 @@ from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
+from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 from optrr_solvers.allocating.energy import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
 
+# Of answers to questions, which are not drawn again.
+_LIMITS = ("auto", "asymptotic")
 # Tests whose hypothesis is not an association of two attributes, each with the option that states it.
 _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 # Tests that an option beside --attributes belongs to, and that need it.
@@ -141,9 +144,15 @@ def test(
     outputs = Outputs(None, report, as_json)
     outputs.check(places)
     names, strata = _table(attributes, given)
-    sample, design = Sampled(by=None, **sampled), load_design(design_file)
+    sample, design = Sampled(by=None, **sampled), load_asking(design_file)
     reports = design.reports(*places)
     _check_sampled(name, sample, calibration)
+    if not isinstance(design, Design):
+        hypothesis = None if proportions is None else read_proportions(proportions, design.domain.subset(names))
+        how = {"hypothesis": name, "given": strata, "proportions": hypothesis, "scores": scores_of_two(scores, names)}
+        _check_answers(sample, groups, calibration)
+        _give_answers(design, design_file, reports, (names, strata), outputs, **how)
+        return
     if name == "independence" and (columns := sample.columns(reports)):
         _give_sampled(design, design_file, reports, names, outputs, columns, **sample.how)
         return
@@ -155,6 +164,40 @@ def test(
         drawn |= {"calibration": calibration, "bootstrap": bootstrap}
         result = test_table(known.counts[0], known.mechanism, name, **drawn)  # type: ignore[arg-type]  # a literal
     _give(outputs, result, (names, strata), known.doubts, lambda: _page(result, known, design_file))
+
+
+def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> None:
+    """Raise InvalidInput for what tests of answers to questions do not take."""
+    options = {**sample.options, "--group": bool(groups), f"--calibration {calibration}": calibration not in _LIMITS}
+    for option, given in options.items():
+        if given:
+            raise InvalidInput(
+                f"tests of answers to questions take no {option}; leave it out, or ask for whole records"
+            )
+    refuse_options(
+        "is for drawn tables, and p-values of answers are those of χ²; leave it out", "bootstrap", "random_state"
+    )
+
+
+def _give_answers(
+    asking: SampledTables,
+    design_file: Path,
+    reports: Any,
+    of: tuple[list[str], list[str]],
+    outputs: Outputs,
+    **how: Any,
+) -> None:
+    """A test of answers to questions."""
+    doubts = reports.unweighted_doubts
+    result = reports.test(*of[0], **how)
+
+    def page() -> Page:
+        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+
+        table = asking.estimate(reports, [*of[0], *of[1]])
+        return test_page(result, page_given(asking, design_file, reports, doubts), [("", table)])
+
+    _give(outputs, result, of, doubts, page)
 
 
 def _give(

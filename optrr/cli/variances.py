@@ -62,7 +62,7 @@ def _tables(asked: SampledTables | Design) -> list[list[str]]:
 def _questions(asked: SampledTables | Design) -> list[dict[str, Any]]:
     if isinstance(asked, Design):
         return []
-    rows = zip(asked.tables, asked.shares.tolist(), asked.reports, strict=True)
+    rows = zip(asked.tables, asked.shares.tolist(), asked.subset_reports, strict=True)
     return [
         {"attributes": list(names), "share": share, "subset_sizes": list(r.subset_sizes), "likely": list(r.likely)}
         for names, share, r in rows

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from optrr.records.reading.source import Places
     from optrr.releases.account import Release
     from optrr.tables.estimation.estimator import Estimate
+    from optrr.tables.estimation.impossible import CountedTable
     from optrr_solvers.randomness import RandomState
 
 
@@ -59,7 +60,7 @@ class Asking(ABC):
     @property
     @abstractmethod
     def keeps_records(self) -> bool:
-        """Whether everybody answers for every attribute, so that any table can be estimated later."""
+        """Whether any table can be estimated, now or later."""
 
     @abstractmethod
     def table_error(self, names: str | Iterable[str]) -> float:
@@ -89,6 +90,23 @@ class Asking(ABC):
         InvalidInput
             for answers that this way of asking cannot give, or a table that it cannot estimate.
         """
+
+    def reports(self, *given: Any) -> Reports:
+        """What people answered, from each place or frame; opened once, whatever is made of them.
+
+        Each is what :func:`optrr.count` takes. The same given twice, and what was asked otherwise, are refused as soon
+        as something is asked of them.
+        """
+        from optrr.analyses import Reports  # noqa: PLC0415 (as in FullRecords)
+
+        return Reports.of(self, *given)
+
+    def counted(self, answers: Any, attributes: str | Iterable[str]) -> CountedTable:
+        """A table with the law of its estimate, for measures, tests and models, from answers that are no records.
+
+        Raises InvalidInput where there is none.
+        """
+        raise InvalidInput(f"{self.name} gives plain tables only: estimate(…)")
 
     @property
     def digest(self) -> str:
@@ -234,16 +252,6 @@ class FullRecords(Asking):
 
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))
-
-    def reports(self, *given: Any) -> Reports:
-        """Records that this design randomized, from each place or frame; opened once, whatever is made of them.
-
-        Each is what :func:`optrr.count` takes. The same records given twice, and those of another design, are refused as soon
-        as something is asked of them.
-        """
-        from optrr.analyses import Reports  # noqa: PLC0415 (as above)
-
-        return Reports.of(self, *given)
 
     def power(
         self, *attributes: str, truth: ArrayLike, n: float, level: float = 0.05, **hypothesis: Any

@@ -51,8 +51,8 @@ FORMAT = "optrr-design/1"
 _OTHERS = {
     LONGITUDINAL: "give it to the longitudinal- commands",
     DEPLOYMENT: "it is a deployment file; give the design that it was exported from",
-    SAMPLED_TABLES: "people answer one question each, which perturb, estimate, export and verify take; this needs a design of "
-    "whole records (optrr allocate --keep records)",
+    SAMPLED_TABLES: "people answer one question each, which perturb, estimate, measure, test, model, export and verify take; "
+    "this needs a design of whole records (optrr allocate --way optimum)",
     SAMPLED_VARIANTS: "people answer about a few variants each, which gwas-perturb, gwas and verify take; this needs a design "
     "of whole records (optrr gwas-design)",
 }

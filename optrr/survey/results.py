@@ -32,6 +32,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from optrr.designs.design import Design
 from optrr.errors import InvalidInput, OptrrError
 from optrr.records.writing import without_formulas
 from optrr.show.parts import Page, page_environment, page_html
@@ -226,7 +227,7 @@ class ResultsPages:
     def _shown(self, chosen: Sequence[str]) -> bytes:
         names = self._survey.design.domain.names[:_MOST_OFFERED]
         query = f"?{urlencode([('attribute', name) for name in chosen])}" if chosen else ""
-        told = {"names": names, "chosen": chosen, "query": query, "counted": self._survey.design.keeps_records}
+        told = {"names": names, "chosen": chosen, "query": query, "counted": isinstance(self._survey.design, Design)}
         return _rendered("results.html", self._results.page(chosen), **told)
 
     def _login(self, wrong: bool) -> bytes:

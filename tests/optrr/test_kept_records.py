@@ -148,7 +148,7 @@ def test_estimates_are_unbiased_for_every_table():
     truth = rng.dirichlet(np.full(12, 0.5)).reshape(2, 3, 2)
     for table in effects(3):
         answered = []
-        for members, shape, report in zip(way.indices, way.shapes, way.reports, strict=True):
+        for members, shape, report in zip(way.indices, way.shapes, way.subset_reports, strict=True):
             shared = [i for i in members if i in table]
             if not shared:
                 continue
@@ -207,10 +207,10 @@ def test_files_of_kept_records_come_back_and_go_to_devices(adult, tmp_path):
     path = tmp_path / "asking.json"
     optrr.save(adult, path)
     again = optrr.load(path)
-    assert again.digest == adult.digest and again.reports == adult.reports and again.keeps_records
+    assert again.digest == adult.digest and again.subset_reports == adult.subset_reports and again.keeps_records
     assert optrr.verify(path).holds
     made = questions_of(adult)
-    assert [q.report.subset_sizes for q in made.questions] == [r.subset_sizes for r in adult.reports]
+    assert [q.report.subset_sizes for q in made.questions] == [r.subset_sizes for r in adult.subset_reports]
     assert float(made.total) <= 2 + 1e-9
 
 

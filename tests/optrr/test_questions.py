@@ -220,7 +220,7 @@ def test_files_hold_questions(tmp_path):
     assert any(len(q.report.subset_sizes) > 1 for q in mixed.questions)
     optrr.save(way, tmp_path / "asking.json")
     back = optrr.load(tmp_path / "asking.json")
-    assert back.reports == way.reports and back.digest == way.digest and back.epsilon == way.epsilon
+    assert back.subset_reports == way.subset_reports and back.digest == way.digest and back.epsilon == way.epsilon
     rng = np.random.default_rng(0)
     data = pa.table({a.name: rng.integers(0, a.size, 500) for a in way.domain})
     answers = back.perturb(data, 2)
@@ -235,7 +235,7 @@ def test_files_hold_questions(tmp_path):
     for row, answer in zip(words, answers.to_pylist(), strict=True):
         k = answer["table"] - 1
         assert row["about"] == " × ".join(way.tables[k])
-        if len(way.reports[k].subset_sizes) > 1:
+        if len(way.subset_reports[k].subset_sizes) > 1:
             texts = [way.domain[name].texts for name in way.tables[k]]
             subsets = [[int(c) for c in part.split()] for part in answer["cells"].split("|")]
             assert row["supports"] == [" or ".join(t[c] for c in s) for t, s in zip(texts, subsets, strict=True)]

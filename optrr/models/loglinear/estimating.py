@@ -66,6 +66,11 @@ class PinnedModel(NullModel):
 
     pinned: int
 
+    @classmethod
+    def of_model(cls, model: NullModel, pinned: int) -> PinnedModel:
+        """With one of the model's coefficients held."""
+        return cls(model.terms, model.kernel, model.parts, pinned)
+
     @cached_property
     def columns(self) -> FloatArray:
         """Those whose coefficients are free, (p − 1, *sizes); where there are none, a column of zeros, which moves nothing."""
@@ -144,17 +149,24 @@ def affordable(terms: Terms) -> bool:
     return terms.parameters**3 * prod(map(int, terms.domain.sizes)) <= _MOST_WORK
 
 
-def coefficient_intervals(model: NullModel, table: FloatArray, estimates: FloatArray, confidence: float) -> FloatArray:
+def coefficient_intervals(
+    model: NullModel,
+    table: FloatArray,
+    estimates: FloatArray,
+    confidence: float,
+    pinned_at: Callable[[NullModel, int], PinnedModel] = PinnedModel.of_model,
+) -> FloatArray:
     """Limits of every coefficient, (p, 2), for a table of counts; infinite where the records leave none on that side.
 
     They hold the ``estimates`` (p,), infinite ones too, and end where values are first rejected on the way out. The score test
     may accept values beyond that again, where cells are nearly 0 and hardly move its score; the likelihood rejects nearly all.
+    ``pinned_at`` makes the model with one coefficient held.
     """
     tables, quantile = table[None].astype(np.float64), float(norm.isf((1 - confidence) / 2))
     fits = model.fitted(tables)
     out = np.empty((model.terms.parameters, 2))
     for k, estimate in enumerate(estimates):
-        pinned = PinnedModel(model.terms, model.kernel, model.parts, k)
+        pinned = pinned_at(model, k)
 
         @cache
         def deviation(value: float, pinned: PinnedModel = pinned) -> float:
@@ -224,7 +236,7 @@ def fit_loglinear(
     check_confidence(confidence)
     result = replace(fitted_model(counts, mechanism, generators), confidence=confidence, simultaneous=simultaneous)
     warn_of_records([counts], mechanism)
-    return _with_intervals(result, mechanism)
+    return _with_intervals(result, counts, mechanism)
 
 
 def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
@@ -236,12 +248,12 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
     return LogLinear(counts, fitted, np.full((terms.parameters, 2), np.nan))
 
 
-def _with_intervals(result: LogLinear, mechanism: Randomizer) -> LogLinear:
+def _with_intervals(result: LogLinear, counts: Counts, mechanism: Randomizer) -> LogLinear:
     """The result with intervals at its confidence, or with the reason why there are none."""
     why = ""
-    table, model = result.counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
+    table, model = counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
     if not affordable(result.terms):
-        cells = result.counts.table.size
+        cells = counts.table.size
         why = (
             f"no intervals: {result.terms.parameters} parameters in {cells} cells are too many; leave out interactions"
         )
@@ -279,7 +291,7 @@ def stepwise(
         if better.bic >= best.bic:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
             best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
-            return _with_intervals(best, mechanism)
+            return _with_intervals(best, counts, mechanism)
         best = better
 
 

@@ -20,6 +20,8 @@ from optrr_solvers.arrays import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from optrr.tables.estimation.impossible import CountedTable
+
 _UNBOUNDED = (
     "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
     "categories"
@@ -45,7 +47,7 @@ class LogLinear(TableResult):
     search left out because the mechanism hides them.
     """
 
-    counts: Counts
+    counts: Counts | CountedTable
     fitted: FittedLogLinear
     limits: FloatArray
     confidence: float = 0.95

@@ -86,17 +86,22 @@ def goodness_of_fit(
     check_testable(counts.n, "how well proportions fit")
     warn_of_records([counts], mechanism)
     kernel.check_invertible()
-    pi = np.asarray(proportions, dtype=np.float64)
-    if pi.shape != counts.table.shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
-        raise InvalidInput(
-            f"the hypothesis must be proportions of shape {counts.table.shape}, none negative, that sum to 1, got shape "
-            f"{pi.shape}, sum {pi.sum():.6g} and smallest {pi.min():.6g}; of estimates take those of method projection"
-        )
-    expected = kernel.expected(pi / pi.sum()).ravel()
+    expected = kernel.expected(checked_hypothesis(proportions, counts.table.shape)).ravel()
     tested = goodness_tests(
         counts.table.reshape(1, -1).astype(np.float64), expected / expected.sum(), np.random.default_rng(random_state)
     )
     return result_of_one("goodness-of-fit", tested, counts.n)
+
+
+def checked_hypothesis(proportions: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Proportions of this shape, summing to 1. Raises InvalidInput for others."""
+    pi = np.asarray(proportions, dtype=np.float64)
+    if pi.shape != shape or not pi.min() >= 0 or not np.isclose(pi.sum(), 1):
+        raise InvalidInput(
+            f"the hypothesis must be proportions of shape {shape}, none negative, that sum to 1, got shape "
+            f"{pi.shape}, sum {pi.sum():.6g} and smallest {pi.min():.6g}; of estimates take those of method projection"
+        )
+    return np.asarray(pi / pi.sum())
 
 
 def result_of_one(name: str, tested: LimitOrDrawn, n: int, source: Calibration = "exact") -> TestResult:

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from optrr.domain.domain import Domain
 from optrr.domain.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
@@ -46,7 +47,7 @@ from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
 from optrr.tables.estimation.estimator import check_bootstrap, check_confidence, check_records
-from optrr.tables.estimation.impossible import counted_table
+from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.intervals import (
     Correlation,
     MutualInformation,
@@ -57,7 +58,6 @@ from optrr.tables.estimation.intervals import (
     interval,
     limit,
 )
-from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import STATISTICS, StatisticName, shrunk
 from optrr_solvers.arrays import FloatArray
@@ -131,8 +131,7 @@ def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray
     for axis in (k for k in range(2) if faint[k]):
         # of the attribute's faint categories together
         members = np.expand_dims((~clear.clear[axis]).astype(np.float64), 1 - axis) * np.ones(sizes)
-        means = subset_mean(sampling.kernel, observed.reshape(sizes), sampling.n, members)
-        total = float(score_intervals(means, 2 * tail)[1][0])
+        total = sampling.most(members, observed, tail)
         # normal, as clear shares are some standard errors above 0
         limits = clear.shares[1 - axis] - float(norm.isf(tail)) * clear.errors[1 - axis]
         least = float(limits[clear.clear[1 - axis]].min())
@@ -194,13 +193,13 @@ def _divided(low: float, least: float, most: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class AskedStatistic:
-    """A statistic by its name, the counts' attributes, how their estimates vary, and the scores of a correlation.
+    """A statistic by its name, its attributes, how their estimates vary, and the scores of a correlation.
 
     Its path is about φ² (for χ² and V), −H or I in nats (for the entropy, mutual information and G²), or the correlation.
     """
 
     name: str
-    counts: Counts
+    domain: Domain
     sampling: Sampling
     scores: tuple[FloatArray, FloatArray] | None
 
@@ -251,7 +250,8 @@ class AskedStatistic:
         if self.name == "entropy":
             return self.projected(observed)
         if self.name in ("mutual-information", "g-square"):
-            near = shrunk(observed.reshape(self.shape), self.sampling.n, self.sampling.kernel)
+            raw = self.sampling.kernel.solve(observed.reshape(self.shape))
+            near = shrunk(raw, self.sampling.variances(observed), self.sampling.n)
             return self.shown(statistics.mutual_information(near) * log(2))
         return self.shown(path.value)
 
@@ -356,8 +356,8 @@ class Derived(Result):
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)
-    counts: Counts,
-    mechanism: Randomizer,
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
     statistic: StatisticName,
     *,
     confidence: float = 0.95,
@@ -370,7 +370,8 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     Parameters
     ----------
     counts
-        of one attribute set: any for entropy, two attributes for the others. At most 2048 cells.
+        of one attribute set: any for entropy, two attributes for the others. At most 2048 cells. Or a table that is estimated
+        already, without a mechanism.
     statistic
         one of `STATISTICS`.
     scores
@@ -398,10 +399,10 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         raise InvalidInput(f"the table has {prod(shape)} cells; derived statistics take at most {MAX_CELLS}")
     check_records(counts.n)
     chosen = scores_of_pair(counts.domain, scores) if statistic == "correlation" else None
-    kernel = counted_table(counts, mechanism).kernel
-    kernel.check_invertible()
-    setting = AskedStatistic(statistic, counts, Sampling(kernel, counts.n), chosen)
-    observed = counts.proportions.ravel()
+    table = counted_table(counts, mechanism)
+    table.kernel.check_invertible()
+    setting = AskedStatistic(statistic, counts.domain, table.sampling, chosen)
+    observed = table.observed.ravel()
     plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(chosen))
     if np.count_nonzero(observed) == 1:
         value = setting.projected(observed)
@@ -459,7 +460,7 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         warnings = tuple(
             _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
             + ", or merge it with another category"
-            for attribute, ratios in zip(setting.counts.domain, clear.ratios, strict=True)
+            for attribute, ratios in zip(setting.domain, clear.ratios, strict=True)
             for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
         )
         return {"value": value, "lower": lower, "upper": upper, "warnings": warnings}
@@ -471,7 +472,7 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         lower, upper = moments.correlation_limits(tail)
         # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
         value = min(max(setting.projected(observed), lower), upper) if upper - lower <= 2.0 * _NARROW else nan
-        names, variances = setting.counts.domain.names, moments.variances
+        names, variances = setting.domain.names, moments.variances
         warnings = tuple(
             _faint(setting, f"the variance of {names[k]!r}", variances[k][0] / variances[k][1]) for k in moments.faint()
         )
@@ -494,7 +495,7 @@ def _if_wide(setting: AskedStatistic, observed: FloatArray, share: float) -> tup
     said = f"the interval covers {share:.0%} of what {setting.name} can be"
 
     def narrow(n: float) -> bool:
-        path = replace(setting, sampling=Sampling(setting.sampling.kernel, round(n))).path(observed)
+        path = replace(setting, sampling=replace(setting.sampling, n=round(n))).path(observed)
         return _ERRORS_ACROSS * path.deviation() <= _NARROW * (path.range[1] - path.range[0])
 
     n = enough(setting.sampling.n, narrow)

@@ -24,6 +24,7 @@ from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.releases.provenance import doubts, require_design
+from optrr.tables.estimation.intervals import Sampling
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # How often right data may warn, over all tables looked at together.
@@ -64,27 +65,41 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
 
 @dataclass(frozen=True, eq=False)
 class CountedTable:
-    """What an estimate sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel."""
+    """What an estimate sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel.
+
+    ``sampling`` is how estimates from them vary.
+    """
 
     domain: Domain
     n: int
     observed: FloatArray
     kernel: Kernel
+    sampling: Sampling
+
+    @property
+    def proportions(self) -> FloatArray:
+        """What is observed."""
+        return self.observed
 
 
-def counted_table(counts: Counts, mechanism: Randomizer) -> CountedTable:
+def counted_table(counts: Counts | CountedTable, mechanism: Randomizer | None) -> CountedTable:
     """The counts' table, after :func:`warn_of_records`: every estimate of a table of counts starts so.
+
+    One that is estimated already, without a mechanism, stays as it is.
 
     Raises
     ------
     InvalidInput
         for what is no counts, and for counts of another domain or another design.
     """
+    if isinstance(counts, CountedTable) and mechanism is None:
+        return counts
     if not isinstance(counts, Counts):
         raise InvalidInput(
             f"got a {type(counts).__name__} for counts; count records first: optrr.count(data, domain, names)"
         )
-    known = checked_mechanism(mechanism).domain
+    mechanism = checked_mechanism(mechanism)
+    known = mechanism.domain
     for attribute in counts.domain:
         if known[attribute.name] != attribute:
             raise InvalidInput(
@@ -93,7 +108,7 @@ def counted_table(counts: Counts, mechanism: Randomizer) -> CountedTable:
             )
     kernel = mechanism.kernel(counts.domain.names)
     warn_of_records([counts], mechanism)
-    return CountedTable(counts.domain, counts.n, counts.proportions, kernel)
+    return CountedTable(counts.domain, counts.n, counts.proportions, kernel, Sampling(kernel, counts.n))
 
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:

@@ -52,7 +52,7 @@ from scipy.special import gammainc, gammaincc, ndtr, xlogy
 from optrr.mechanisms.kernel import Kernel
 from optrr.tables.distributions import norm
 from optrr.tables.estimation import statistics
-from optrr.tables.estimation.score_interval import invert, outward
+from optrr.tables.estimation.score_interval import invert, outward, score_intervals, subset_mean
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 
@@ -123,18 +123,39 @@ class Sampling:
         """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
         return self.covariance(self.padded(observed))
 
+    def across(self, observed: FloatArray) -> FloatArray:
+        """(R, K) covariance of the unbiased cells with the estimates where outputs have these probabilities."""
+        sizes = self.kernel.sizes
+        weighted = (observed[:, None] * self.influence).T
+        cells = np.stack([self.kernel.solve(each.reshape(sizes)).ravel() for each in weighted], axis=1)
+        mean = self.kernel.solve(observed.reshape(sizes)).ravel()
+        return np.asarray(cells - np.outer(mean, observed @ self.influence)) / self.n
+
+    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Third moment of the estimates' change in a direction (K,) where outputs have these probabilities."""
+        influence = self.influence @ gradient
+        influence = influence - observed @ influence
+        return float(observed @ influence**3) / self.n**2
+
+    def variances(self, observed: FloatArray) -> FloatArray:
+        """Unbiased estimates of the variances of the cells, of the table's shape."""
+        return self.kernel.variance(observed.reshape(self.kernel.sizes), self.n)
+
+    def most(self, members: FloatArray, observed: FloatArray, tail: float) -> float:
+        """Upper limit, with this error probability, of the share of some cells, a table of 0 and 1."""
+        means = subset_mean(self.kernel, observed.reshape(self.kernel.sizes), self.n, members)
+        return float(score_intervals(means, 2 * tail)[1][0])
+
     def law(self, mean: float, table: FloatArray, gradient: FloatArray, hessian: FloatArray) -> EstimateLaw:
         """Of a quadratic function of the estimates under a table, without its bias, from its derivatives (K,), (K, K) there."""
         observed = self.observed(table)
         covariance = self.covariance(observed)
         along, bent = covariance @ gradient, covariance @ hessian
         twice = bent @ bent
-        influence = self.influence @ gradient
-        influence = influence - observed @ influence
         return EstimateLaw(
             mean,
             float(gradient @ along + np.trace(twice) / 2),
-            float(3 * along @ hessian @ along + np.sum(twice * bent.T) + observed @ influence**3 / self.n**2),
+            float(3 * along @ hessian @ along + np.sum(twice * bent.T)) + self.third(observed, gradient),
         )
 
 

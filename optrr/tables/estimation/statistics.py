@@ -38,7 +38,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from optrr.mechanisms.kernel import Kernel
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 
@@ -98,19 +97,17 @@ def _means(order: int) -> FloatArray:
     return np.asarray(debiased(_GRID[:, None] + _NOISE, order) @ (weights / weights.sum()))
 
 
-def seen(distance: FloatArray, observed: FloatArray, n: int, kernel: Kernel) -> float:
-    """κ: how much of a table's distance from independence is more than noise."""
-    variance = kernel.variance(observed, n)
+def seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
+    """κ: how much of a table's distance from independence is more than noise, from the variances of its cells."""
     # cells that no report speaks of have variance 0, and are known to a record at best
     square = float(np.mean(distance**2 / np.maximum(variance, n**-2.0)))
     return max(0.0, 1 - 1 / square) if square > 0 else 0.0
 
 
-def shrunk(observed: FloatArray, n: int, kernel: Kernel) -> FloatArray:
-    """The shrunk table, made proper, of observed proportions (r_a, r_b) of n reports."""
-    raw = kernel.solve(observed)
+def shrunk(raw: FloatArray, variance: FloatArray, n: int) -> FloatArray:
+    """The shrunk table, made proper, of an unbiased one and its cells' variances, (r_a, r_b), of n reports."""
     apart = np.outer(projection(raw.sum(axis=1)), projection(raw.sum(axis=0)))
-    near = apart + seen(raw - apart, observed, n, kernel) * (raw - apart)
+    near = apart + seen(raw - apart, variance, n) * (raw - apart)
     return np.asarray(projection(near.ravel()).reshape(raw.shape))
 
 

@@ -29,8 +29,7 @@ from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import category_word, records_enough
 from optrr.tables.estimation.derived import enough
 from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
-from optrr.tables.estimation.impossible import counted_table
-from optrr.tables.estimation.intervals import Sampling
+from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.queries import code_of
 from optrr.tables.measures import quantities
 from optrr.tables.measures.quantities import Inversion, Odds
@@ -80,10 +79,6 @@ class Kept:
         """What is kept of the attributes that are named, as people read it."""
         return {name: [category_word(text) for text in self.domain[name].texts] for name in among}
 
-    def counts(self, counts: Counts) -> Counts:
-        """The reports in the kept cells: for their names and sizes, not for what is true of them."""
-        return Counts(self.domain, counts.table.ravel()[self.cells], counts.origins)
-
 
 def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
     given = [kept] if isinstance(kept, str) or not isinstance(kept, Sequence) else list(kept)
@@ -130,14 +125,20 @@ class EstimateAmong(Estimate):
 
 
 def estimate_among(
-    counts: Counts, mechanism: Randomizer, among: Among, *, confidence: float = 0.95, simultaneous: bool = False
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    among: Among,
+    *,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
 ) -> EstimateAmong:
     """Proportions of the true records among those whose true answers are in the given categories.
 
     Parameters
     ----------
     counts
-        of randomized records over the attributes of the table, all of them: none is to be left out beforehand.
+        of randomized records over the attributes of the table, all of them: none is to be left out beforehand. Or a table that
+        is estimated already, without a mechanism.
     among
         by attribute the categories that are kept, two or more; attributes that are not named keep all.
     confidence, simultaneous
@@ -154,17 +155,17 @@ def estimate_among(
     kept = Kept.of(counts.domain, among)
     if kept.all > MAX_CELLS:
         raise InvalidInput(f"the table has {kept.all} cells; among some categories it has at most {MAX_CELLS}")
-    kernel = counted_table(counts, mechanism).kernel
+    table = counted_table(counts, mechanism)
+    kernel, sampling, observed = table.kernel, table.sampling, table.observed.ravel()
     kernel.check_invertible()
     tail = (1 - confidence) / (kept.cells.size if simultaneous else 1) / 2
-    sampling, observed = Sampling(kernel, counts.n), counts.proportions.ravel()
     each = [Inversion.of(kept.odds(quantities.share(m, 1 - m)), sampling, observed) for m in np.eye(kept.cells.size)]
     ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
     error, low, high = (np.array(column).reshape(kept.cells.shape) for column in zip(*ends, strict=True))
-    marks = kept.sums(np.ones((1, kept.cells.size))).reshape(kernel.sizes)
-    total_error = float(np.sqrt(kernel.functional_variance(marks, counts.proportions, counts.n)))
+    everybody = replace(sampling, sums=kept.sums(np.ones((1, kept.cells.size))))
+    total_error = float(np.sqrt(np.maximum(everybody.covariance(observed, counts.n - 1), 0.0))[0, 0])
     # the unbiased table over its own sum, so that the shares sum to 1
-    cells = kernel.solve(counts.proportions).ravel()[kept.cells]
+    cells = kernel.solve(table.observed).ravel()[kept.cells]
     total = float(cells.sum())
     shares = cells / total if total > 0 else np.full(cells.shape, np.nan)
     texts = kept.texts(among)
@@ -327,8 +328,8 @@ class Comparing:
 
 
 def measure(  # noqa: PLR0913 (each argument is one question a user answers)
-    counts: Counts,
-    mechanism: Randomizer,
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
     name: MeasureName,
     comparing: Comparing | None = None,
     *,
@@ -342,7 +343,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     ----------
     counts
         of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
-        the categories in their declared order.
+        the categories in their declared order. Or a table that is estimated already, without a mechanism.
     name
         one of `MEASURES`; :mod:`optrr.tables.measures.quantities` defines them. Column shares are those of the groups within an
         outcome.
@@ -365,29 +366,27 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     check_confidence(confidence)
     comparing, restricted = comparing or Comparing(), among or {}
-    kept, whole = Kept.of(counts.domain, restricted), counts
-    counts = kept.counts(whole)
-    check_records(whole.n)
-    _check(counts, name, comparing)
-    kernel = counted_table(whole, mechanism).kernel
-    kernel.check_invertible()
-    sampling, observed = Sampling(kernel, whole.n), whole.proportions.ravel()
-    compared = [(named, kept.odds(odds)) for named, odds in asked(counts, name, comparing)]
+    kept = Kept.of(counts.domain, restricted)
+    check_records(counts.n)
+    _check(kept.domain, name, comparing)
+    table = counted_table(counts, mechanism)
+    table.kernel.check_invertible()
+    compared = [(named, kept.odds(odds)) for named, odds in asked(kept.domain, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
     rows, wide = [], dict[str, Inversion]()
     for named, odds in compared:
-        inversion = Inversion.of(odds, sampling, observed)
+        inversion = Inversion.of(odds, table.sampling, table.observed.ravel())
         limits = inversion.limits(tail)
         rows.append(_row(named, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
             wide[label(named) or name] = inversion
-    groups, outcomes = counts.domain
+    groups, outcomes = kept.domain
     scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
     return Measures(
         measure=name,
         groups=groups.name,
         outcomes=outcomes.name,
-        n=whole.n,
+        n=counts.n,
         confidence=confidence,
         simultaneous=simultaneous,
         rows=tuple(rows),
@@ -430,10 +429,10 @@ def _said_of_wide(wide: Mapping[str, Inversion], tail: float) -> tuple[str, ...]
     )
 
 
-def _check(counts: Counts, name: str, comparing: Comparing) -> None:
+def _check(domain: Domain, name: str, comparing: Comparing) -> None:
     if name not in MEASURES:
         raise InvalidInput(f"there is no measure {name!r}; choose among {', '.join(MEASURES)}")
-    sizes = tuple(map(int, counts.domain.sizes))
+    sizes = tuple(map(int, domain.sizes))
     if len(sizes) != 2:
         raise InvalidInput(f"{name!r} needs two attributes, groups and outcomes, got {len(sizes)}; count a pair")
     if name in _ORDINAL and prod(sizes) > MAX_CELLS:
@@ -448,10 +447,10 @@ def _check(counts: Counts, name: str, comparing: Comparing) -> None:
             raise InvalidInput(f"{name!r} takes no {option.replace('_', ' ')}; leave it out")
 
 
-def asked(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
     """What a measure compares in a table, row by row; see :func:`measure`."""
-    groups, outcomes = counts.domain
-    of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
+    groups, outcomes = domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
     shape = (groups.size, outcomes.size)
     row, column = (each.reshape(-1) for each in np.indices(shape))
     if name in _ORDINAL:
@@ -466,12 +465,12 @@ def asked(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Nam
         for g in range(groups.size):
             yield Named(of_group[g]), quantities.mean(_marks(row == g), scores)
     else:
-        yield from _against_reference(counts, name, comparing)
+        yield from _against_reference(domain, name, comparing)
 
 
-def _against_reference(counts: Counts, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
-    groups, outcomes = counts.domain
-    of_group, of_outcome = (list(map(category_word, each.texts)) for each in counts.domain)
+def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+    groups, outcomes = domain
+    of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
     row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
     h = 0 if comparing.reference is None else code_of(groups, comparing.reference)
     for g in range(groups.size):

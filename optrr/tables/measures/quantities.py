@@ -38,7 +38,7 @@ range is above the confidence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import copysign, inf, sqrt
 
@@ -300,11 +300,11 @@ class Inversion:
     @staticmethod
     def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> Inversion:
         """The measure's own sums, sampled as the cells are."""
-        return Inversion(odds, Sampling(sampling.kernel, sampling.n, odds.sums), observed)
+        return Inversion(odds, replace(sampling, sums=odds.sums), observed)
 
     def of_records(self, n: int) -> Inversion:
         """What the same proportions of ``n`` reports would say."""
-        return Inversion(self.odds, Sampling(self.sampling.kernel, n, self.odds.sums), self.observed)
+        return replace(self, sampling=replace(self.sampling, n=n))
 
     @cached_property
     def _table(self) -> FloatArray:
@@ -333,12 +333,7 @@ class Inversion:
     @cached_property
     def _noise(self) -> tuple[FloatArray, FloatArray]:
         """Covariance of the cells with the sums (R, K), and of the sums (K, K)."""
-        padded, influence = self.sampling.padded(self.observed), self.sampling.influence
-        kernel = self.sampling.kernel
-        weighted = (padded[:, None] * influence).T
-        cells = np.stack([kernel.solve(each.reshape(kernel.sizes)).ravel() for each in weighted], axis=1)
-        mean = kernel.solve(padded.reshape(kernel.sizes)).ravel()
-        return (cells - np.outer(mean, padded @ influence)) / self.sampling.n, self.sampling.noise(self.observed)
+        return self.sampling.across(self.sampling.padded(self.observed)), self.sampling.noise(self.observed)
 
     def _moved(self, position: float) -> FloatArray:
         """(R,) the table near the estimate at which the measure is at v."""

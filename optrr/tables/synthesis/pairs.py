@@ -57,7 +57,7 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[P
         rows, columns = shares[pair[0]], shares[pair[1]]
         apart = np.outer(rows, columns)
         c = counts[pair]
-        kept = seen(table - apart, c.proportions, c.n, mechanism.kernel(c.domain.names))
+        kept = seen(table - apart, mechanism.kernel(c.domain.names).variance(c.proportions, c.n), c.n)
         out[pair] = _scaled(apart + kept * (table - apart), rows, columns)
     return out
 

@@ -204,14 +204,33 @@ class _Sums(Means):
         return NullLaw(self.n, p, self.n * variance, self.n**2 * third, none, none, none, none, none, none)
 
 
-def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
-    """Proportions of a table over ``domain`` from all questions that tell about it.
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """Unbiased proportions of a table, and the information on each of its effects, of all questions that tell about it."""
 
-    Raises
-    ------
-    TooFewRecords
-        for fewer than 2 reports, or an effect of the table that no report tells about.
-    """
+    answered: list[Answered]
+    proportions: FloatArray
+    information: dict[int, float]
+
+    @property
+    def n(self) -> int:
+        """Reports on any of the questions."""
+        return sum(a.n for a in self.answered)
+
+    def weights(self, a: Answered) -> FloatArray:
+        """What a question's Π_{i∈W} g_i count for the cells, by its effects W, shape (2^u,)."""
+        seen, energies = a.seen(), a.energies()
+        out = np.zeros(energies.size)
+        for subset in range(1, energies.size):
+            if energies[subset] > 0:
+                w = _lifted(subset, a.axes)
+                share = _share(w, self.proportions.shape)
+                out[subset] = share * a.n * energies[subset] / seen[subset] / self.information[w]
+        return out
+
+
+def pooled(domain: Domain, answered: Sequence[Answered]) -> Pooled:
+    """Every effect of a table over ``domain`` from each question that sees it. Raises TooFewRecords as :func:`combined`."""
     sizes = tuple(int(r) for r in domain.sizes)
     told = [a for a in answered if a.n]
     n = sum(a.n for a in told)
@@ -234,18 +253,31 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
     raw = np.full(sizes, 1 / math.prod(sizes))
     for w, effect in effects.items():
         raw += _share(w, sizes) * _spread(effect, w, len(sizes))
-    fit = projection(raw.ravel()).reshape(sizes)
-    law = _means(told, raw, fit, information, n)
-    error = np.sqrt(law.under(fit.ravel()).variance / n)
-    lower, upper = score_intervals(law, 1 - confidence)
+    return Pooled(told, raw, information)
+
+
+def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
+    """Proportions of a table over ``domain`` from all questions that tell about it.
+
+    Raises
+    ------
+    TooFewRecords
+        for fewer than 2 reports, or an effect of the table that no report tells about.
+    """
+    told = pooled(domain, answered)
+    raw = told.proportions
+    fit = projection(raw.ravel()).reshape(raw.shape)
+    law = _means(told, fit)
+    error = np.sqrt(law.under(fit.ravel()).variance / told.n)
+    lower, upper = (x.reshape(raw.shape) for x in score_intervals(law, 1 - confidence))
     return Estimate(
         domain=domain,
-        n=n,
+        n=told.n,
         method="unbiased",
         proportions=raw,
-        standard_errors=error.reshape(sizes),
-        lower=lower.reshape(sizes),
-        upper=upper.reshape(sizes),
+        standard_errors=error.reshape(raw.shape),
+        lower=lower,
+        upper=upper,
         confidence=confidence,
         target="population",
         interval="score",
@@ -253,7 +285,7 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
     )
 
 
-def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, information: dict[int, float], n: int) -> _Sums:
+def _means(told: Pooled, fit: FloatArray) -> _Sums:
     """The estimates with their variances and third moments by the share of each cell."""
     sizes, share = fit.shape, fit.ravel()
     polynomials = np.zeros((7, fit.size))
@@ -263,14 +295,8 @@ def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, informati
         return np.asarray(fit.sum(axis=tuple(i for i in range(len(sizes)) if not kept >> i & 1), keepdims=True))
 
     rest = np.maximum(1 - share, 1e-12)
-    for a in told:
-        u, seen, energies = len(a.shared), a.seen(), a.energies()
-        weights = np.zeros(1 << u)
-        for subset in range(1, 1 << u):
-            if energies[subset] > 0:
-                w = _lifted(subset, a.axes)
-                weights[subset] = _share(w, sizes) * a.n * energies[subset] / seen[subset] / information[w]
-        moments = a.moments(weights)
+    for a in told.answered:
+        moments = a.moments(told.weights(a))
         # a function of what record and cell share is a sum over attribute sets B of F_B 1[x_B = v_B]
         inside, means = moments[:, -1][:, None], np.zeros((3, *sizes))
         factors = np.stack([_moebius(row) for row in moments], axis=1).reshape(-1, 3, *(1 for _ in sizes))
@@ -287,7 +313,7 @@ def _means(told: Sequence[Answered], raw: FloatArray, fit: FloatArray, informati
         polynomials[4] += (d3 - 3 * (o1 * d2 + o2 * d1) + 6 * o1**2 * d1) / a.n**2
         polynomials[5] += (-3 * d1 * d2 + 6 * o1 * d1**2) / a.n**2
         polynomials[6] += 2 * d1**3 / a.n**2
-    return _Sums(n, False, raw.ravel(), *polynomials)
+    return _Sums(told.n, False, told.proportions.ravel(), *polynomials)
 
 
 def _members(subset: int) -> list[int]:

@@ -44,7 +44,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
             replace(report, likely=tuple(sorted(report.likely))),
             unlikely_threshold(report, shape, asking.answer_epsilon),
         )
-        for members, report, shape in zip(asking.indices, asking.reports, asking.shapes, strict=True)
+        for members, report, shape in zip(asking.indices, asking.subset_reports, asking.shapes, strict=True)
     )
     shares = tuple(end << _BITS - SHARE_BITS for end in ends[1:-1])
     made = DeployedQuestions(

@@ -23,7 +23,7 @@ def questions_worksheet(asking: SampledTables, records: int) -> Worksheet:
         f"{crossed(names)}: asked of a share of {share:.3g}, answered by subsets of "
         f"{_listed(report.subset_sizes)} of {_listed(report.parts(shape))}"
         for names, share, report, shape in islice(
-            zip(asking.tables, asking.shares.tolist(), asking.reports, asking.shapes, strict=True), _MOST_LISTED
+            zip(asking.tables, asking.shares.tolist(), asking.subset_reports, asking.shapes, strict=True), _MOST_LISTED
         )
     ]
     more = [f"and {amount(count - _MOST_LISTED, 'more table')}: the file lists them"] if count > _MOST_LISTED else []

@@ -59,10 +59,12 @@ from optrr.tables.estimation.supported import estimate_of_supports
 from optrr.ways.protocols.combining import Answered, combined
 from optrr_solvers.allocating.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.problem import EPSILON_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 if TYPE_CHECKING:
     from optrr.tables.estimation.fake_reports import Poisoning
+    from optrr.tables.estimation.impossible import CountedTable
 
 
 SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
@@ -188,7 +190,7 @@ class SampledTables(Asking):
         probability of each table, shape (number of tables,); positive, summing to 1.
     answer_epsilon
         ε in nats of the one answer, 1e-6..50.
-    reports
+    subset_reports
         how each table is answered; left out, with the subset of its cells that is most accurate at this ε.
 
     Raises
@@ -202,31 +204,49 @@ class SampledTables(Asking):
     tables: tuple[tuple[str, ...], ...]
     shares: FloatArray
     answer_epsilon: float
-    reports: tuple[SubsetReport, ...] = ()
+    subset_reports: tuple[SubsetReport, ...] = ()
 
     def __post_init__(self) -> None:
         checked_epsilon(self.answer_epsilon)
-        if not self.reports:
+        if not self.subset_reports:
             best = (whole_table(shape, self.answer_epsilon) for shape in self.shapes)
-            object.__setattr__(self, "reports", tuple(best))
-        if len(self.reports) != len(self.tables) or not all(isinstance(r, SubsetReport) for r in self.reports):
+            object.__setattr__(self, "subset_reports", tuple(best))
+        if len(self.subset_reports) != len(self.tables) or not all(
+            isinstance(r, SubsetReport) for r in self.subset_reports
+        ):
             raise InvalidInput(
-                f"reports are {self.reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
+                f"subset_reports = {self.subset_reports!r}; give a SubsetReport for each of {len(self.tables)} tables, or none"
             )
-        asked = {(frozenset(t), report) for t, report in zip(self.tables, self.reports, strict=True)}
+        asked = {(frozenset(t), report) for t, report in zip(self.tables, self.subset_reports, strict=True)}
         if not self.tables or len(asked) != len(self.tables):
             raise InvalidInput("sampled tables must be one or more, each named once with the same report")
         shares = np.asarray(self.shares, dtype=np.float64)
         if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
             raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
-        for names, shape, report in zip(self.tables, self.shapes, self.reports, strict=True):
+        for names, shape, report in zip(self.tables, self.shapes, self.subset_reports, strict=True):
             if flaw := report.flaw(shape):
                 raise InvalidInput(f"table {crossed(names)} {flaw}")
-        if (patterns := patterns_of(self.reports)) > MOST_PATTERNS:
+        if (patterns := patterns_of(self.subset_reports)) > MOST_PATTERNS:
             raise InvalidInput(
                 f"the reports have {patterns} patterns of matches in all, above {MOST_PATTERNS}; ask fewer questions, or "
                 "about fewer attributes"
             )
+
+    @classmethod
+    def within(
+        cls,
+        domain: Domain,
+        tables: tuple[tuple[str, ...], ...],
+        shares: FloatArray,
+        total: float,
+        reports: tuple[SubsetReport, ...] = (),
+    ) -> SampledTables:
+        """Answers that spend at most a total, in nats: made for it, a label that is rounded up may be above it."""
+        made = cls(domain, tables, shares, total, reports)
+        while made.epsilon > total > EPSILON_RANGE[0]:
+            lower = made.answer_epsilon - 2 * (made.epsilon - total)
+            made = replace(made, answer_epsilon=max(lower, EPSILON_RANGE[0]))
+        return made
 
     @property
     def name(self) -> str:
@@ -257,7 +277,7 @@ class SampledTables(Asking):
     @cached_property
     def epsilon(self) -> float:
         """Total ε in nats of the record, of the answers as drawn; rounded up."""
-        each = set(zip(self.reports, self.shapes, strict=True))
+        each = set(zip(self.subset_reports, self.shapes, strict=True))
         return max(reported_epsilon(report, shape, self.answer_epsilon) for report, shape in each)
 
     @property
@@ -288,7 +308,7 @@ class SampledTables(Asking):
     @cached_property
     def energies(self) -> tuple[FloatArray, ...]:
         """e_S of each table's effects, by Σ 2^i over S's places in the table, 0 for what its report does not see."""
-        each = zip(self.reports, self.shapes, strict=True)
+        each = zip(self.subset_reports, self.shapes, strict=True)
         return tuple(report.energies(shape, self.answer_epsilon) for report, shape in each)
 
     @cached_property
@@ -301,7 +321,7 @@ class SampledTables(Asking):
         """Of the domain, the tables, their shares and reports, and the answers' ε."""
         tables = [
             {"attributes": [*names], "share": share, "subset_sizes": report.subset_sizes, "likely": report.likely}
-            for names, share, report in zip(self.tables, self.shares.tolist(), self.reports, strict=True)
+            for names, share, report in zip(self.tables, self.shares.tolist(), self.subset_reports, strict=True)
         ]
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
 
@@ -387,7 +407,7 @@ class SampledTables(Asking):
                     f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
                 )
             for k, text in zip(asked.tolist(), texts, strict=True):
-                shape, report = self.shapes[k], self.reports[k]
+                shape, report = self.shapes[k], self.subset_reports[k]
                 subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
                 about.append(crossed(self.tables[k]))
                 if len(subsets) == len(shape):
@@ -412,7 +432,7 @@ class SampledTables(Asking):
         for k, rows in enumerate(np.split(order, ends[:-1])):
             if rows.size:
                 records = codes[rows[:, None], self.indices[k]].astype(np.int64)
-                report = self.reports[k]
+                report = self.subset_reports[k]
                 cells[rows] = _texts(report_subsets(records, report, self.shapes[k], self.answer_epsilon, source))
         return released(asked, cells)
 
@@ -443,6 +463,19 @@ class SampledTables(Asking):
         else:
             out = estimate_of_supports(domain, alone.supports.ravel(), alone.n, self._chances(alone), confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
+
+    def counted(self, answers: Any, attributes: str | Iterable[str]) -> CountedTable:
+        """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`."""
+        # those who want cells alone need no law of several
+        from optrr.ways.protocols.answered import answered_table  # noqa: PLC0415
+
+        reports = OpenedRecords.of(self, answers)
+        warn(reports.unbound)
+        known, answered = self._answered(reports, attributes)
+        domain = self.domain.subset([self.domain.names[i] for i in self.domain.indices(attributes)])
+        places = [domain.names.index(name) for name in known.names]
+        moved = [replace(a, axes=tuple(places[k] for k in a.axes)) for a in answered]
+        return answered_table(domain, moved)
 
     def _alone(self, answered: Sequence[Answered]) -> Answered | None:
         """The one question that tells about a table, where it is about all of it and its reports name likely cells."""
@@ -505,13 +538,13 @@ class SampledTables(Asking):
                 rows = np.flatnonzero(asked_of == k)
                 if not rows.size:
                     continue
-                report, shape = self.reports[k], self.shapes[k]
+                report, shape = self.subset_reports[k], self.shapes[k]
                 subsets = _members(texts[rows], report.parts(shape), report.subset_sizes)
                 counts[k] += rows.size
                 supports[k] += self._counted(k, subsets, shared[k])
         answered = [
             Answered(
-                report=self.reports[k],
+                report=self.subset_reports[k],
                 sizes=self.shapes[k],
                 epsilon=self.answer_epsilon,
                 shared=tuple(self.indices[k].index(i) for i in shared[k]),
@@ -591,7 +624,7 @@ def _new_reports(
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
     """Write the way of asking as a JSON file, whole or not at all."""
-    rows = zip(asking.tables, asking.shares.tolist(), asking.reports, strict=True)
+    rows = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, strict=True)
     record = SampledTablesRecord(
         FORMAT,
         SOFTWARE,
