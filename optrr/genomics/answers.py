@@ -51,7 +51,7 @@ _LONGEST = 2.0
 _FARTHEST = 12.0
 _PRECISION = 1e-6
 # The answers must know so many times as much of the share of cases as the prior.
-_LEAST_KNOWN = 2.0
+_LEAST_KNOWN = 1.5
 _TINY = 1e-300
 # Of all information, what stands for none.
 _UNSEEN = 1e-12

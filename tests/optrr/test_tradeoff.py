@@ -23,7 +23,7 @@ def test_curves_fall_and_keep_their_order():
     for worse in (pairs, capped):
         assert np.all(np.asarray(optimum.errors) <= np.asarray(worse.errors) * (1 + 1e-9))
         assert np.all(np.asarray(worse.errors) <= np.asarray(kronecker.errors) * (1 + 1e-6))
-    assert optimum.errors[2] == pytest.approx(allocate(DOMAIN, 2.0).error)
+    assert optimum.errors[2] == pytest.approx(allocate(DOMAIN, 2.0).best_law.error)
     assert curves.summary()["curves"][1]["error"] == list(optimum.errors)
 
 
@@ -41,7 +41,7 @@ def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
         assert curve.errors[0] == pytest.approx(split.error, rel=1e-4)
     else:
         assert curve.errors[0] <= split.error * (1 + 1e-6)
-    assert curve.errors[-1] == pytest.approx(allocate(DOMAIN, 2.0, learn=workload).error, rel=1e-4)
+    assert curve.errors[-1] == pytest.approx(allocate(DOMAIN, 2.0, learn=workload).best_law.error, rel=1e-4)
 
 
 def test_another_curve_goes_beside_and_ticks_are_plain_numbers():
