@@ -18,12 +18,12 @@ from optrr.errors import InvalidInput, did_you_mean
 from optrr.mechanisms.kernel import Kernel, ProductKernel, SingularMarginal, unrandomized
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.regression.families import (
-    LikelihoodEquations,
     LinearEquations,
     LogisticEquations,
     UnbiasedEquations,
     product_places,
 )
+from optrr.models.regression.likelihood import LikelihoodEquations
 from optrr.models.regression.formulas import Predictors, Term
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
@@ -306,7 +306,7 @@ def logistic_equations(predictors: Predictors, reports: DistinctReports, outcome
     cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
     for k, row in enumerate(reports.numbers / reports.n[:, None]):
         shares[k] = np.bincount(cell, weights=row, minlength=shares.shape[1])
-    made = UnbiasedEquations if randomized else LikelihoodEquations
+    made = LikelihoodEquations
     return made(shares.reshape(len(shares), len(groups), *sizes, r), x, kernel, reports.n)
 
 

@@ -18,7 +18,8 @@ from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.regression.building import DistinctReports, linear_equations, logistic_equations, read_reports
-from optrr.models.regression.families import Equations, LikelihoodEquations, LinearEquations
+from optrr.models.regression.families import Equations, LinearEquations
+from optrr.models.regression.likelihood import LikelihoodEquations
 from optrr.models.regression.formulas import Formula, Predictors, Term, check_scores, numbers_of
 from optrr.models.regression.result import Coefficient, Fit, Regression, TermTest
 from optrr.models.regression.solving import (

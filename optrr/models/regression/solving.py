@@ -144,7 +144,7 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
 def _tested(equations: Equations, which: tuple[int, ...], solved: Solved) -> Tested:
     free, theta = _others(equations, which), solved.theta
     part, k = np.asarray(which), len(which)
-    curvature, score = equations.curvature(theta), equations.score(theta)[:, part]
+    score, curvature = equations.efficient(theta)
     weights = np.zeros((len(theta), k, equations.parameters))
     weights[:, :, part] = np.eye(k)
     if free.size:
@@ -152,6 +152,8 @@ def _tested(equations: Equations, which: tuple[int, ...], solved: Solved) -> Tes
             0, 2, 1
         )
     noise, twice = spreads(equations, theta, weights, free)
+    # what the other parameters' equations leave, such as a prior's pull, is taken off
+    score = np.einsum("bkp,bp->bk", weights, score)
     divided = 2 * _solved(noise, score) - _solved(noise + twice, score)
     statistic = effective(equations, free.size) * np.sum(score * divided, axis=1)
     usable = solved.converged & np.isfinite(statistic) & (statistic >= 0) & clear(equations, theta, free)
@@ -197,7 +199,7 @@ def clearance(equations: Equations, theta: FloatArray, among: IntArray) -> Float
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
     """H⁻¹ V H⁻¹ over n, less the parameters where V is estimated from residuals; (B, p, p)."""
-    inverse = _inverse(equations.curvature(theta))
+    inverse = _inverse(equations.efficient(theta)[1])
     records = effective(equations, equations.parameters)[:, None, None]
     return np.asarray(inverse @ equations.spread(theta) @ inverse / records)
 
