@@ -102,6 +102,19 @@ class Equations(ABC):
         """Ψ and H for tests and errors, in which no other law, such as the predictors', is left to be solved for."""
         return self.score(theta), self.curvature(theta)
 
+    @property
+    def reach(self) -> FloatArray:
+        """How far from the estimate the ends of intervals may be, (p,)."""
+        return np.full(self.parameters, np.inf)
+
+    def complete(self) -> FloatArray:
+        """What is singular where columns determine each other, (B, p, p)."""
+        return self.curvature(self.start())
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """In nats, (B,), where it is what is maximised."""
+        del theta
+
     def settled(self, theta: FloatArray) -> FloatArray:
         """The estimate, from where the objective is largest."""
         return theta

@@ -166,7 +166,11 @@ class LikelihoodEquations(LogisticEquations):
         return np.asarray(np.einsum("bgrc,bgrcp->bp", weights, at.scores))
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Of the profile, made positive."""
+        """Of ℓ, made positive: far from the maximum it may not be, and steps of Newton's method would lead away from there."""
+        return _turned(self.profile_curvature(theta), self.spread(theta))
+
+    def profile_curvature(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ, with γ the likeliest at each θ."""
         at = self._at(theta)
         seen, weight = at.behind * at.levels.p, (at.ratio / at.expected)[..., None]
         weights = at.law[..., None] * seen
@@ -178,8 +182,7 @@ class LikelihoodEquations(LogisticEquations):
         own, cross = at.law[..., None] * at.k, at.law[..., None] * cross
         within = (own * np.swapaxes(weight, -1, -2)) @ np.swapaxes(own, -1, -2)
         within += (_OF_LAW / self.n)[:, None, None, None] * np.eye(within.shape[-1])
-        out -= np.sum(np.swapaxes(cross, -1, -2) @ np.linalg.solve(within, cross), axis=1)
-        return _turned(out, self._efficient(at)[1])
+        return np.asarray(out - np.sum(np.swapaxes(cross, -1, -2) @ np.linalg.solve(within, cross), axis=1))
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The mean of s*, and I*."""
@@ -199,7 +202,9 @@ class LikelihoodEquations(LogisticEquations):
         for _ in range(_PULLS):
             part = self.part(working)
             score, information = part.efficient(out[working])
-            step = np.einsum("bpq,bq->bp", np.linalg.pinv(information, hermitian=True), score)
+            scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), _TINY))
+            relative = information / scale[:, :, None] / scale[:, None] + _RIDGE * np.eye(scale.shape[1])
+            step = np.linalg.solve(relative, (score / scale)[:, :, None])[:, :, 0] / scale
             size = part.n * np.sum(step * score, axis=1)
             moved = out[working] + step
             good = (size <= before[working]) & part.levels(moved).ordered
@@ -346,11 +351,15 @@ def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
 
 
 def _turned(curvature: FloatArray, information: FloatArray) -> FloatArray:
-    """The curvature with its negative directions, against the information, turned around."""
-    scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), _TINY))
+    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+    sound = np.all(np.isfinite(curvature) & np.isfinite(information), axis=(1, 2))[:, None, None]
+    each = np.eye(curvature.shape[1])
+    bent, known = np.where(sound, curvature, each), np.where(sound, information, each)
+    scale = np.sqrt(np.maximum(np.diagonal(known, axis1=1, axis2=2), _TINY))
     both = scale[:, :, None] * scale[:, None, :]
-    root = np.linalg.cholesky(information / both + _ROOT_RIDGE * np.eye(scale.shape[1]))
-    half = np.linalg.solve(root, curvature / both)
+    root = np.linalg.cholesky(known / both + _ROOT_RIDGE * each)
+    half = np.linalg.solve(root, bent / both)
     values, vectors = np.linalg.eigh(np.linalg.solve(root, np.swapaxes(half, 1, 2)))
     back = root @ vectors
-    return np.asarray(back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both)
+    out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
+    return np.where(sound, out, np.nan)

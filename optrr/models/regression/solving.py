@@ -93,6 +93,13 @@ def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) 
         return _newton(equations, np.array(start, dtype=np.float64), _others(equations, fixed))
 
 
+def estimated(equations: Equations) -> Solved:
+    """The estimates, from the start."""
+    solved = solve(equations, equations.start())
+    with np.errstate(all="ignore"):  # as in solve
+        return Solved(np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta), solved.converged)
+
+
 def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
     done = np.zeros(len(theta), dtype=np.bool_)
     if not free.size:
@@ -218,7 +225,8 @@ def searched_limits(
             return deviate + side * float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
 
         start = float(theta[k])
-        return invert(excess, start, side * error, start + side * _FARTHEST * error, growth=2.0, precision=_PRECISION)
+        farthest = min(_FARTHEST * error, float(equations.reach[k]))
+        return invert(excess, start, side * error, start + side * farthest, growth=2.0, precision=_PRECISION)
 
     return limit(-1.0), limit(1.0)
 
