@@ -102,6 +102,17 @@ class Equations(ABC):
         """Ψ and H for tests and errors, in which no other law, such as the predictors', is left to be solved for."""
         return self.score(theta), self.curvature(theta)
 
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """Where to begin under θ_which = values, (B, p), from a start without."""
+        out = np.array(start, dtype=np.float64)
+        out[:, list(which)] = values
+        return out
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """A step (B, f) of the free parameters, no longer than where the curvature may still say something."""
+        del free
+        return step
+
     @property
     def reach(self) -> FloatArray:
         """How far from the estimate the ends of intervals may be, (p,)."""
@@ -389,6 +400,13 @@ class LogisticEquations(Equations):
         above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1] / shares.sum(axis=1, keepdims=True)
         out = np.zeros((len(shares), self.parameters))
         out[:, : self.categories - 1] = logit(above[:, 1:])
+        return out
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """All levels move with one, so that they still fall."""
+        out, levels = super().near(start, which, values), self.categories - 1
+        if len(which) == 1 and which[0] < levels:
+            out[:, :levels] = start[:, :levels] + out[:, which] - start[:, which]
         return out
 
     def levels(self, theta: FloatArray) -> Levels:

@@ -261,7 +261,9 @@ def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried]
         return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
 
     why = "it" if len(rows) == 1 else "what the other predictors leave of it"
-    cannot = f"{why} cannot be told from noise; {_more(equations, bounded)}"
+    # by the likelihood an end is some ten solutions, and to find how many records have one some thousands
+    more = f"collect more, {_ELSE}" if isinstance(equations, LikelihoodEquations) else _more(equations, bounded)
+    cannot = f"{why} cannot be told from noise; {more}"
     return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
 
 

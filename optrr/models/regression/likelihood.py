@@ -38,7 +38,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr.models.regression.families import Choices, Levels, LogisticEquations
+from optrr.models.regression.families import Choices, Equations, Levels, LogisticEquations
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Answers beside each cell of a group's law, and beside each cell with the outcome's shares in all groups together.
@@ -56,6 +56,8 @@ _RIDGE, _ROOT_RIDGE = 1e-12, 1e-9
 _TINY = 1e-300
 # The square of the distance to what the priors pulled from, in standard errors, that is gone; that much smaller is each step.
 _FARTHEST_PULL, _SHRINKING, _PULLS = 0.25, 0.5, 60
+# By which no step moves a level further.
+_LONGEST = 3.0
 # No interval's end is looked for where levels would move by more.
 _MOST_LEVELS = 60.0
 
@@ -113,6 +115,15 @@ class LikelihoodEquations(LogisticEquations):
             return np.asarray((each[..., None] * rows[:, :, None, None]).reshape(*each.shape[:3], -1))
         effects = np.broadcast_to(self.x[:, :, None], (*each.shape[:3], self.x.shape[-1]))
         return np.concatenate([each, effects], axis=-1)
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """Categories without order have no levels that must fall."""
+        return Equations.near(self, start, which, values) if self.unordered else super().near(start, which, values)
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """Moves no level by more than a few, beyond which chances may be so near 0 or 1 that nothing leads back."""
+        moved = np.abs(self.columns[..., free].reshape(-1, free.size) @ step[:, :, None])[..., 0].max(axis=1)
+        return step * np.minimum(1.0, _LONGEST / np.maximum(moved, _TINY))[:, None]
 
     @property
     def reach(self) -> FloatArray:

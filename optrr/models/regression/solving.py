@@ -108,7 +108,7 @@ def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
     for _ in range(_MOST_STEPS):
         part = equations.part(working)
         score, curvature = part.score(theta[working])[:, free], part.curvature(theta[working])[:, free[:, None], free]
-        step = _solved(curvature, score)
+        step = part.shortened(_solved(curvature, score), free)
         promise = np.sum(score * step, axis=1)
         moved, better = _stepped(part, theta[working], free, step, promise)
         theta[working] = moved
@@ -142,8 +142,7 @@ def _stepped(
 
 def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start: FloatArray) -> Tested:
     """Score test of θ_which = values, (k,) or (B, k), from a start (B, p) believed to be near."""
-    near = np.array(start, dtype=np.float64)
-    near[:, list(which)] = values
+    near = equations.near(start, which, values)
     with np.errstate(all="ignore"):  # where there is no solution under the hypothesis, nothing that follows is used
         return _tested(equations, which, solve(equations, near, which))
 
