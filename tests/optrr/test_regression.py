@@ -22,12 +22,13 @@ from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.models.regression import building
 from optrr.models.regression.building import DistinctReports, read_reports
 from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model, regress
 from optrr.models.regression.formulas import Formula, Predictors
 from optrr.models.regression.likelihood import LikelihoodEquations
-from optrr.models.regression.solving import covariance, fieller_limits, searched_limits, solve, test
+from optrr.models.regression.solving import covariance, estimated, fieller_limits, searched_limits, solve, test
 
 DOMAIN = Domain(
     (
@@ -277,7 +278,8 @@ def check_added_spread(made: Equations, theta: np.ndarray, changes: np.ndarray) 
     np.testing.assert_allclose(made.added_spread(theta, weights, noise[None])[0], expected, rtol=1e-8)
 
 
-def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record() -> None:
+def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "MOST_TOGETHER", 0)
     mechanism = design(DOMAIN, [1.0, 2.0, 1.5, 3.0], method="kronecker").mechanism
     codes = mechanism.perturb_codes(people(300), random_state=4)
     made, _ = read("income ~ sex + age + edu", mechanism, codes)
@@ -403,7 +405,7 @@ def test_many_data_sets_at_once_are_those_one_by_one() -> None:
     for formula, family in FORMULAS[:2]:
         fit = model(Formula.of(formula), DistinctReports(DOMAIN, cells, tables, mechanism), family, {})
         together = equations(fit, DistinctReports(DOMAIN, cells, tables, mechanism))
-        theta = solve(together, together.start()).theta
+        theta = estimated(together).theta
         for k, each in enumerate(codes):
             one = regress(each, mechanism, formula, family=family)
             np.testing.assert_allclose(theta[k], one.estimates, rtol=1e-7)
@@ -428,7 +430,8 @@ def test_public_and_randomized_predictors_together() -> None:
         one = regress(frame(codes), mechanism, formula, family=family, public=["sex", "edu"])
         two = regress(codes, other, formula, family=family)
         np.testing.assert_allclose(one.estimates, two.estimates, rtol=1e-7)
-        np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-6)
+        # the answers beside the cells of a law are of each group alone, or of all groups' law together
+        np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-4)
 
 
 @pytest.mark.slow
@@ -573,12 +576,10 @@ def test_any_text_is_read_as_a_formula_or_refused_in_one_line() -> None:
             assert "\n" not in str(refused)
 
 
-def test_categories_without_order_or_numbers_are_refused() -> None:
+def test_categories_without_numbers_have_no_linear_model() -> None:
     domain = Domain.of({"y": ["a", "b", "c"], "x": 2})
     mechanism = design(domain, 3.0).mechanism
     codes = np.random.default_rng(0).integers(0, 2, (100, 2))
-    with pytest.raises(InvalidInput, match="declared order"):
-        regress(codes, mechanism, "y ~ x")
     with pytest.raises(InvalidInput, match="scores"):
         regress(codes, mechanism, "y ~ x", family="linear")
     with pytest.raises(InvalidInput, match="count at least 4"):
