@@ -6,10 +6,10 @@ A record of group g (alike in all public columns) reports v with the chance
 
 x a cell of the randomized predictors, γ_g their law, which is free, p the chances of the model. Reports are taken with
 
-    ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (1/n) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),      ŵ the groups' shares, p̂ the outcome's,
+    ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (p/nR) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),      ŵ the groups' shares, p̂ the outcome's,
 
-where one answer more for each cell keeps laws off 0, and one more with the outcome's shares keeps θ finite where records say
-next to nothing of it, such as of a category that few have. γ is found by Newton's method, which needs no safeguard near its end
+where one answer more for each cell keeps laws off 0, and one for each of p parameters, spread over the cells with the outcome's
+shares, keeps θ finite where records say next to nothing of it, such as of a category that few have. γ is found by Newton's method, which needs no safeguard near its end
 since ℓ is self-concordant in γ; so is θ, with the curvature of the profile.
 
 What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/∂θ, they are made of the efficient scores
@@ -41,7 +41,7 @@ import numpy as np
 from optrr.models.regression.families import Choices, Equations, Levels, LogisticEquations
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Answers beside each cell of a group's law, and beside each cell with the outcome's shares in all groups together.
+# Answers beside each cell of a group's law; and for each parameter, with the outcome's shares, spread over all cells.
 _OF_LAW, _OF_OUTCOME = 1.0, 1.0
 # Shares of the outcome that a start is made from are kept this far from 0 and 1.
 _MARGIN = 0.01
@@ -143,7 +143,7 @@ class LikelihoodEquations(LogisticEquations):
     def _held(self) -> FloatArray:
         """What is added to the cells' outcomes, (B, G, R, r)."""
         whole = self.shares.sum(axis=2)[:, :, None, None] / self.n[:, None, None, None]
-        held = _OF_OUTCOME * whole * self._outcome[:, None, None]
+        held = _OF_OUTCOME * self.parameters / len(self.channel) * whole * self._outcome[:, None, None]
         return np.broadcast_to(held, (*self.shares.shape[:2], *self.channel.shape[:2]))
 
     def start(self) -> FloatArray:
