@@ -52,7 +52,9 @@ class Setting:
             self.theta = rng.uniform(-0.7, 0.7, (r - 1) * (width + 1))
         y = Attribute("y", tuple(f"y{k}" for k in range(r)), ordered=order)
         names = [f"x{k}" for k in range(len(sizes))]
-        self.domain = Domain((*(Attribute(n, tuple(f"c{c}" for c in range(s))) for n, s in zip(names, sizes, strict=True)), y))
+        self.domain = Domain(
+            (*(Attribute(n, tuple(f"c{c}" for c in range(s))) for n, s in zip(names, sizes, strict=True)), y)
+        )
         self.formula = f"y ~ {' + '.join(names)}"
         epsilon = [float(e) for e in rng.uniform(1, 4, len(sizes) + 1)]
         kind = {"preserve": "pairs"} if rng.uniform() < 0.5 else {"method": "kronecker"}

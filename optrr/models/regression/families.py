@@ -1,17 +1,4 @@
-"""Logistic regression from randomized records: maximum likelihood where all predictors are public, else the unbiased score.
-
-**Public predictors.** A record in group g reports v with chance λ_v = Σ_c p_c(x_g; θ) P[c, v], so that
-
-    ℓ(θ) = Σ λ̂_gv ln λ_v(g),      H = V = Σ_g w_g Σ_v ∂λ_v ∂λ_vᵀ / λ_v
-
-(Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg` and `RRlog` of R's rr and RRreg).
-
-**Randomized predictors.** Their joint law is not known, and it is not modelled: the score of the true records
-s(y, x; θ) is a function of the cell, and its unbiased estimate from one report is (P⁻¹ s)(v), P over the outcome and all
-randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased table π̂, whose negative cells are harmless here: no
-share of it is used alone (Nakamura, Biometrika 77, 1990; the corrected log-likelihood is Σ π̂ ln p). H comes from the
-same table, V from the second moments of the reports' own scores. Where the model is wrong, θ is what plain logistic
-regression of all people would give.
+"""Estimating equations of regressions: what all have in common, the linear model's, and the unbiased score of ordered outcomes.
 
 Estimating equations of a regression, for many data sets at once: what solving and testing ask of them.
 
@@ -31,6 +18,13 @@ Whatever is summed is a sum over levels j: the derivative of anything in κ_j is
 same times x. So scores are made of one number for each level, and curvatures of one for each pair.
 
 Arrays are (B, G, R, …): data sets, groups of records alike in all public columns, cells of the randomized predictors.
+
+**The unbiased score**, for more cells of randomized predictors than :mod:`optrr.models.regression.likelihood` can hold.
+Their joint law is not modelled: the score of the true records s(y, x; θ) is a function of the cell, and its unbiased estimate
+from one report is (P⁻¹ s)(v), P over the outcome and all randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased
+table π̂, whose negative cells are harmless here: no share of it is used alone (Nakamura, Biometrika 77, 1990; the corrected
+log-likelihood is Σ π̂ ln p). H comes from the same table, V from the second moments of the reports' own scores. Where the model is
+wrong, θ is what plain logistic regression of all people would give.
 
 Least squares from unbiased second moments: errors in variables whose law is known.
 
@@ -359,7 +353,7 @@ _MARGIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class LogisticEquations(Equations):
-    """What both have in common.
+    """What the likelihood and the unbiased score have in common.
 
     Parameters
     ----------
@@ -415,7 +409,7 @@ class LogisticEquations(Equations):
 
 
 class UnbiasedEquations(LogisticEquations):
-    """The unbiased score: predictors are randomized, too."""
+    """The unbiased score."""
 
     def objective(self, theta: FloatArray) -> FloatArray:
         """The corrected log-likelihood per record, Σ π̂ ln p; −∞ where the levels do not fall."""

@@ -5,7 +5,8 @@ A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how fa
 
     T = n Ψ_Kᵀ (2 N⁻¹ − (N + E)⁻¹) Ψ_K  ~  χ² with |K| degrees of freedom,       N = W V Wᵀ,
 
-with H and V at the solution under the hypothesis. Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327).
+with H and V at the solution under the hypothesis. (Where priors pull the solution of a likelihood, Ψ_f is not 0, and WΨ stands
+for Ψ_K.) Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327).
 V is a second moment, not a variance around the data's own mean. Where it is estimated from residuals it is multiplied by
 n/(n − k), with k the number of parameters that were solved for: |f| in a test, all of them in a covariance (HC1).
 
@@ -33,7 +34,7 @@ is measured where no parameter has an effect: E, which the noise adds, of N = V_
 depends little on the data set at hand, and hardly on T. The same share at the solution under the hypothesis does depend on T,
 so that to print a p-value where it is small would select: the tests that are left would reject less often than all of them.
 
-Of a linear model the scores are linear in θ, and no order is left out. Where the predictors are public, H has no noise.
+Of a linear model the scores are linear in θ, and no order is left out. The information of a likelihood has no such noise.
 
 The interval of a linear model's parameter in closed form: Fieller's, with what V counts twice taken out.
 
@@ -97,7 +98,9 @@ def estimated(equations: Equations) -> Solved:
     """The estimates, from the start."""
     solved = solve(equations, equations.start())
     with np.errstate(all="ignore"):  # as in solve
-        return Solved(np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta), solved.converged)
+        return Solved(
+            np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta), solved.converged
+        )
 
 
 def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
