@@ -1,4 +1,4 @@
-"""Linear, logistic, ordered (proportional odds) and multinomial regression of true records, from randomized ones, by formulas.
+"""Linear, logistic, ordered and multinomial regression of true records, from randomized ones, by formulas.
 
 Predictors may be randomized or public. Reports are read in ``reports``, formulas in ``formulas``; ``building`` makes
 the estimating equations of ``families`` (linear, unbiased score) and ``likelihood``, ``solving`` solves and tests them and finds

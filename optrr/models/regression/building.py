@@ -305,8 +305,8 @@ def logistic_equations(
     Raises
     ------
     InvalidInput
-        where the tables do not fit. SingularMarginal where the mechanism hides what the model asks for: of the unbiased score, any
-        effect of the joint table.
+        where the tables do not fit. SingularMarginal where the mechanism hides what the model asks for: of the unbiased score,
+        any effect of the joint table.
     """
     names = {name for term in predictors.terms for name in term.attributes}
     randomized, public = reports.randomized(names), reports.public(names)
@@ -318,8 +318,8 @@ def logistic_equations(
     reached = not randomized or laws * prod(sizes) ** 2 * r <= MOST_TOGETHER
     if unordered and not reached:
         raise InvalidInput(
-            f"{prod(sizes)} cells of randomized predictors are too many for an outcome without order; merge categories, or leave "
-            "some out"
+            f"{prod(sizes)} cells of randomized predictors are too many for an outcome without order; merge categories, or "
+            "leave some out"
         )
     kernel = _joint_kernel(reports, randomized, outcome)
     shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))

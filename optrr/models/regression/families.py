@@ -1,4 +1,4 @@
-"""Estimating equations of regressions: what all have in common, the linear model's, and the unbiased score of ordered outcomes.
+"""Estimating equations of regressions: what all have in common, linear ones, the unbiased score of ordered outcomes.
 
 Estimating equations of a regression, for many data sets at once: what solving and testing ask of them.
 

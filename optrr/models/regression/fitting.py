@@ -19,8 +19,8 @@ from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.regression.building import DistinctReports, linear_equations, logistic_equations, read_reports
 from optrr.models.regression.families import Equations, LinearEquations
-from optrr.models.regression.likelihood import LikelihoodEquations
 from optrr.models.regression.formulas import Formula, Predictors, Term, check_scores, numbers_of
+from optrr.models.regression.likelihood import LikelihoodEquations
 from optrr.models.regression.result import Coefficient, Fit, Regression, TermTest
 from optrr.models.regression.solving import (
     clear,
@@ -299,11 +299,11 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     scores
         (r,) numbers by attribute, where categories are to count as numbers.
 
-    A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the randomized
-    predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs no other.
-    Where that has too many cells (:data:`optrr.models.regression.building.MOST_TOGETHER`), or groups are too small for laws of their
-    own, it is the unbiased score, of which what the records say too little of is NaN, and a warning names it: p-values whose law
-    does not hold, or all estimates, of which the tests need none.
+    A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the
+    randomized predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs no
+    other. Where that has too many cells (:data:`optrr.models.regression.building.MOST_TOGETHER`), or groups are too small for
+    laws of their own, it is the unbiased score, of which what the records say too little of is NaN, and a warning names it:
+    p-values whose law does not hold, or all estimates, of which the tests need none.
 
     Raises
     ------

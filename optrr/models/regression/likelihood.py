@@ -4,13 +4,14 @@ A record of group g (alike in all public columns) reports v with the chance
 
     λ_gv = Σ_x γ_gx K_gx(v),      K_gx(v) = Σ_c p_c(x, g; θ) P[(x, c), v],
 
-x a cell of the randomized predictors, γ_g their law, which is free, p the chances of the model. Reports are taken with
+x a cell of the randomized predictors, γ_g their law, which is free, p the chances of the model. θ maximises
 
-    ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (p/nR) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),      ŵ the groups' shares, p̂ the outcome's,
+    ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (p/nR) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),
 
-where one answer more for each cell keeps laws off 0, and one for each of p parameters, spread over the cells with the outcome's
-shares, keeps θ finite where records say next to nothing of it, such as of a category that few have. γ is found by Newton's method, which needs no safeguard near its end
-since ℓ is self-concordant in γ; so is θ, with the curvature of the profile.
+ŵ the groups' shares, p̂ the outcome's: one answer more for each cell keeps laws off 0, and one for each of p parameters, spread
+over the cells with the outcome's shares, keeps θ finite where records say next to nothing of it, such as of a category that few
+have. γ is found by Newton's method, which needs no safeguard near its end since ℓ is self-concordant in γ; so is θ, with the
+curvature of the profile.
 
 What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/∂θ, they are made of the efficient scores
 
@@ -20,12 +21,12 @@ what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, 
 linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed at: a
 law that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
 moment is the information I* on θ; what other parameters' scores have in common with the tested ones is taken off
-(:mod:`optrr.models.regression.solving`), and their pull with it. So a category that next to nobody has costs the precision of its
-own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
+(:mod:`optrr.models.regression.solving`), and their pull with it. So a category that next to nobody has costs the precision of
+its own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
 
 An estimate is where the mean of s* is 0, if that is less than half a standard error from the maximum in every direction, and
-the maximum else. Where all predictors are public (Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg` and
-`RRlog` of R's rr and RRreg) or nothing is randomized, s* = s, and it is the maximum of plain likelihood.
+the maximum else. Where all predictors are public (Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg`
+and `RRlog` of R's rr and RRreg) or nothing is randomized, s* = s, and it is the maximum of plain likelihood.
 
 Arrays are (B, G, R, …): data sets, groups, cells of the randomized predictors; V reports, p parameters, r categories. An
 evaluation takes O(B G R V (R + r)) and holds O(B G R V).
@@ -64,7 +65,7 @@ _MOST_LEVELS = 60.0
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """At θ: chances and their scores (B, G, R, r, p), K, γ and λ, λ̂/λ and what it is behind each cell, and ∂λ/∂θ (B, G, V, p)."""
+    """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell, ∂λ/∂θ (B, G, V, p)."""
 
     levels: Levels
     scores: FloatArray

@@ -50,7 +50,7 @@ class TermTest:
 
 @dataclass(frozen=True)
 class Fit:
-    """What is fitted: ``family`` is linear, logistic, ordered or multinomial; ``scores`` (r,) are the outcome's for linear, else None."""
+    """What is fitted: ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) are the outcome's for linear, else None."""
 
     formula: str
     family: str
@@ -60,7 +60,7 @@ class Fit:
 
     @property
     def labels(self) -> list[str]:
-        """What each parameter is called: levels first for ordered outcomes, else the constant first, for every category in turn."""
+        """What each parameter is called: levels first for ordered outcomes, else the constant, of every category in turn."""
         columns = list(self.predictors.labels)
         if self.family == "linear":
             return columns
