@@ -23,8 +23,8 @@ Arrays are (B, G, R, …): data sets, groups of records alike in all public colu
 Their joint law is not modelled: the score of the true records s(y, x; θ) is a function of the cell, and its unbiased estimate
 from one report is (P⁻¹ s)(v), P over the outcome and all randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased
 table π̂, whose negative cells are harmless here: no share of it is used alone (Nakamura, Biometrika 77, 1990; the corrected
-log-likelihood is Σ π̂ ln p). H comes from the same table, V from the second moments of the reports' own scores. Where the model is
-wrong, θ is what plain logistic regression of all people would give.
+log-likelihood is Σ π̂ ln p). H comes from the same table, V from the second moments of the reports' own scores. Where the model
+is wrong, θ is what plain logistic regression of all people would give.
 
 Least squares from unbiased second moments: errors in variables whose law is known.
 
@@ -119,6 +119,7 @@ class Equations(ABC):
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
         """In nats, (B,), where it is what is maximised."""
         del theta
+        return None  # noqa: RET501 (the value of a function that has others elsewhere)
 
     def settled(self, theta: FloatArray) -> FloatArray:
         """The estimate, from where the objective is largest."""

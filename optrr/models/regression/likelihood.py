@@ -17,9 +17,9 @@ What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/�
 
     s*_v = s_v − Σ_x c_x K_x(v)/λ_v,       Σ_v K_x(v) s*_v = 0 for every cell x,
 
-what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993, §3). λ is
-linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed at: a
-law that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
+what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993, §3). λ
+is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed
+at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
 moment is the information I* on θ; what other parameters' scores have in common with the tested ones is taken off
 (:mod:`optrr.models.regression.solving`), and their pull with it. So a category that next to nobody has costs the precision of
 its own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
@@ -124,7 +124,7 @@ class LikelihoodEquations(LogisticEquations):
     def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
         """Moves no level by more than a few, beyond which chances may be so near 0 or 1 that nothing leads back."""
         moved = np.abs(self.columns[..., free].reshape(-1, free.size) @ step[:, :, None])[..., 0].max(axis=1)
-        return step * np.minimum(1.0, _LONGEST / np.maximum(moved, _TINY))[:, None]
+        return np.asarray(step * np.minimum(1.0, _LONGEST / np.maximum(moved, _TINY))[:, None])
 
     @property
     def reach(self) -> FloatArray:
@@ -346,7 +346,7 @@ class _Law:
                 break
             length[far] /= 2
             self.law[of[far]] = x[far] * (1 + length[far, None] * way[far])
-        return promise
+        return np.asarray(promise)
 
     def _value(self, of: IntArray) -> FloatArray:
         x = self.law[of]

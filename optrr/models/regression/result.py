@@ -50,7 +50,7 @@ class TermTest:
 
 @dataclass(frozen=True)
 class Fit:
-    """What is fitted: ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) are the outcome's for linear, else None."""
+    """What is fitted. ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None."""
 
     formula: str
     family: str
@@ -223,7 +223,8 @@ class Regression(TableResult):
             return np.asarray(x @ self.estimates)
         kept, r = [c for c in range(x.shape[1]) if c != predictors.intercept], self.fit.outcome.size
         if self.fit.family == "multinomial":
-            return Choices.of((x[:, self.fit.columns] @ self.estimates.reshape(r - 1, -1).T)[None, None]).p[0, 0]
+            level = x[:, self.fit.columns] @ self.estimates.reshape(r - 1, -1).T
+            return np.asarray(Choices.of(level[None, None]).p[0, 0])
         chances = Levels.at(self.estimates[None], x[None, :, kept], r).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
 
