@@ -119,7 +119,7 @@ class Equations(ABC):
     def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
         """In nats, (B,), where it is what is maximised."""
         del theta
-        return None  # noqa: RET501 (the value of a function that has others elsewhere)
+        return None
 
     def settled(self, theta: FloatArray) -> FloatArray:
         """The estimate, from where the objective is largest."""

@@ -301,9 +301,9 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
 
     A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the
     randomized predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs
-    no other. Where that has too many cells (:data:`optrr.models.regression.building.MOST_TOGETHER`), or groups are too small for
-    laws of their own, it is the unbiased score: what the records say too little of is NaN, and a warning
-    names it: p-values whose law does not hold, or all estimates, of which the tests need none.
+    no other. Where that has too many cells (:data:`optrr.models.regression.building.MOST_TOGETHER`), or groups are too small
+    for laws of their own, it is the unbiased score: what the records say too little of is NaN, and a warning names it: p-values
+    whose law does not hold, or all estimates, of which the tests need none.
 
     Raises
     ------
