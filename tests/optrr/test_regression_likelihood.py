@@ -210,6 +210,14 @@ def test_too_many_cells_have_the_unbiased_score_and_without_order_are_refused(mo
         regress(codes, mechanism, "race ~ sex + income")
 
 
+def test_public_groups_too_small_for_laws_of_their_own_have_the_unbiased_score() -> None:
+    codes, mechanism = answers(3.0, 5000)
+    for groups, method in ((10, "maximum likelihood"), (200, "unbiased score")):
+        data = pd.DataFrame({a.name: [a.categories[c] for c in codes[:, k]] for k, a in enumerate(RACE)})
+        data["age"] = np.arange(len(data)) % groups
+        assert regress(data, mechanism, "income ~ race + age", public=["age"]).method == method
+
+
 def test_the_unbiased_score_estimates_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, mechanism = answers(4.0, 200_000)
     likely = regress(codes, mechanism, "income ~ sex")
@@ -222,7 +230,7 @@ def test_the_unbiased_score_estimates_the_same(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 @pytest.mark.simulation
-@pytest.mark.parametrize(("seed", "r", "order"), [(2, 2, True), (4, 3, False)])
+@pytest.mark.parametrize(("seed", "r", "order"), [(2, 2, True), (2, 3, False)])
 def test_levels_hold_where_next_to_nobody_has_a_category(seed: int, r: int, order: bool) -> None:
     """2,000 data sets: 5 % comes out outside 3.3–6.8 % once in 3,000 times a parameter."""
     known = Setting(seed, r, rare=True, order=order)

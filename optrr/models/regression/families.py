@@ -349,7 +349,7 @@ class LinearEquations(Equations):
 
 
 # Shares of the outcome that a start is made from are kept this far from 0 and 1.
-_MARGIN = 0.01
+MARGIN = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,7 +391,7 @@ class LogisticEquations(Equations):
 
     def start(self) -> FloatArray:
         """The levels of the outcome's shares, and no effect."""
-        shares = np.maximum(self.table.sum(axis=(1, 2)), _MARGIN)
+        shares = np.maximum(self.table.sum(axis=(1, 2)), MARGIN)
         above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1] / shares.sum(axis=1, keepdims=True)
         out = np.zeros((len(shares), self.parameters))
         out[:, : self.categories - 1] = logit(above[:, 1:])

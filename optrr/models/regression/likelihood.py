@@ -39,13 +39,11 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr.models.regression.families import Choices, Equations, Levels, LogisticEquations
+from optrr.models.regression.families import MARGIN, Choices, Equations, Levels, LogisticEquations
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Answers beside each cell of a group's law; and for each parameter, with the outcome's shares, spread over all cells.
 _OF_LAW, _OF_OUTCOME = 1.0, 1.0
-# Shares of the outcome that a start is made from are kept this far from 0 and 1.
-_MARGIN = 0.01
 # Newton's method for laws ends after the step that promised less than this per record; one that promises less than the second,
 # in all, raises the likelihood.
 _DONE, _NEAR = 1e-16, 0.01
@@ -87,7 +85,7 @@ class LikelihoodEquations(LogisticEquations):
     unordered: bool = False
     laws: FloatArray | None = None
     rows: IntArray | None = None
-    last: list[tuple[FloatArray, _State]] = field(default_factory=list)
+    last: list[tuple[FloatArray, _State]] = field(default_factory=list, init=False)
 
     from_residuals = False
 
@@ -137,7 +135,7 @@ class LikelihoodEquations(LogisticEquations):
         r = self.categories
         own = self.channel.reshape(len(self.channel), r, -1, r).sum(axis=2).mean(axis=0)
         seen = self.shares.reshape(len(self.shares), -1, r).sum(axis=1)
-        shares = np.maximum(seen @ np.linalg.pinv(own), _MARGIN)
+        shares = np.maximum(seen @ np.linalg.pinv(own), MARGIN)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     @cached_property
@@ -293,7 +291,7 @@ class LikelihoodEquations(LogisticEquations):
         laws[rows] = law
         ratio = self.shares / expected
         behind = (ratio.reshape(b * g, v) @ self.channel.reshape(-1, v).T).reshape(b, g, *cells)
-        scores = levels.cell_scores() @ self.columns[:, :, :, :]
+        scores = levels.cell_scores() @ self.columns
         weighted = ((law[..., None] * levels.p)[..., None] * scores).reshape(b, g, cells[0] * cells[1], -1)
         moved = self.channel.reshape(-1, v).T @ weighted
         return _State(levels, scores, k, law, expected, ratio, behind, moved)
