@@ -22,11 +22,13 @@ from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.models.regression import building
 from optrr.models.regression.building import DistinctReports, read_reports
 from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model, regress
 from optrr.models.regression.formulas import Formula, Predictors
-from optrr.models.regression.solving import covariance, fieller_limits, searched_limits, solve, test
+from optrr.models.regression.likelihood import LikelihoodEquations
+from optrr.models.regression.solving import covariance, estimated, fieller_limits, searched_limits, solve, test
 
 DOMAIN = Domain(
     (
@@ -219,6 +221,7 @@ def test_scores_are_gradients_and_curvatures_their_derivatives(formula: str, fam
     ).mechanism
     made, _ = read(formula, mechanism, mechanism.perturb_codes(people(400), random_state=2), family)
     rng, step = np.random.default_rng(3), 1e-5
+    curved = made.profile_curvature if isinstance(made, LikelihoodEquations) else made.curvature
     theta = made.start() + 0.1 * rng.normal(size=(1, made.parameters)) / np.sqrt(
         np.abs(np.diagonal(made.curvature(made.start())[0]))
     )
@@ -228,7 +231,7 @@ def test_scores_are_gradients_and_curvatures_their_derivatives(formula: str, fam
         slope = (made.objective(theta + change) - made.objective(theta - change)) / (2 * length)
         np.testing.assert_allclose(slope[0], made.score(theta)[0, k], rtol=1e-5, atol=1e-8 / length)
         bend = (made.score(theta - change) - made.score(theta + change)) / (2 * length)
-        np.testing.assert_allclose(bend[0], made.curvature(theta)[0, k], rtol=1e-5, atol=1e-9 / length)
+        np.testing.assert_allclose(bend[0], curved(theta)[0, k], rtol=1e-5, atol=1e-9 / length)
 
 
 def slow_contributions(codes: np.ndarray, mechanism: object, columns: np.ndarray) -> np.ndarray:
@@ -275,7 +278,8 @@ def check_added_spread(made: Equations, theta: np.ndarray, changes: np.ndarray) 
     np.testing.assert_allclose(made.added_spread(theta, weights, noise[None])[0], expected, rtol=1e-8)
 
 
-def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record() -> None:
+def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "MOST_TOGETHER", 0)
     mechanism = design(DOMAIN, [1.0, 2.0, 1.5, 3.0], method="kronecker").mechanism
     codes = mechanism.perturb_codes(people(300), random_state=4)
     made, _ = read("income ~ sex + age + edu", mechanism, codes)
@@ -401,7 +405,7 @@ def test_many_data_sets_at_once_are_those_one_by_one() -> None:
     for formula, family in FORMULAS[:2]:
         fit = model(Formula.of(formula), DistinctReports(DOMAIN, cells, tables, mechanism), family, {})
         together = equations(fit, DistinctReports(DOMAIN, cells, tables, mechanism))
-        theta = solve(together, together.start()).theta
+        theta = estimated(together).theta
         for k, each in enumerate(codes):
             one = regress(each, mechanism, formula, family=family)
             np.testing.assert_allclose(theta[k], one.estimates, rtol=1e-7)
@@ -426,7 +430,8 @@ def test_public_and_randomized_predictors_together() -> None:
         one = regress(frame(codes), mechanism, formula, family=family, public=["sex", "edu"])
         two = regress(codes, other, formula, family=family)
         np.testing.assert_allclose(one.estimates, two.estimates, rtol=1e-7)
-        np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-6)
+        # the answers beside the cells of a law are of each group alone, or of all groups' law together
+        np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-4)
 
 
 @pytest.mark.slow
@@ -571,12 +576,10 @@ def test_any_text_is_read_as_a_formula_or_refused_in_one_line() -> None:
             assert "\n" not in str(refused)
 
 
-def test_categories_without_order_or_numbers_are_refused() -> None:
+def test_categories_without_numbers_have_no_linear_model() -> None:
     domain = Domain.of({"y": ["a", "b", "c"], "x": 2})
     mechanism = design(domain, 3.0).mechanism
     codes = np.random.default_rng(0).integers(0, 2, (100, 2))
-    with pytest.raises(InvalidInput, match="declared order"):
-        regress(codes, mechanism, "y ~ x")
     with pytest.raises(InvalidInput, match="scores"):
         regress(codes, mechanism, "y ~ x", family="linear")
     with pytest.raises(InvalidInput, match="count at least 4"):

@@ -1,12 +1,17 @@
-"""Regressions that have tests and no estimates, and estimates without p-values, against slow sums over records."""
+"""The unbiased score: tests without estimates, and estimates without p-values, against slow sums over records.
+
+It is made where predictors have too many cells for the likelihood; here, wherever they are randomized.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isnan
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +22,7 @@ from scipy.stats import chi2
 import optrr
 from optrr import Attribute, Design, Domain, InvalidInput, design
 from optrr.cli.main import run
-from optrr.models.regression import solving
+from optrr.models.regression import building, solving
 from optrr.models.regression.building import DistinctReports, every_combination, read_reports
 from optrr.models.regression.fitting import equations, model, regress
 from optrr.models.regression.formulas import Formula
@@ -44,6 +49,13 @@ CELLS = np.stack(np.unravel_index(np.arange(12), (2, 3, 2)), axis=1)
 COLUMNS = np.stack([np.ones(12), CELLS[:, 0], CELLS[:, 1] == 1, CELLS[:, 1] == 2], axis=1)
 EDU = (2, 3)
 SHARES = (0.42, 0.5, 0.08)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_likelihood() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "MOST_TOGETHER", 0)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -237,6 +249,6 @@ def test_an_interval_has_no_end_beyond_values_that_have_no_test(monkeypatch: pyt
         return solving.Tested(signed**2, signed, start)
 
     monkeypatch.setattr(solving, "test", stepped)
-    low, high = searched_limits(None, 0, np.zeros(1), 1.0, 1.96)
+    low, high = searched_limits(SimpleNamespace(reach=np.array([inf])), 0, np.zeros(1), 1.0, 1.96)
     assert low == pytest.approx(-((4 * 1.96) ** (1 / 3)), abs=1e-5)
     assert high == inf

@@ -1,8 +1,8 @@
-"""Linear, logistic and ordered (proportional odds) regression of true records, from randomized ones, by formulas.
+"""Linear, logistic, ordered and multinomial regression of true records, from randomized ones, by formulas.
 
 Predictors may be randomized or public. Reports are read in ``reports``, formulas in ``formulas``; ``building`` makes
-the estimating equations (``linear``, ``logistic``), ``solving`` solves and tests them, ``inferring`` makes the
-intervals, a linear model's by ``fieller``. ``fitting`` is the front door.
+the estimating equations of ``families`` (linear, unbiased score) and ``likelihood``, ``solving`` solves and tests them and
+finds the ends of intervals. ``fitting`` is the front door.
 """
 
 from optrr.models.regression.fitting import FAMILIES, regress

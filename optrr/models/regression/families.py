@@ -1,17 +1,4 @@
-"""Logistic regression from randomized records: maximum likelihood where all predictors are public, else the unbiased score.
-
-**Public predictors.** A record in group g reports v with chance λ_v = Σ_c p_c(x_g; θ) P[c, v], so that
-
-    ℓ(θ) = Σ λ̂_gv ln λ_v(g),      H = V = Σ_g w_g Σ_v ∂λ_v ∂λ_vᵀ / λ_v
-
-(Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg` and `RRlog` of R's rr and RRreg).
-
-**Randomized predictors.** Their joint law is not known, and it is not modelled: the score of the true records
-s(y, x; θ) is a function of the cell, and its unbiased estimate from one report is (P⁻¹ s)(v), P over the outcome and all
-randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased table π̂, whose negative cells are harmless here: no
-share of it is used alone (Nakamura, Biometrika 77, 1990; the corrected log-likelihood is Σ π̂ ln p). H comes from the
-same table, V from the second moments of the reports' own scores. Where the model is wrong, θ is what plain logistic
-regression of all people would give.
+"""Estimating equations of regressions: what all have in common, linear ones, the unbiased score of ordered outcomes.
 
 Estimating equations of a regression, for many data sets at once: what solving and testing ask of them.
 
@@ -31,6 +18,13 @@ Whatever is summed is a sum over levels j: the derivative of anything in κ_j is
 same times x. So scores are made of one number for each level, and curvatures of one for each pair.
 
 Arrays are (B, G, R, …): data sets, groups of records alike in all public columns, cells of the randomized predictors.
+
+**The unbiased score**, for more cells of randomized predictors than :mod:`optrr.models.regression.likelihood` can hold.
+Their joint law is not modelled: the score of the true records s(y, x; θ) is a function of the cell, and its unbiased estimate
+from one report is (P⁻¹ s)(v), P over the outcome and all randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased
+table π̂, whose negative cells are harmless here: no share of it is used alone (Nakamura, Biometrika 77, 1990; the corrected
+log-likelihood is Σ π̂ ln p). H comes from the same table, V from the second moments of the reports' own scores. Where the model
+is wrong, θ is what plain logistic regression of all people would give.
 
 Least squares from unbiased second moments: errors in variables whose law is known.
 
@@ -58,7 +52,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from optrr.mechanisms.kernel import Kernel
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -98,6 +92,39 @@ class Equations(ABC):
     def curvature(self, theta: FloatArray) -> FloatArray:
         """H = −dΨ/dθ, (B, p, p), symmetric."""
 
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Ψ and H for tests and errors, in which no other law, such as the predictors', is left to be solved for."""
+        return self.score(theta), self.curvature(theta)
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """Where to begin under θ_which = values, (B, p), from a start without."""
+        out = np.array(start, dtype=np.float64)
+        out[:, list(which)] = values
+        return out
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """A step (B, f) of the free parameters, no longer than where the curvature may still say something."""
+        del free
+        return step
+
+    @property
+    def reach(self) -> FloatArray:
+        """How far from the estimate the ends of intervals may be, (p,)."""
+        return np.full(self.parameters, np.inf)
+
+    def complete(self) -> FloatArray:
+        """What is singular where columns determine each other, (B, p, p)."""
+        return self.curvature(self.start())
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """In nats, (B,), where it is what is maximised."""
+        del theta
+        return None
+
+    def settled(self, theta: FloatArray) -> FloatArray:
+        """The estimate, from where the objective is largest."""
+        return theta
+
     @abstractmethod
     def spread(self, theta: FloatArray) -> FloatArray:
         """V, (B, p, p)."""
@@ -133,17 +160,21 @@ class Levels:
 
     @staticmethod
     def at(theta: FloatArray, x: FloatArray, categories: int) -> Levels:
-        """At θ (B, p), for rows x (G, R, p − r + 1); ``ordered`` (B,) says where κ falls, as it must."""
-        kappa, beta = theta[:, : categories - 1], theta[:, categories - 1 :]
-        level = kappa[:, None, None, :] + np.einsum("grp,bp->bgr", x, beta)[..., None]
+        """At θ (B, p), for rows x (G, R, p − r + 1)."""
+        return Levels.of(moved_levels(theta, x, categories))
+
+    @staticmethod
+    def of(level: FloatArray) -> Levels:
+        """At levels (B, G, R, r−1); ``ordered`` (B,) says where they fall, as they must."""
         over, under = expit(level), expit(-level)
-        gaps = np.diff(-kappa, axis=1)
+        gaps = -np.diff(level, axis=-1)
         with np.errstate(over="ignore"):
             # S_j − S_{j+1} without cancelling where both are near 1
-            middle = over[..., :-1] * under[..., 1:] * -np.expm1(-gaps)[:, None, None, :]
+            middle = over[..., :-1] * under[..., 1:] * -np.expm1(-gaps)
         p = np.concatenate([under[..., :1], middle, over[..., -1:]], axis=-1)
         slope = over * under
-        return Levels(np.maximum(p, _LEAST), slope, slope * (under - over), np.all(gaps > 0, axis=1))
+        ordered = np.all(gaps > 0, axis=(1, 2, 3))
+        return Levels(np.maximum(p, _LEAST), slope, slope * (under - over), ordered)
 
     def score(self, ratio: FloatArray) -> FloatArray:
         """Σ_c w_c ∂ln p_c by level, from w_c/p_c (B, G, R, r): (B, G, R, r−1)."""
@@ -171,6 +202,26 @@ class Levels:
         """(r, r−1): p_c is level c less level c + 1."""
         r = self.p.shape[-1]
         return np.eye(r)[:, 1:] - np.eye(r)[:, :-1]
+
+
+class Choices(Levels):
+    """Of unordered categories: level j is ln p_j/p_0 (the multinomial logit; ``slope`` and ``bend`` are not used)."""
+
+    @staticmethod
+    def of(level: FloatArray) -> Choices:
+        """At levels (B, G, R, r−1)."""
+        p = softmax(np.concatenate([np.zeros((*level.shape[:-1], 1)), level], axis=-1), axis=-1)
+        return Choices(np.maximum(p, _LEAST), level, level, np.ones(len(level), dtype=np.bool_))
+
+    def cell_scores(self) -> FloatArray:
+        """∂ln p_c by category and level, (B, G, R, r, r−1)."""
+        return np.asarray(np.eye(self.p.shape[-1])[:, 1:] - self.p[..., None, 1:])
+
+    def curvature(self, weights: FloatArray) -> FloatArray:
+        """−Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1), for weights (B, G, R, r)."""
+        p = self.p[..., 1:]
+        bends = p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
+        return np.asarray(weights.sum(axis=-1)[..., None, None] * bends)
 
 
 def summed_score(by_level: FloatArray, x: FloatArray) -> FloatArray:
@@ -298,12 +349,12 @@ class LinearEquations(Equations):
 
 
 # Shares of the outcome that a start is made from are kept this far from 0 and 1.
-_MARGIN = 0.01
+MARGIN = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticEquations(Equations):
-    """What both have in common.
+    """What the likelihood and the unbiased score have in common.
 
     Parameters
     ----------
@@ -340,10 +391,17 @@ class LogisticEquations(Equations):
 
     def start(self) -> FloatArray:
         """The levels of the outcome's shares, and no effect."""
-        shares = np.maximum(self.table.sum(axis=(1, 2)), _MARGIN)
+        shares = np.maximum(self.table.sum(axis=(1, 2)), MARGIN)
         above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1] / shares.sum(axis=1, keepdims=True)
         out = np.zeros((len(shares), self.parameters))
         out[:, : self.categories - 1] = logit(above[:, 1:])
+        return out
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """All levels move with one, so that they still fall."""
+        out, levels = super().near(start, which, values), self.categories - 1
+        if len(which) == 1 and which[0] < levels:
+            out[:, :levels] = start[:, :levels] + out[:, which] - start[:, which]
         return out
 
     def levels(self, theta: FloatArray) -> Levels:
@@ -351,60 +409,8 @@ class LogisticEquations(Equations):
         return Levels.at(theta, self.x, self.categories)
 
 
-class LikelihoodEquations(LogisticEquations):
-    """Maximum likelihood: only the outcome is randomized, R = 1."""
-
-    from_residuals = False
-
-    def objective(self, theta: FloatArray) -> FloatArray:
-        """ℓ in nats per record; −∞ where the levels do not fall."""
-        levels = self.levels(theta)
-        value = np.einsum("bgv,bgv->b", self.reports, np.log(self._expected(levels)))
-        return np.where(levels.ordered, value, -np.inf)
-
-    def score(self, theta: FloatArray) -> FloatArray:
-        """Of the reports."""
-        levels = self.levels(theta)
-        # behind every report, its ratio to what is expected, seen from the true categories
-        ratio = self.kernel.adjoint(self.reports / self._expected(levels))[:, :, None, :]
-        return summed_score(levels.score(ratio), self.x)
-
-    def curvature(self, theta: FloatArray) -> FloatArray:
-        """Information of one record."""
-        levels = self.levels(theta)
-        steps = np.eye(self.categories)[:, 1:] - np.eye(self.categories)[:, :-1]
-        moved = levels.slope[:, :, 0, :, None] * self.kernel.forward(steps.T)
-        weights = self.reports.sum(axis=-1)[:, :, None] / self._expected(levels)
-        by_levels = np.einsum("bgjv,bgkv,bgv->bgjk", moved, moved, weights, optimize=True)
-        return summed_curvature(by_levels[:, :, None], self.x)
-
-    def spread(self, theta: FloatArray) -> FloatArray:
-        """The same."""
-        return self.curvature(theta)
-
-    def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The predictors are known, so the information has no error."""
-        value = np.einsum("bp,bpq,bq->b", direction, self.curvature(theta), direction)
-        return value, np.zeros_like(value)
-
-    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
-        """Nothing: V is the information at θ, and no mean over records."""
-        del theta, noise
-        return np.zeros((*weights.shape[:2], weights.shape[1]))
-
-    def part(self, which: IntArray) -> LikelihoodEquations:
-        """Some of the data sets."""
-        if len(which) == len(self.reports):
-            return self
-        return LikelihoodEquations(self.reports[which], self.x, self.kernel, self.n[which])
-
-    def _expected(self, levels: Levels) -> FloatArray:
-        # the floor is for a public outcome, whose reports may have chance 0
-        return np.asarray(np.maximum(self.kernel.forward(levels.p[:, :, 0]), np.finfo(np.float64).tiny))
-
-
 class UnbiasedEquations(LogisticEquations):
-    """The unbiased score: predictors are randomized, too."""
+    """The unbiased score."""
 
     def objective(self, theta: FloatArray) -> FloatArray:
         """The corrected log-likelihood per record, Σ π̂ ln p; −∞ where the levels do not fall."""

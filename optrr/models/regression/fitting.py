@@ -18,17 +18,18 @@ from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.regression.building import DistinctReports, linear_equations, logistic_equations, read_reports
-from optrr.models.regression.families import Equations, LikelihoodEquations, LinearEquations
+from optrr.models.regression.families import Equations, LinearEquations
 from optrr.models.regression.formulas import Formula, Predictors, Term, check_scores, numbers_of
+from optrr.models.regression.likelihood import LikelihoodEquations
 from optrr.models.regression.result import Coefficient, Fit, Regression, TermTest
 from optrr.models.regression.solving import (
     clear,
     clearance,
     covariance,
+    estimated,
     fieller_limits,
     law_holds,
     searched_limits,
-    solve,
     tested_with_law,
 )
 from optrr.show.text import amount, records_enough
@@ -66,8 +67,8 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
     InvalidInput
         for columns that determine each other, and where not even a test is left.
     """
-    solved = solve(equations, equations.start())
     _check_independent(equations, fit)
+    solved = estimated(equations)
     if not solved.converged[0]:
         return _tests_alone(fit, equations, confidence)
     noise = covariance(equations, solved.theta)[0]
@@ -80,7 +81,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
         _coefficient(fit, each, zero, interval(equations, each, deviate))
         for each, zero in zip(tried, zeros, strict=True)
     ]
-    likely = isinstance(equations, LikelihoodEquations)
+    likely = equations.log_likelihood(solved.theta)
     return Regression(
         fit=fit,
         method=_method(equations),
@@ -89,7 +90,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
         coefficients=tuple(rows),
         terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
         covariance=noise,
-        log_likelihood=float(equations.n[0] * equations.objective(solved.theta)[0]) if likely else None,
+        log_likelihood=None if likely is None else float(likely[0]),
         warnings=(*_unbounded(equations, rows, tried, deviate), *_without_law(fit, equations, alike)),
     )
 
@@ -172,7 +173,7 @@ def _method(equations: Equations) -> str:
 
 def _check_independent(equations: Equations, fit: Fit) -> None:
     """Refuse columns that others determine: they do so exactly, whatever the noise."""
-    block = equations.curvature(equations.start())[0]
+    block = equations.complete()[0]
     scale = np.sqrt(np.abs(np.diag(block)))
     if not (scale > 0).all():
         column = fit.labels[int(np.argmin(scale))]
@@ -200,7 +201,7 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
 
 def columns_of(fit: Fit, term: Term) -> tuple[int, ...]:
     """The places of a term's coefficients among the parameters, the constant's left out."""
-    return tuple(fit.labels.index(fit.predictors.labels[c]) for c in term.columns if c != fit.predictors.intercept)
+    return tuple(k for c in term.columns if c != fit.predictors.intercept for k in fit.places(c))
 
 
 def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> list[str]:
@@ -260,7 +261,9 @@ def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried]
         return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
 
     why = "it" if len(rows) == 1 else "what the other predictors leave of it"
-    cannot = f"{why} cannot be told from noise; {_more(equations, bounded)}"
+    # by the likelihood an end is some ten solutions, and to find how many records have one some thousands
+    more = f"collect more, {_ELSE}" if isinstance(equations, LikelihoodEquations) else _more(equations, bounded)
+    cannot = f"{why} cannot be told from noise; {more}"
     return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
 
 
@@ -289,16 +292,18 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         all numbers count as numbers, others by treatment coding against the first category. Names that are no Python names
         stand in backticks.
     family
-        "linear" (least squares) or "logistic" (the chance of the second of two categories; of ordered ones by proportional
-        odds). Unless given: logistic for two categories and for declared orders, linear for numbers.
+        "linear" (least squares) or "logistic": the chance of the second of two categories; of ordered ones by proportional
+        odds, and of others by the multinomial logit against the first. Unless given: linear for numbers, logistic for all else.
     public
         attributes of the formula that are columns of the data but were not randomized, by name or declaration.
     scores
         (r,) numbers by attribute, where categories are to count as numbers.
 
-    A linear model needs the tables of every two terms, a logistic one with randomized predictors the table of the outcome and
-    all of these. Where the records say too little, what is left out is NaN, and a warning names it: p-values whose law does not
-    hold, or all estimates, of which the tests need none.
+    A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the
+    randomized predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs
+    no other. Where that has too many cells (:data:`optrr.models.regression.building.MOST_TOGETHER`), or groups are too small
+    for laws of their own, it is the unbiased score: what the records say too little of is NaN, and a warning names it: p-values
+    whose law does not hold, or all estimates, of which the tests need none.
 
     Raises
     ------
@@ -334,7 +339,7 @@ def model(formula: Formula, reports: DistinctReports, family: str | None, scores
 def equations(fit: Fit, reports: DistinctReports) -> Equations:
     """The estimating equations of every data set among the reports."""
     if fit.scores is None:
-        return logistic_equations(fit.predictors, reports, fit.outcome.name)
+        return logistic_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
     return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)
 
 
@@ -357,13 +362,9 @@ def _family(
         if values is None and outcome.size > 2 and not outcome.ordered:
             raise InvalidInput(f"{outcome.name!r} has categories without numbers; give scores for them, a number each")
         return Fit(formula.text, "linear", outcome, predictors, checked_scores(outcome, scores.get(outcome.name)))
-    if outcome.size > 2 and not (outcome.ordered or values is not None):
-        raise InvalidInput(
-            f"{outcome.name!r} has {outcome.size} categories without a declared order; declare it ordered, merge all but two, "
-            "or give scores for a linear model"
-        )
     if predictors.intercept is None:
         raise InvalidInput(
             f"the formula {formula.text!r} leaves out the constant, and a logistic model needs it; drop 0 or -1"
         )
-    return Fit(formula.text, "logistic" if outcome.size == 2 else "ordered", outcome, predictors)
+    several = "ordered" if outcome.ordered or values is not None else "multinomial"
+    return Fit(formula.text, "logistic" if outcome.size == 2 else several, outcome, predictors)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.models.regression.families import Levels
+from optrr.models.regression.families import Choices, Levels
 from optrr.models.regression.formulas import Predictors
 from optrr.records.counts import encoded
 from optrr.show.result import TableResult, arrow_rows, intervals_said
@@ -50,7 +50,7 @@ class TermTest:
 
 @dataclass(frozen=True)
 class Fit:
-    """What is fitted: ``family`` is linear, logistic or ordered; ``scores`` (r,) are the outcome's for linear, else None."""
+    """What is fitted. ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None."""
 
     formula: str
     family: str
@@ -60,9 +60,12 @@ class Fit:
 
     @property
     def labels(self) -> list[str]:
-        """What each parameter is called: levels first for ordered outcomes, the constant first for two categories."""
+        """What each parameter is called: levels first for ordered outcomes, else the constant, of every category in turn."""
+        columns = list(self.predictors.labels)
         if self.family == "linear":
-            return list(self.predictors.labels)
+            return columns
+        if self.family == "multinomial":
+            return [f"{category_word(text)}: {columns[c]}" for text in self.outcome.texts[1:] for c in self.columns]
         rest = [label for c, label in enumerate(self.predictors.labels) if c != self.predictors.intercept]
         if self.family == "logistic":
             return ["Intercept", *rest]
@@ -70,6 +73,18 @@ class Fit:
             *(f"{self.outcome.name} >= {category_word(self.outcome.texts[c])}" for c in range(1, self.outcome.size)),
             *rest,
         ]
+
+    @property
+    def columns(self) -> list[int]:
+        """The columns, the constant first."""
+        return sorted(range(len(self.predictors.labels)), key=lambda c: c != self.predictors.intercept)
+
+    def places(self, column: int) -> list[int]:
+        """Where a column's coefficients are among the parameters: one, or one for every category but the first."""
+        if self.family == "multinomial":
+            width = len(self.predictors.labels)
+            return [j * width + self.columns.index(column) for j in range(self.outcome.size - 1)]
+        return [self.labels.index(self.predictors.labels[column])]
 
     @property
     def thresholds(self) -> int:
@@ -185,7 +200,7 @@ class Regression(TableResult):
         )
 
     def predict(self, data: Any) -> FloatArray:
-        """What the model expects: means (linear), chances of the second category (logistic) or of all (ordered).
+        """What the model expects: means (linear), chances of the second category (logistic) or of all (else).
 
         Parameters
         ----------
@@ -194,7 +209,7 @@ class Regression(TableResult):
 
         Returns
         -------
-        (N,), or (N, r) for an ordered outcome.
+        (N,), or (N, r) for an ordered or multinomial outcome.
 
         Raises
         ------
@@ -206,8 +221,11 @@ class Regression(TableResult):
         x = predictors.at(encoded(data, predictors.domain).astype(np.int64))
         if self.fit.family == "linear":
             return np.asarray(x @ self.estimates)
-        kept = [c for c in range(x.shape[1]) if c != predictors.intercept]
-        chances = Levels.at(self.estimates[None], x[None, :, kept], self.fit.outcome.size).p[0, 0]
+        kept, r = [c for c in range(x.shape[1]) if c != predictors.intercept], self.fit.outcome.size
+        if self.fit.family == "multinomial":
+            level = x[:, self.fit.columns] @ self.estimates.reshape(r - 1, -1).T
+            return np.asarray(Choices.of(level[None, None]).p[0, 0])
+        chances = Levels.at(self.estimates[None], x[None, :, kept], r).p[0, 0]
         return np.asarray(chances[:, 1] if self.fit.family == "logistic" else chances)
 
     def _check_estimated(self, purpose: str) -> None:

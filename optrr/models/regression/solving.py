@@ -5,7 +5,8 @@ A test of θ_K = b solves the other equations, Ψ_f = 0 in θ_f, and asks how fa
 
     T = n Ψ_Kᵀ (2 N⁻¹ − (N + E)⁻¹) Ψ_K  ~  χ² with |K| degrees of freedom,       N = W V Wᵀ,
 
-with H and V at the solution under the hypothesis. Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327).
+with H and V at the solution under the hypothesis. (Where priors pull the solution of a likelihood, Ψ_f is not 0, and WΨ stands
+for Ψ_K.) Without E it is the usual score test (Rao; Boos, Am. Stat. 46, 1992, 327).
 V is a second moment, not a variance around the data's own mean. Where it is estimated from residuals it is multiplied by
 n/(n − k), with k the number of parameters that were solved for: |f| in a test, all of them in a covariance (HC1).
 
@@ -33,7 +34,7 @@ is measured where no parameter has an effect: E, which the noise adds, of N = V_
 depends little on the data set at hand, and hardly on T. The same share at the solution under the hypothesis does depend on T,
 so that to print a p-value where it is small would select: the tests that are left would reject less often than all of them.
 
-Of a linear model the scores are linear in θ, and no order is left out. Where the predictors are public, H has no noise.
+Of a linear model the scores are linear in θ, and no order is left out. The information of a likelihood has no such noise.
 
 The interval of a linear model's parameter in closed form: Fieller's, with what V counts twice taken out.
 
@@ -93,6 +94,15 @@ def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) 
         return _newton(equations, np.array(start, dtype=np.float64), _others(equations, fixed))
 
 
+def estimated(equations: Equations) -> Solved:
+    """The estimates, from the start."""
+    solved = solve(equations, equations.start())
+    with np.errstate(all="ignore"):  # as in solve
+        return Solved(
+            np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta), solved.converged
+        )
+
+
 def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
     done = np.zeros(len(theta), dtype=np.bool_)
     if not free.size:
@@ -101,7 +111,7 @@ def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
     for _ in range(_MOST_STEPS):
         part = equations.part(working)
         score, curvature = part.score(theta[working])[:, free], part.curvature(theta[working])[:, free[:, None], free]
-        step = _solved(curvature, score)
+        step = part.shortened(_solved(curvature, score), free)
         promise = np.sum(score * step, axis=1)
         moved, better = _stepped(part, theta[working], free, step, promise)
         theta[working] = moved
@@ -135,8 +145,7 @@ def _stepped(
 
 def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start: FloatArray) -> Tested:
     """Score test of θ_which = values, (k,) or (B, k), from a start (B, p) believed to be near."""
-    near = np.array(start, dtype=np.float64)
-    near[:, list(which)] = values
+    near = equations.near(start, which, values)
     with np.errstate(all="ignore"):  # where there is no solution under the hypothesis, nothing that follows is used
         return _tested(equations, which, solve(equations, near, which))
 
@@ -144,7 +153,7 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
 def _tested(equations: Equations, which: tuple[int, ...], solved: Solved) -> Tested:
     free, theta = _others(equations, which), solved.theta
     part, k = np.asarray(which), len(which)
-    curvature, score = equations.curvature(theta), equations.score(theta)[:, part]
+    score, curvature = equations.efficient(theta)
     weights = np.zeros((len(theta), k, equations.parameters))
     weights[:, :, part] = np.eye(k)
     if free.size:
@@ -152,6 +161,8 @@ def _tested(equations: Equations, which: tuple[int, ...], solved: Solved) -> Tes
             0, 2, 1
         )
     noise, twice = spreads(equations, theta, weights, free)
+    # what the other parameters' equations leave, such as a prior's pull, is taken off
+    score = np.einsum("bkp,bp->bk", weights, score)
     divided = 2 * _solved(noise, score) - _solved(noise + twice, score)
     statistic = effective(equations, free.size) * np.sum(score * divided, axis=1)
     usable = solved.converged & np.isfinite(statistic) & (statistic >= 0) & clear(equations, theta, free)
@@ -197,7 +208,7 @@ def clearance(equations: Equations, theta: FloatArray, among: IntArray) -> Float
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
     """H⁻¹ V H⁻¹ over n, less the parameters where V is estimated from residuals; (B, p, p)."""
-    inverse = _inverse(equations.curvature(theta))
+    inverse = _inverse(equations.efficient(theta)[1])
     records = effective(equations, equations.parameters)[:, None, None]
     return np.asarray(inverse @ equations.spread(theta) @ inverse / records)
 
@@ -216,7 +227,8 @@ def searched_limits(
             return deviate + side * float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
 
         start = float(theta[k])
-        return invert(excess, start, side * error, start + side * _FARTHEST * error, growth=2.0, precision=_PRECISION)
+        farthest = min(_FARTHEST * error, float(equations.reach[k]))
+        return invert(excess, start, side * error, start + side * farthest, growth=2.0, precision=_PRECISION)
 
     return limit(-1.0), limit(1.0)
 

@@ -1,0 +1,375 @@
+"""Maximum likelihood of a categorical outcome, whatever law its predictors have where they are randomized.
+
+A record of group g (alike in all public columns) reports v with the chance
+
+    λ_gv = Σ_x γ_gx K_gx(v),      K_gx(v) = Σ_c p_c(x, g; θ) P[(x, c), v],
+
+x a cell of the randomized predictors, γ_g their law, which is free, p the chances of the model. θ maximises
+
+    ℓ(θ) = max_γ Σ λ̂_gv ln λ_gv + (1/n) Σ_gx ln γ_gx + (p/nR) Σ_gx ŵ_g Σ_c p̂_c ln p_c(x, g),
+
+ŵ the groups' shares, p̂ the outcome's: one answer more for each cell keeps laws off 0, and one for each of p parameters, spread
+over the cells with the outcome's shares, keeps θ finite where records say next to nothing of it, such as of a category that few
+have. γ is found by Newton's method, which needs no safeguard near its end since ℓ is self-concordant in γ; so is θ, with the
+curvature of the profile.
+
+What these answers pull is not left in tests and errors. With s_v = ∂ln λ_v/∂θ, they are made of the efficient scores
+
+    s*_v = s_v − Σ_x c_x K_x(v)/λ_v,       Σ_v K_x(v) s*_v = 0 for every cell x,
+
+what is left of s beside all that γ can do (Bickel, Klaassen, Ritov & Wellner, Efficient and Adaptive Estimation, 1993, §3). λ
+is linear in γ, so that the mean of s* is 0 at the true θ for *every* true law of the predictors, whatever law it was computed
+at: one that is not well known, or is drawn to 0 or off it, makes s* less precise than it might be, and nothing else. Its second
+moment is the information I* on θ; what other parameters' scores have in common with the tested ones is taken off
+(:mod:`optrr.models.regression.solving`), and their pull with it. So a category that next to nobody has costs the precision of
+its own coefficient, and coefficients depend neither on the reference of other terms nor on any other coding of them.
+
+An estimate is where the mean of s* is 0, if that is less than half a standard error from the maximum in every direction, and
+the maximum else. Where all predictors are public (Scheers & Dayton, J. Am. Stat. Assoc. 83, 1988, for two categories; `rrreg`
+and `RRlog` of R's rr and RRreg) or nothing is randomized, s* = s, and it is the maximum of plain likelihood.
+
+Arrays are (B, G, R, …): data sets, groups, cells of the randomized predictors; V reports, p parameters, r categories. An
+evaluation takes O(B G R V (R + r)) and holds O(B G R V).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from optrr.models.regression.families import MARGIN, Choices, Equations, Levels, LogisticEquations
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Answers beside each cell of a group's law; and for each parameter, with the outcome's shares, spread over all cells.
+_OF_LAW, _OF_OUTCOME = 1.0, 1.0
+# Newton's method for laws ends after the step that promised less than this per record; one that promises less than the second,
+# in all, raises the likelihood.
+_DONE, _NEAR = 1e-16, 0.01
+_ROUNDS, _HALVINGS = 200, 40
+# A profile that curves the wrong way, or less than this share of the information, is taken to curve the other way.
+_LEAST_CURVED = 0.01
+# Of what a law's cells tell apart, what stands for nothing; of curvatures, to take their root.
+_RIDGE, _ROOT_RIDGE = 1e-12, 1e-9
+_TINY = 1e-300
+# The square of the distance to what the priors pulled from, in standard errors, that is gone; that much smaller is each step.
+_FARTHEST_PULL, _SHRINKING, _PULLS = 0.25, 0.5, 60
+# By which no step moves a level further.
+_LONGEST = 3.0
+# No interval's end is looked for where levels would move by more.
+_MOST_LEVELS = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell, ∂λ/∂θ (B, G, V, p)."""
+
+    levels: Levels
+    scores: FloatArray
+    k: FloatArray
+    law: FloatArray
+    expected: FloatArray
+    ratio: FloatArray
+    behind: FloatArray
+    moved: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodEquations(LogisticEquations):
+    """Of B data sets; ``unordered`` outcomes have coefficients of their own for every category but the first.
+
+    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins.
+    """
+
+    unordered: bool = False
+    laws: FloatArray | None = None
+    rows: IntArray | None = None
+    last: list[tuple[FloatArray, _State]] = field(default_factory=list, init=False)
+
+    from_residuals = False
+
+    @property
+    def parameters(self) -> int:
+        """By level and coefficient, or by category and column."""
+        return int(self.columns.shape[-1])
+
+    @cached_property
+    def channel(self) -> FloatArray:
+        """P, (R, r, V)."""
+        return np.asarray(self.kernel.matrix().reshape(self.x.shape[1], self.categories, -1))
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """λ̂, (B, G, V)."""
+        return np.asarray(self.reports.reshape(*self.reports.shape[:2], -1))
+
+    @cached_property
+    def columns(self) -> FloatArray:
+        """How each level moves with θ, (G, R, r − 1, p)."""
+        levels = self.categories - 1
+        each = np.broadcast_to(np.eye(levels), (*self.x.shape[:2], levels, levels))
+        if self.unordered:
+            rows = np.concatenate([np.ones((*self.x.shape[:2], 1)), self.x], axis=-1)
+            return np.asarray((each[..., None] * rows[:, :, None, None]).reshape(*each.shape[:3], -1))
+        effects = np.broadcast_to(self.x[:, :, None], (*each.shape[:3], self.x.shape[-1]))
+        return np.concatenate([each, effects], axis=-1)
+
+    def near(self, start: FloatArray, which: tuple[int, ...], values: FloatArray) -> FloatArray:
+        """Categories without order have no levels that must fall."""
+        return Equations.near(self, start, which, values) if self.unordered else super().near(start, which, values)
+
+    def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
+        """Moves no level by more than a few, beyond which chances may be so near 0 or 1 that nothing leads back."""
+        moved = np.abs(self.columns[..., free].reshape(-1, free.size) @ step[:, :, None])[..., 0].max(axis=1)
+        return np.asarray(step * np.minimum(1.0, _LONGEST / np.maximum(moved, _TINY))[:, None])
+
+    @property
+    def reach(self) -> FloatArray:
+        """How far each parameter may move, (p,)."""
+        return np.asarray(_MOST_LEVELS / np.maximum(np.abs(self.columns).max(axis=(0, 1, 2)), _TINY))
+
+    @cached_property
+    def _outcome(self) -> FloatArray:
+        """About the outcome's shares, (B, r), all above 0."""
+        r = self.categories
+        own = self.channel.reshape(len(self.channel), r, -1, r).sum(axis=2).mean(axis=0)
+        seen = self.shares.reshape(len(self.shares), -1, r).sum(axis=1)
+        shares = np.maximum(seen @ np.linalg.pinv(own), MARGIN)
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def _held(self) -> FloatArray:
+        """What is added to the cells' outcomes, (B, G, R, r)."""
+        whole = self.shares.sum(axis=2)[:, :, None, None] / self.n[:, None, None, None]
+        held = _OF_OUTCOME * self.parameters / len(self.channel) * whole * self._outcome[:, None, None]
+        return np.broadcast_to(held, (*self.shares.shape[:2], *self.channel.shape[:2]))
+
+    def start(self) -> FloatArray:
+        """The levels of the outcome's shares, and no effect."""
+        shares, levels = self._outcome, self.categories - 1
+        out = np.zeros((len(shares), self.parameters))
+        if self.unordered:
+            out[:, :: self.parameters // levels] = np.log(shares[:, 1:] / shares[:, :1])
+        else:
+            above = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1][:, 1:]
+            out[:, :levels] = np.log(above / (1 - above))
+        return out
+
+    def levels(self, theta: FloatArray) -> Levels:
+        """Chances at θ."""
+        level = np.einsum("grjp,bp->bgrj", self.columns, theta)
+        return Choices.of(level) if self.unordered else Levels.of(level)
+
+    def objective(self, theta: FloatArray) -> FloatArray:
+        """ℓ in nats per record; −∞ where the levels do not fall."""
+        at = self._at(theta)
+        value = np.sum(self.shares * np.log(at.expected), axis=(1, 2))
+        value += np.sum(np.log(np.maximum(at.law, _TINY)), axis=(1, 2)) * _OF_LAW / self.n
+        value += np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3))
+        return np.where(at.levels.ordered, value, -np.inf)
+
+    def score(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ; γ is the likeliest, and adds nothing."""
+        at = self._at(theta)
+        weights = at.law[..., None] * at.behind * at.levels.p + self._held
+        return np.asarray(np.einsum("bgrc,bgrcp->bp", weights, at.scores))
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ, made positive: far from the maximum it may not be, and steps of Newton's method would lead away from there."""
+        return _turned(self.profile_curvature(theta), self.spread(theta))
+
+    def profile_curvature(self, theta: FloatArray) -> FloatArray:
+        """Of ℓ, with γ the likeliest at each θ."""
+        at = self._at(theta)
+        seen, weight = at.behind * at.levels.p, (at.ratio / at.expected)[..., None]
+        weights = at.law[..., None] * seen
+        out = self._bent(at.levels, weights + self._held)
+        # −∂²p/p is −∂²ln p − ∂ln p ∂ln p
+        out -= _square(at.scores, weights[..., None])
+        out += _square(at.moved, weight)
+        cross = at.k @ (weight * at.moved) - np.einsum("bgrc,bgrcp->bgrp", seen, at.scores)
+        own, cross = at.law[..., None] * at.k, at.law[..., None] * cross
+        within = (own * np.swapaxes(weight, -1, -2)) @ np.swapaxes(own, -1, -2)
+        within += (_OF_LAW / self.n)[:, None, None, None] * np.eye(within.shape[-1])
+        return np.asarray(out - np.sum(np.swapaxes(cross, -1, -2) @ np.linalg.solve(within, cross), axis=1))
+
+    def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The mean of s*, and I*."""
+        return self._efficient(self._at(theta))
+
+    def _efficient(self, at: _State) -> tuple[FloatArray, FloatArray]:
+        root = np.sqrt(at.expected)[..., None]
+        # scaled so that a cell that next to nobody has divides nothing by 0
+        k, moved = np.sqrt(at.law)[..., None] * at.k / np.swapaxes(root, -1, -2), at.moved / root
+        within = k @ np.swapaxes(k, -1, -2) + _RIDGE * np.eye(k.shape[2])
+        left = moved - np.swapaxes(k, -1, -2) @ np.linalg.solve(within, k @ moved)
+        return np.sum(self.shares[..., None] / root * left, axis=(1, 2)), _square(left)
+
+    def settled(self, theta: FloatArray) -> FloatArray:
+        """Where the mean of s* is 0, if that is near the maximum θ."""
+        out, before, working = theta.copy(), np.full(len(theta), _FARTHEST_PULL), np.arange(len(theta))
+        for _ in range(_PULLS):
+            part = self.part(working)
+            score, information = part.efficient(out[working])
+            scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), _TINY))
+            relative = information / scale[:, :, None] / scale[:, None] + _RIDGE * np.eye(scale.shape[1])
+            step = np.linalg.solve(relative, (score / scale)[:, :, None])[:, :, 0] / scale
+            size = part.n * np.sum(step * score, axis=1)
+            moved = out[working] + step
+            good = (size <= before[working]) & part.levels(moved).ordered
+            out[working] = np.where(good[:, None], moved, theta[working])
+            before[working] = size * _SHRINKING**2
+            working = working[good & (size > _DONE)]
+            if not working.size:
+                return out
+        out[working] = theta[working]
+        return out
+
+    def spread(self, theta: FloatArray) -> FloatArray:
+        """I*."""
+        return self.efficient(theta)[1]
+
+    def complete(self) -> FloatArray:
+        """What true records would tell where nothing has an effect, (B, p, p)."""
+        at = self._at(self.start())
+        return self._bent(at.levels, at.law[..., None] * at.levels.p)
+
+    def log_likelihood(self, theta: FloatArray) -> FloatArray | None:
+        """Of the outcome given public predictors, (B,); None where laws of others are free."""
+        if self.x.shape[1] > 1:
+            return None
+        whole = np.maximum(self.shares.sum(axis=2, keepdims=True), _TINY)
+        return np.asarray(self.n * np.sum(self.shares * np.log(self._at(theta).expected / whole), axis=(1, 2)))
+
+    def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Of I*, which has no error: its direction is not left out, and weighs as little as it tells."""
+        value = np.einsum("bp,bpq,bq->b", direction, self.spread(theta), direction)
+        return np.maximum(value, _TINY), np.zeros_like(value)
+
+    def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
+        """Nothing: V is the information at θ, and no mean over records."""
+        del theta, noise
+        return np.zeros((*weights.shape[:2], weights.shape[1]))
+
+    def part(self, which: IntArray) -> LikelihoodEquations:
+        """Some of the data sets."""
+        if len(which) == len(self.reports):
+            return self
+        laws, rows = self._laws
+        out = LikelihoodEquations(
+            self.reports[which], self.x, self.kernel, self.n[which], self.unordered, laws, rows[which]
+        )
+        out.__dict__.update(channel=self.channel, columns=self.columns, _outcome=self._outcome[which])
+        return out
+
+    @cached_property
+    def _laws(self) -> tuple[FloatArray, IntArray]:
+        if self.laws is not None and self.rows is not None:
+            return self.laws, self.rows
+        cells = self.x.shape[1]
+        even = np.maximum(self.shares.sum(axis=2, keepdims=True), _TINY) / cells
+        return np.repeat(even, cells, axis=2), np.arange(len(self.n))
+
+    def _bent(self, levels: Levels, weights: FloatArray) -> FloatArray:
+        """−Σ w ∂²ln p in θ, (B, p, p)."""
+        bends = np.einsum("bgrjk,grkq->bgrjq", levels.curvature(weights), self.columns)
+        p = self.parameters
+        return np.asarray(self.columns.reshape(-1, p).T @ bends.reshape(len(bends), -1, p))
+
+    def _at(self, theta: FloatArray) -> _State:
+        if not self.last or not np.array_equal(self.last[0][0], theta):
+            self.last[:] = [(theta.copy(), self._made(theta))]
+        return self.last[0][1]
+
+    def _made(self, theta: FloatArray) -> _State:
+        levels, (b, g, v) = self.levels(theta), self.shares.shape
+        cells = levels.p.shape[2:]
+        k = (levels.p[..., None, :] @ self.channel)[..., 0, :]
+        laws, rows = self._laws
+        law, expected = self._likeliest(k, laws[rows])
+        laws[rows] = law
+        ratio = self.shares / expected
+        behind = (ratio.reshape(b * g, v) @ self.channel.reshape(-1, v).T).reshape(b, g, *cells)
+        scores = levels.cell_scores() @ self.columns
+        weighted = ((law[..., None] * levels.p)[..., None] * scores).reshape(b, g, cells[0] * cells[1], -1)
+        moved = self.channel.reshape(-1, v).T @ weighted
+        return _State(levels, scores, k, law, expected, ratio, behind, moved)
+
+    def _likeliest(self, k: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """γ and λ at K, from a law to begin with."""
+        r, v = k.shape[2:]
+        shares, prior = self.shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
+        # multiplies what a law sums to, so that it sums to its group's share
+        total = 1 + prior * r / np.maximum(shares.sum(axis=1), _TINY)
+        at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy())
+        working = np.arange(len(shares))
+        for _ in range(_ROUNDS):
+            working = working[at.step(working) > _DONE]
+            if not working.size:
+                break
+        out = at.law.reshape(law.shape)
+        return out, np.maximum((out[:, :, None] @ k)[:, :, 0], _TINY)
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Laws (F, r) of all groups of all data sets, of reports' shares (F, V) through K (F, r, V), which steps change."""
+
+    k: FloatArray
+    shares: FloatArray
+    prior: FloatArray
+    total: FloatArray
+    law: FloatArray
+
+    def step(self, of: IntArray) -> FloatArray:
+        """One of Newton's method for some, in shares of each cell; what it promised."""
+        x, k, prior = self.law[of], self.k[of], self.prior[of]
+        expected = np.maximum((x[:, None] @ k)[:, 0], _TINY)
+        ratio = self.shares[of] / expected
+        gradient = x * ((k @ ratio[..., None])[..., 0] - self.total[of, None]) + prior[:, None]
+        own = x[..., None] * k
+        hessian = (own * (ratio / expected)[:, None]) @ np.swapaxes(own, 1, 2)
+        hessian += prior[:, None, None] * np.eye(x.shape[1])
+        way = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        promise = np.sum(way * gradient, axis=1)
+        length = np.minimum(1.0, 0.9 / np.maximum(-way.min(axis=1), _TINY))
+        far = np.flatnonzero(promise > _NEAR * prior)
+        before = self._value(of[far])
+        self.law[of] = x * (1 + length[:, None] * way)
+        for _ in range(_HALVINGS):
+            worse = ~(self._value(of[far]) > before)
+            far, before = far[worse], before[worse]
+            if not far.size:
+                break
+            length[far] /= 2
+            self.law[of[far]] = x[far] * (1 + length[far, None] * way[far])
+        return np.asarray(promise)
+
+    def _value(self, of: IntArray) -> FloatArray:
+        x = self.law[of]
+        expected = np.maximum((x[:, None] @ self.k[of])[:, 0], _TINY)
+        logs = np.sum(self.shares[of] * np.log(expected), axis=1)
+        logs += self.prior[of] * np.log(np.maximum(x, _TINY)).sum(axis=1)
+        return np.asarray(logs - self.total[of] * x.sum(axis=1))
+
+
+def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
+    """Σ w a aᵀ over all axes but the first and the last, (B, p, p)."""
+    flat, weighted = (a.reshape(len(of), -1, of.shape[-1]) for a in (of, weights * of))
+    return np.asarray(np.swapaxes(flat, 1, 2) @ weighted)
+
+
+def _turned(curvature: FloatArray, information: FloatArray) -> FloatArray:
+    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+    sound = np.all(np.isfinite(curvature) & np.isfinite(information), axis=(1, 2))[:, None, None]
+    each = np.eye(curvature.shape[1])
+    bent, known = np.where(sound, curvature, each), np.where(sound, information, each)
+    scale = np.sqrt(np.maximum(np.diagonal(known, axis1=1, axis2=2), _TINY))
+    both = scale[:, :, None] * scale[:, None, :]
+    root = np.linalg.cholesky(known / both + _ROOT_RIDGE * each)
+    half = np.linalg.solve(root, bent / both)
+    values, vectors = np.linalg.eigh(np.linalg.solve(root, np.swapaxes(half, 1, 2)))
+    back = root @ vectors
+    out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
+    return np.where(sound, out, np.nan)
