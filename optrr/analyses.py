@@ -339,7 +339,7 @@ class Reports(OpenedRecords):
         scores: Mapping[str, ArrayLike] | None = None,
         confidence: float = 0.95,
     ) -> Regression:
-        """A linear, logistic or ordered regression of the true records (:func:`optrr.models.regression.regress`).
+        """A linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.models.regression.regress`).
 
         ``public`` names predictors that were not randomized, which stand beside the attributes.
         """
