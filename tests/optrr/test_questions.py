@@ -264,7 +264,7 @@ def test_files_of_questions_are_verified_and_signed(tmp_path, capsys):
     with pytest.raises(InvalidInput, match="changed after it was written"):
         optrr.load(path)
     capsys.readouterr()
-    assert run(["test", "x.csv", "--design", str(path), "--attributes", "a0,a1"]) == 2
+    assert run(["power", "--design", str(path), "--attributes", "a0,a1", "--proportions", "x.csv"]) == 2
     assert "this needs a design of whole records" in capsys.readouterr().err
 
 

@@ -58,7 +58,7 @@ class Answered:
     shared: tuple[int, ...]
     axes: tuple[int, ...]
     supports: FloatArray
-    n: int
+    n: float
 
     @property
     def joint(self) -> bool:
@@ -254,6 +254,19 @@ def pooled(domain: Domain, answered: Sequence[Answered]) -> Pooled:
     for w, effect in effects.items():
         raw += _share(w, sizes) * _spread(effect, w, len(sizes))
     return Pooled(told, raw, information)
+
+
+def error_among(answered: Sequence[Answered], proportions: FloatArray) -> float:
+    """Σ Var of a table's cells where these are the true proportions; supports are not looked at.
+
+    With the questions' shares for the numbers of reports it is n Σ Var.
+    """
+    information = dict.fromkeys(range(1, 1 << proportions.ndim), 0.0)
+    for a in answered:
+        for subset, energy in enumerate(a.energies()[1:].tolist(), 1):
+            information[_lifted(subset, a.axes)] += a.n * energy
+    told = Pooled(list(answered), proportions, information)
+    return float(_means(told, proportions).under(proportions.ravel()).variance.sum()) / told.n
 
 
 def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
