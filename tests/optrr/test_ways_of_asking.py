@@ -185,8 +185,8 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
         "500",
         "-o",
         str(target),
-        "--keep",
-        "records",
+        "--way",
+        "optimum",
         "--json",
     )
     printed = json.loads(out)
@@ -213,7 +213,7 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
     printed = json.loads(out)
     assert code == 0 and printed["least_total"] <= printed["epsilon"]
     assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in printed["tables"])
-    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2", "--keep", "records")
+    code, out, _ = command(tmp_path, capsys, "allocate", "--total-epsilon", "2", "--way", "optimum", "-o", str(target))
     assert code == 0 and "Kronecker's best split" in out and "certified within" in out
 
 
