@@ -79,8 +79,8 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     standard_error
         root-mean-square standard error that every table without one of its own must reach.
     keep
-        "records": the best of the ways that keep whole records, of which any table can be estimated later. None: the best of
-        all, which is often one random question to each person.
+        "records": the best of the ways after which any table can be estimated, whole records or not. None: the best of all,
+        which is often one random question to each person, about the workload's tables alone.
     floors, ceilings, conditional_cap, preserve
         see :class:`optrr.designs.wishes.Wishes`; any of them implies that records are kept.
     method
