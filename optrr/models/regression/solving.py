@@ -223,8 +223,15 @@ def searched_limits(
     """
 
     def limit(side: float) -> float:
+        # each hypothesis is solved from the solution under the one before, which is nearer than θ
+        near = theta[None]
+
         def excess(value: float) -> float:
-            return deviate + side * float(test(equations, (k,), np.array([value]), theta[None]).signed[0])
+            nonlocal near
+            tested = test(equations, (k,), np.array([value]), near)
+            if np.isfinite(tested.signed[0]):
+                near = tested.theta
+            return deviate + side * float(tested.signed[0])
 
         start = float(theta[k])
         farthest = min(_FARTHEST * error, float(equations.reach[k]))

@@ -401,11 +401,7 @@ class SampledTables(Asking):
         words = [
             [[category_word(text) for text in a.texts] for a in self.domain.subset(names)] for names in self.tables
         ]
-        for asked, texts in _sent(opened, self.digest.partition(":")[2]):
-            if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
-                raise InvalidInput(
-                    f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
-                )
+        for asked, texts in self._sent(opened):
             for k, text in zip(asked.tolist(), texts, strict=True):
                 shape, report = self.shapes[k], self.subset_reports[k]
                 subsets = [m[0].tolist() for m in _members([text], report.parts(shape), report.subset_sizes)]
@@ -533,7 +529,7 @@ class SampledTables(Asking):
         shared = {k: [i for i in self.indices[k] if i in order] for k in counts}
         supports = {k: np.zeros([self.domain.attributes[i].size for i in shared[k]]) for k in counts}
         (opened,) = reports.places
-        for asked_of, texts in _sent(opened, self.digest.partition(":")[2]):
+        for asked_of, texts in self._sent(opened):
             for k in counts:
                 rows = np.flatnonzero(asked_of == k)
                 if not rows.size:
@@ -557,6 +553,31 @@ class SampledTables(Asking):
         if not any(a.n for a in answered):
             raise TooFewRecords(f"nobody was asked about {crossed(domain.names)}; collect from more people")
         return domain, answered
+
+    def _sent(self, answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
+        """Batch by batch, which table was asked, from 0, and what was answered. Raises InvalidInput for any other table.
+
+        Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
+        """
+        source = open_source(answers, _COLUMNS)
+        present, seen = source.column_names(), set[str]()
+        checked_columns(present, _COLUMNS, None)
+        names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
+        for batch in source.batches(names):
+            table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
+            if beside:
+                designs, identifiers = beside
+                rows = _new_reports(designs, identifiers, self.digest.partition(":")[2], seen)
+                table, texts = table[rows], texts[rows]
+            numbers = [
+                int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
+            ]
+            asked = np.asarray(numbers, dtype=np.int64)
+            if asked.size and not 0 <= asked.min() <= asked.max() < len(self.tables):
+                raise InvalidInput(
+                    f"an answer is to none of the {len(self.tables)} tables; read it by the file it was asked by"
+                )
+            yield asked, texts
 
     def _missing(self, wanted: Sequence[int]) -> list[int]:
         """The attributes of the smallest effect of a table that no table asked holds; none where each is held."""
@@ -583,27 +604,6 @@ class SampledTables(Asking):
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
         cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
-
-
-def _sent(answers: Any, digest: str) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
-    """Batch by batch, which table was asked, from 0, or −1 for what is no number, and what was answered.
-
-    Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
-    """
-    source = open_source(answers, _COLUMNS)
-    present, seen = source.column_names(), set[str]()
-    checked_columns(present, _COLUMNS, None)
-    names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
-    for batch in source.batches(names):
-        table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
-        if beside:
-            designs, identifiers = beside
-            rows = _new_reports(designs, identifiers, digest, seen)
-            table, texts = table[rows], texts[rows]
-        numbers = [
-            int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
-        ]
-        yield np.asarray(numbers, dtype=np.int64), texts
 
 
 def _new_reports(
