@@ -49,8 +49,11 @@ WAYS = {
     "sampled tables, one cell": sampled(lambda sizes, rng: SubsetReport((1,))),
     "sampled tables, subsets of each attribute": sampled(drawn_report),
     "sampled tables, best reports": sampled(None),
-    "allocation's questions": lambda domain, total, rng: (
-        allocate(domain, total, learn="pairs").option("mixture").asking
+    "allocation's questions": lambda domain, total, rng: next(
+        # where a mixture gains nothing, tables are asked
+        way.asking
+        for way in allocate(domain, total, learn="pairs").ways
+        if way.name in ("mixture", "sampling")
     ),
     "allocation's optimum": lambda domain, total, rng: allocate(domain, total, learn="pairs").option("optimum").asking,
     "allocation's whole record": lambda domain, total, rng: allocate(domain, total).option("whole-record").asking,
