@@ -58,7 +58,7 @@ class Answered:
     shared: tuple[int, ...]
     axes: tuple[int, ...]
     supports: FloatArray
-    n: float
+    n: int
 
     @property
     def joint(self) -> bool:
@@ -257,10 +257,7 @@ def pooled(domain: Domain, answered: Sequence[Answered]) -> Pooled:
 
 
 def error_among(answered: Sequence[Answered], proportions: FloatArray) -> float:
-    """Σ Var of a table's cells where these are the true proportions; supports are not looked at.
-
-    With the questions' shares for the numbers of reports it is n Σ Var.
-    """
+    """Σ Var of a table's cells where these are the true proportions; supports are not looked at."""
     information = dict.fromkeys(range(1, 1 << proportions.ndim), 0.0)
     for a in answered:
         for subset, energy in enumerate(a.energies()[1:].tolist(), 1):
