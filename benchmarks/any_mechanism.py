@@ -35,6 +35,8 @@ TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 WORKLOADS = 200
 # Surveys drawn of one way of asking, at least and at most, and how many random workloads.
 RUNS, MOST_RUNS, DRAWN = 20, 400, 40
+# People of whom answers are predicted: so many that whole numbers of them are as good as their questions' shares.
+MANY = 1 << 40
 # What counts as a larger error.
 BETTER = 1e-3
 DATA = Path(__file__).parent / "data"
@@ -116,8 +118,8 @@ def predicted_error(way: SampledTables, names: tuple[str, ...], table: np.ndarra
         shared = [i for i in members if i in wanted]
         if shared:
             places = (tuple(of.index(i) for i in shared) for of in (members, wanted))
-            answered.append(Answered(report, sizes, way.answer_epsilon, *places, np.zeros(0), float(share)))
-    return error_among(answered, table)
+            answered.append(Answered(report, sizes, way.answer_epsilon, *places, np.zeros(0), round(share * MANY)))
+    return MANY * error_among(answered, table)
 
 
 def populations() -> Iterator[tuple[str, Domain, np.ndarray]]:
