@@ -12,9 +12,10 @@
                      the same with some questions about everything, so that any table can be estimated later
 
 The sampling ways and the mixture give up whole records: nobody's answers can be linked, so only tables can ever be estimated,
-each from all answers that tell about it; any table where the questions together see every effect, and else those asked for. Errors are the workload's Σ weight G_U, upper bounds over populations and
-exact for the uniform one. How many attributes there are does not matter: alike ones are counted once, and a way of asking is
-built only when somebody wants it.
+each from all answers that tell about it; any table where the questions together see every effect, and else those asked for.
+Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one. How many attributes there
+are does not matter: alike ones are counted once, and a way of asking is built only when somebody wants it, or where a question
+is about all attributes.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Allocation(TableResult):
     total
         E in nats; None where standard errors were required instead, so that each way has the total that it needs.
     keep
-        "records" where only ways that keep whole records may be chosen.
+        "records" where only ways after which any table can be estimated may be chosen.
     wishes
         whether floors, ceilings, caps or pairs to preserve were asked for, which have a meaning for records only.
     ways
@@ -126,7 +126,7 @@ class Allocation(TableResult):
 
     @cached_property
     def best_with_records(self) -> Option | None:
-        """The best among those that keep full records; None where none of them has what was asked for."""
+        """The best among those after which any table can be estimated; None where none of them has what was asked for."""
         return next((o for o in self.ways if o.suits and o.keeps_records), None)
 
     def option(self, name: str) -> Option:

@@ -154,7 +154,8 @@ def _least(problem: AllocationProblem) -> SmallestTotal | None:
         what = "required accuracies" if np.isfinite(problem.target).any() else "floors"
         raise Infeasible(
             f"total epsilon {problem.total:g} is too small for the {what}: they need at least "
-            f"{math.floor(least.lower * 1e6) / 1e6}, and {math.ceil(least.upper * 1e6) / 1e6} suffices; raise the total or lower them"
+            f"{math.floor(least.lower * 1e6) / 1e6}, and {math.ceil(least.upper * 1e6) / 1e6} suffices; raise the "
+            "total or lower them"
         )
     return least
 
