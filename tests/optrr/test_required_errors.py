@@ -65,6 +65,7 @@ def test_questions_do_with_less_than_records_and_both_are_said():
     assert totals == sorted(totals) and {w.name for w in allocation.ways} >= {"optimum", "kronecker", "sampling"}
 
 
+@pytest.mark.slow
 def test_a_total_and_standard_errors_choose_the_most_accurate_way_that_has_them():
     with pytest.raises(Infeasible, match=r"is too small for the required accuracies: 1\.99\d+ suffices"):
         allocate(DOMAIN, 1.2, learn="pairs", n=2000, standard_error=0.035, keep="records")
@@ -110,6 +111,7 @@ def test_floors_advise_a_total_that_suffices():
     assert least <= allocate(DOMAIN, advised, floors={"a": 0.7, "b": 0.3, "c": 1.1}).epsilon <= advised
 
 
+@pytest.mark.slow
 def test_a_mixture_that_keeps_records_may_have_the_standard_errors_that_laws_have_not():
     wish = {"learn": "pairs", "n": 5000, "standard_error": 0.05}
     kept = allocate({"a": 3, "b": 4, "c": 2}, 0.946605, keep="records", **wish)
