@@ -162,7 +162,8 @@ def at_total(option: Option, wanted: Workload, total: float) -> Option:
     """The same questions answered with another total."""
     if not isinstance(option.asking, SampledTables):
         raise TypeError("a way without records that asks no questions")
-    asking = replace(option.asking, answer_epsilon=total)
+    asked = option.asking
+    asking = SampledTables.within(asked.domain, asked.tables, asked.shares, total, asked.subset_reports)
     error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
     return _asked_at_random(wanted, option.name, total, error, lambda: asking, option.keeps_records)
 
