@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -31,8 +33,8 @@ from optrr.designs.wishes import Limits, Preserve, Wishes
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.show.text import brief
-from optrr_solvers import Infeasible, MethodTooLarge, Status
+from optrr.show.text import brief, epsilon_text
+from optrr_solvers import Infeasible, MethodTooLarge, SolveFailed, Status
 from optrr_solvers.allocating.best import METHODS, Allocated, kronecker_error, least_total, most_accurate
 from optrr_solvers.allocating.problem import MAX_TOTAL, AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
@@ -120,7 +122,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         law = task.law(problem, nats, method)
     except (Infeasible, MethodTooLarge) as refusal:
         # questions may do what laws cannot, where they are allowed and no method of laws was chosen
-        if wished or keep is not None or method != "auto":
+        if wished or method != "auto":
             raise
         law = refusal
     laws = [] if isinstance(law, InvalidInput) else [optimum(law.design, task.workload, law.error)]
@@ -131,7 +133,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     kept: Keep | None = "records" if wished else keep
     best = next((o for o in ways if o.suits and (o.keeps_records or kept is None)), None)
     if best is None:
-        raise task.refusal(law, problem, nats, ways)
+        raise task.refusal(law, nats, keep is not None)
     return Allocation(task.domain, task.workload, n, nats, kept, wished, tuple(ways), best, law, task.public)
 
 
@@ -269,25 +271,35 @@ class _Task:
         if not self.workload.required:
             return out
         out = [o if self._reaches(o) else o.without("the standard errors that were asked for") for o in out]
-        if keep or any(o.suits and not o.keeps_records for o in out):
+        if any(o.suits and o.asks_one and (o.keeps_records or not keep) for o in out):
             return out
-        for o in sufficient_ways(self.domain, self.workload, problem, self.n)[::-1]:
-            if not o.keeps_records:
+        within = sufficient_ways(self.domain, self.workload, problem, self.n)[::-1]
+        # a search that may spend more may find what one within the total does not
+        for o in chain(within, (way for way in self._sufficient[::-1] if way.epsilon <= total)):
+            if o.asks_one and (o.keeps_records or not keep):
                 # what reaches them with less reaches them with all
                 return [*(way for way in out if way.name != o.name), at_total(o, self.workload, total)]
         return out
 
-    def refusal(
-        self, law: BestLaw | InvalidInput, problem: AllocationProblem, total: float | None, ways: Sequence[Option]
-    ) -> InvalidInput:
+    @cached_property
+    def _sufficient(self) -> list[Option]:
+        """Ways that reach the standard errors, each at the least total that was found, however large."""
+        most = self.problem(EPSILON_RANGE[1])
+        return sufficient_ways(self.domain, self.workload, most, self.n)
+
+    def refusal(self, law: BestLaw | InvalidInput, total: float | None, keep: bool) -> InvalidInput:
         """Why no way has all that was asked for, with the total that would do where there is one."""
-        if total is None or not ways:
+        if isinstance(law, InvalidInput) and (total is None or (keep and isinstance(law, MethodTooLarge))):
+            return law
+        totals = [o.epsilon for o in self._sufficient if o.keeps_records or not keep]
+        if keep:
+            with suppress(Infeasible, SolveFailed):
+                totals.append(self._solved(self.problem(EPSILON_RANGE[1]), None, "auto").solution.upper)
+        if total is None or not totals:
             return law if isinstance(law, InvalidInput) else Infeasible("no way of asking has all that was asked for")
-        most = replace(problem, total=EPSILON_RANGE[1])
-        least = min((o.epsilon for o in sufficient_ways(self.domain, self.workload, most, self.n)), default=math.inf)
         return Infeasible(
-            f"total epsilon {total:g} is too small for the required accuracies: {least:.6g} suffices; raise the total or "
-            "lower them"
+            f"total epsilon {total:g} is too small for the required accuracies: {epsilon_text(min(totals))} suffices; raise "
+            "the total or lower them"
         )
 
     def _watched(self, bound: float) -> Callable[[float], None] | None:

@@ -11,10 +11,11 @@
     mixture-with-records
                      the same with some questions about everything, so that any table can be estimated later
 
-The sampling ways and the mixture give up records: nobody's answers can be linked, so only the tables asked for can ever be
-estimated, each from all answers that tell about it. Errors are the workload's Σ weight G_U, upper bounds over populations and
-exact for the uniform one. How many attributes there are does not matter: alike ones are counted once, and a way of asking is
-built only when somebody wants it.
+The sampling ways and the mixture give up whole records: nobody's answers can be linked, so only tables can ever be estimated,
+each from all answers that tell about it; any table where the questions together see every effect, and else those asked for.
+Errors are the workload's Σ weight G_U, upper bounds over populations and exact for the uniform one. How many attributes there
+are does not matter: alike ones are counted once, and a way of asking is built only when somebody wants it, or where a question
+is about all attributes.
 """
 
 from __future__ import annotations
@@ -87,6 +88,11 @@ class Option:
         return self.build()
 
     @property
+    def asks_one(self) -> bool:
+        """Whether each person answers one question, drawn at random."""
+        return self.name.startswith(("sampling", "mixture"))
+
+    @property
     def family(self) -> str:
         """The way of asking, whatever its budget split."""
         return self.name.removesuffix("-even")
@@ -156,9 +162,10 @@ def at_total(option: Option, wanted: Workload, total: float) -> Option:
     """The same questions answered with another total."""
     if not isinstance(option.asking, SampledTables):
         raise TypeError("a way without records that asks no questions")
-    asking = replace(option.asking, answer_epsilon=total)
+    asked = option.asking
+    asking = SampledTables.within(asked.domain, asked.tables, asked.shares, total, asked.subset_reports)
     error = float(sum(t.weight * asking.table_error(t.attributes) for t in wanted.tables))
-    return _asked_at_random(wanted, option.name, total, error, lambda: asking)
+    return _asked_at_random(wanted, option.name, total, error, lambda: asking, option.keeps_records)
 
 
 def optimum(design: Design, wanted: Workload, error: float) -> Option:
@@ -282,7 +289,8 @@ def sampling(
         def build() -> Asking:
             return sampled_tables(domain, wanted, total, even=name == "sampling-even")
 
-        return _asked_at_random(wanted, name, total, error, build)
+        whole = any(len(t.attributes) == domain.m for t in wanted.tables)
+        return _asked_at_random(wanted, name, total, error, build, whole)
 
     if len(wanted.tables) == 1:
         return [option("sampling", best.error)]
@@ -296,7 +304,9 @@ def sampling(
             out.append(_questions(domain, wanted, mixed, total, "mixture"))
     if single is not None and 1 < domain.m <= MOST_WHOLE and int(np.sum(np.log2(domain.sizes))) < CELL_BITS:
         kept = _questions(domain, wanted, mixture(single, total, progress, whole=True), total, "mixture-with-records")
-        out += [kept] if kept.asking.keeps_records else []
+        # where the best questions keep records anyway, there is nothing to add
+        if kept.keeps_records and not (out[-1].keeps_records and out[-1].error * (1 - _GAINED) <= kept.error):
+            out.append(kept)
     return out
 
 
@@ -320,10 +330,13 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
     def build() -> Asking:
         return SampledTables.within(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
 
-    return _asked_at_random(wanted, name, total, mixed.error, build)
+    return _asked_at_random(wanted, name, total, mixed.error, build, any(len(t) == domain.m for t in names))
 
 
-def _asked_at_random(wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking]) -> Option:
+def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
+    wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking], whole: bool
+) -> Option:
+    """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"
     title = {
         "mixture": "One random question per person (the most accurate)",
@@ -340,11 +353,16 @@ def _asked_at_random(wanted: Workload, name: str, total: float, error: float, bu
         f"full records: each person answers one {asked}, and {tables}",
         f"conditional privacy (epsilon {total:.3g} on the {what} asked)",
     )
-    keeps = name == "mixture-with-records"
+    keeps = False
+    if whole:
+        # records can be kept by such questions only, so that the others need not be built
+        asking = build()
+        build, keeps = (lambda: asking), asking.keeps_records
     if keeps:
+        tenth = ", of which about a tenth of the people tell" if name == "mixture-with-records" else ""
         gives_up = (
             "whole reports: each person answers one question, so that any table can be estimated, and nothing but tables",
-            "accuracy of tables outside the workload, of which about a tenth of the people tell",
+            f"accuracy of tables outside the workload{tenth}",
             gives_up[1],
         )
     return Option(name, title, total, error, keeps, total, None, gives_up, build)

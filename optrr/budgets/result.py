@@ -95,7 +95,7 @@ class Allocation(TableResult):
     total
         E in nats; None where standard errors were required instead, so that each way has the total that it needs.
     keep
-        "records" where only ways that keep whole records may be chosen.
+        "records" where only ways after which any table can be estimated may be chosen.
     wishes
         whether floors, ceilings, caps or pairs to preserve were asked for, which have a meaning for records only.
     ways
@@ -126,7 +126,7 @@ class Allocation(TableResult):
 
     @cached_property
     def best_with_records(self) -> Option | None:
-        """The best among those that keep full records; None where none of them has what was asked for."""
+        """The best among those after which any table can be estimated; None where none of them has what was asked for."""
         return next((o for o in self.ways if o.suits and o.keeps_records), None)
 
     def option(self, name: str) -> Option:
@@ -233,8 +233,8 @@ class Allocation(TableResult):
             out.append(
                 "If records are needed, no way has what was asked for."
                 if record is None
-                else f"If records are needed, {record.words} is best, with {self.ratio(record):.3g} times the {what} of the "
-                "winner."
+                else f"If records are needed, {record.words} is best{'' if self.total else ' of the ways compared'}, with "
+                f"{self.ratio(record):.3g} times the {what} of the winner."
             )
         whole = next((o for o in self.ways if o.suits and o.name == "optimum"), None)
         if record is not None and whole is not None and whole is not record:
@@ -243,7 +243,7 @@ class Allocation(TableResult):
                 f"{self.ratio(whole):.3g} times the {what} of the winner."
             )
         near = [o for o in self.ways if o.suits and self.ratio(o) <= _NEAR]
-        if len({o.keeps_records for o in near}) > 1 and self.total is not None and self.keep is None:
+        if len({o.asks_one for o in near}) > 1 and self.total is not None and self.keep is None:
             out.append(
                 "These are bounds over all populations, and for skewed tables sampling's is the looser one: so near the "
                 "crossing sampling may be ahead of what is shown here."
@@ -306,7 +306,7 @@ class Allocation(TableResult):
             errors, label = [o.epsilon for o in shown], "total epsilon, nats"
         figure = new_figure(PAGE_WIDTH, 1.3 + 0.52 * len(shown))
         axes, places = figure.subplots(), np.arange(len(shown))
-        kinds = ((True, "o", "full records"), (False, "D", "one table of each person"))
+        kinds = ((True, "o", "any table can be estimated"), (False, "D", "the workload's tables only"))
         for keeps, marker, kind in kinds:
             rows = [k for k, o in enumerate(shown) if o.keeps_records is keeps and np.isfinite(errors[k])]
             if rows:
@@ -360,6 +360,7 @@ class Allocation(TableResult):
                 "error_over_bound": self.over_bound(o),
                 "standard_error": self.typical_standard_error(o),
             }
+            | ({"epsilon": asking.epsilon} if o is self.way else {})
             for o in self.ways
         ]
         record = self.best_with_records

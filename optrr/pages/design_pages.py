@@ -174,7 +174,7 @@ def allocation_page(allocation: Allocation, curves: Sequence[Tradeoff] = (), fil
 
 
 def _ways(allocation: Allocation) -> Section:
-    columns = ["way of asking", "error", "times the bound", "full records", "conditional epsilon"]
+    columns = ["way of asking", "error", "times the bound", "any table later", "conditional epsilon"]
     columns += ["faintest pair's visibility"]
     rows: list[tuple[object, ...]] = []
     for o in allocation.ways:

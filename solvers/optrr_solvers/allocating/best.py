@@ -12,6 +12,7 @@ bound.
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 
@@ -152,8 +153,9 @@ def _least(problem: AllocationProblem) -> SmallestTotal | None:
     if least.lower > problem.total:
         what = "required accuracies" if np.isfinite(problem.target).any() else "floors"
         raise Infeasible(
-            f"total epsilon {problem.total:g} is too small for the {what}: they need at least {least.lower:.6g}, and "
-            f"{least.upper:.6g} suffices; raise the total or lower them"
+            f"total epsilon {problem.total:g} is too small for the {what}: they need at least "
+            f"{math.floor(least.lower * 1e6) / 1e6}, and {math.ceil(least.upper * 1e6) / 1e6} suffices; raise the "
+            "total or lower them"
         )
     return least
 
