@@ -45,11 +45,7 @@ from optrr.show.text import bound_text, epsilon_text
 @people_option
 @click.option("--standard-error", type=float, help="Standard error every table must reach (needs --n).")
 @click.option(
-<<<<<<< HEAD
-    "--keep", type=click.Choice(["records"]), help="Only ways after which any table can be had; limits imply it."
-=======
     "--keep", type=click.Choice(["records"]), help="Only ways after which any table can be estimated; limits imply it."
->>>>>>> mend
 )
 @click.option(
     "--floor", "floors", multiple=True, metavar="[NAME=]EPSILON", help="Smallest epsilon, of all or of one; repeatable."
