@@ -304,7 +304,7 @@ class Allocation(TableResult):
         label = "workload error" if self.n is None else "typical standard error"
         if self.total is None:
             errors, label = [o.epsilon for o in shown], "total epsilon, nats"
-        figure = new_figure(PAGE_WIDTH, 1.3 + 0.52 * len(shown))
+        figure = new_figure(PAGE_WIDTH, 1.5 + 0.52 * len(shown))
         axes, places = figure.subplots(), np.arange(len(shown))
         kinds = ((True, "o", "any table can be estimated"), (False, "D", "the workload's tables only"))
         for keeps, marker, kind in kinds:
@@ -318,7 +318,7 @@ class Allocation(TableResult):
         axes.set_xlabel(label)
         axes.set_axisbelow(True)
         axes.grid(visible=True, color="#dddddd")
-        legend_below(figure)
+        legend_below(figure, 1)
         return figure
 
     @property

@@ -27,7 +27,6 @@ from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.tables.estimation.impossible import impossible
-from optrr.ways.protocols.sampled_tables import load_asking
 from optrr_solvers.arrays import FloatArray
 
 
@@ -328,6 +327,9 @@ def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Cou
 
 def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
     """The same for the records at one place and the design of a file; or for answers, and the sampled tables of one."""
+    # few of the commands that read records read answers to questions
+    from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
+
     asking = load_asking(design_file)
     if isinstance(asking, Design):
         return counted(asking, asking.reports(place), names)
