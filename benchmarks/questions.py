@@ -1,9 +1,9 @@
-"""What mixtures of questions reach for other sizes than Adult's, and for required variances instead of a workload.
+"""What mixtures of questions reach for other sizes than Adult's, and for required variances or standard errors.
 
 Also what mixtures that keep records reach, beside the best law of change sets (``optrr.allocate``).
 
 Run as ``python benchmarks/questions.py``; some minutes on one core. Writes questions.csv, kept_records.csv,
-required_variances.csv, questions.md.
+required_variances.csv, required_errors.csv, questions.md.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ SIZES = {
 }
 TOTALS = (0.5, 1.0, 2.0, 4.0, 6.0)
 REQUIRED = (0.25, 0.5, 1.0, 2.0, 4.0)
+ADULTS = 32_561
 
 
 def over_bound(sizes: list[int], total: float) -> float:
@@ -92,7 +93,14 @@ def variances() -> Iterator[dict[str, object]]:
         yield required(f"setting {k + 1}, sizes {' '.join(map(str, sizes))}", domain, rng.uniform(0.2, 2.0, sizes.size))
 
 
-def report(mixed: list[dict], keeping: list[dict], needed: list[dict]) -> str:
+def errors_wanted(learn: str, error: float) -> dict[str, object]:
+    """Least totals for a standard error of every table, of Adult's 32,561 people."""
+    made = optrr.allocate(adult_domain(), learn=learn, n=ADULTS, standard_error=error)
+    row: dict[str, object] = {"tables": learn, "standard error": error, "questions": made.best.epsilon}
+    return row | {"change sets": made.option("optimum").epsilon, "any mechanism": made.total_bound}
+
+
+def report(mixed: list[dict], keeping: list[dict], needed: list[dict], wanted: list[dict]) -> str:
     lines = ["All pair tables: error of the mixture of questions over the bound for any mechanism.", ""]
     lines += ["| attributes | " + " | ".join(f"ε = {t:g}" for t in TOTALS) + " |", "|---" * (len(TOTALS) + 1) + "|"]
     for name in dict.fromkeys(r["sizes"] for r in mixed):
@@ -115,6 +123,11 @@ def report(mixed: list[dict], keeping: list[dict], needed: list[dict]) -> str:
     for r in needed:
         totals = " | ".join(f"{r[k]:.4f}" for k in ("questions", "flips", "any mechanism"))
         lines.append(f"| {r['people']} | {r['required']} | {totals} |")
+    lines += ["", f"Total ε for a standard error of every table of Adult's {ADULTS} people.", ""]
+    lines += ["| tables | standard error | questions | change sets | any mechanism at least |", "|---|---|---|---|---|"]
+    for r in wanted:
+        totals = " | ".join(f"{r[k]:.3f}" for k in ("questions", "change sets", "any mechanism"))
+        lines.append(f"| {r['tables']} | {r['standard error']:g} | {totals} |")
     return "\n".join(lines) + "\n"
 
 
@@ -132,10 +145,12 @@ def probe() -> list[float]:
 
 def main() -> None:
     mixed, keeping, needed = list(mixtures()), list(all_kept()), list(variances())
+    wanted = [errors_wanted(learn, error) for learn in ("pairs", "marginals") for error in (0.02, 0.01, 0.005)]
     write_csv("questions.csv", mixed)
     write_csv("kept_records.csv", keeping)
     write_csv("required_variances.csv", needed)
-    write_text("questions.md", report(mixed, keeping, needed))
+    write_csv("required_errors.csv", wanted)
+    write_text("questions.md", report(mixed, keeping, needed, wanted))
 
 
 if __name__ == "__main__":

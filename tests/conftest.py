@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Any
 
+import browsers
 import pytest
 import simulations
 
@@ -24,6 +26,13 @@ class _AtOnce:
 
 
 @pytest.hookimpl(trylast=True)
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium; without it the test is skipped."""
+    with browsers.launched() as launched:
+        yield launched
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """After pytest's own reporter is there."""
     # tables that tests read are as wide here as anywhere

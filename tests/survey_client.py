@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -16,6 +17,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
+# Admits to the results of surveys in memory.
+TOKEN = secrets.token_urlsafe(32)
 # Seconds for a server to start or stop on a busy machine.
 _PATIENCE = 120
 

@@ -283,12 +283,6 @@ PATIENCE = 120_000
 SCREENS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "height": 740}}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.launched() as launched:
-        yield launched
-
-
 @built
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)

@@ -353,10 +353,11 @@ class Allocation(TableResult):
             way["method"] = law.method
         else:
             way["method"] = self.way.name
+        smallest = min(o.error for o in self.ways)
         rows = [
             o.summary()
             | {
-                "relative_error": in_json(o.error / self.best.error),
+                "relative_error": in_json(o.error / smallest),
                 "error_over_bound": self.over_bound(o),
                 "standard_error": self.typical_standard_error(o),
             }
@@ -374,7 +375,7 @@ class Allocation(TableResult):
             "least_total": least,
             "error_bound": self.error_bound,
             "error_over_bound": self.error / self.error_bound,
-            "relative_error": self.error / min(o.error for o in self.ways),
+            "relative_error": self.error / smallest,
             "best": self.best.name,
             "best_with_records": None if record is None else record.name,
             "way": self.way.name,
@@ -387,19 +388,17 @@ class Allocation(TableResult):
 
 def predictions(domain: Domain, workload: Workload, asking: Asking, n: int | None) -> Iterable[Prediction]:
     """One for every table of the workload (for each kind of alike ones where there are more than 5000)."""
-    wanted = workload.tables
+    wanted, known = workload.tables, dict[tuple[str, ...], float]()
     if len(wanted) > MAX_LISTED:
         representatives = {frozenset(domain.names[i] for i in t) for t in workload.arrays(domain).tables}
         wanted = tuple(t for t in wanted if frozenset(t.attributes) in representatives)
-        errors = [asking.table_error(t.attributes) for t in wanted]
     elif isinstance(asking, Design):
         # all eigenvalues at once, each attribute for itself
         arrays = workload.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
         place = {frozenset(t): k for k, t in enumerate(arrays.tables)}
         every = arrays.table_errors(arrays.eigenvalues(asking.law)).tolist()
-        errors = [every[place[frozenset(domain.indices(t.attributes))]] for t in wanted]
-    else:
-        errors = [asking.table_error(t.attributes) for t in wanted]
-    for t, error in zip(wanted, errors, strict=True):
-        cells = t.cells(domain)
+        known = {t.attributes: every[place[frozenset(domain.indices(t.attributes))]] for t in wanted}
+    for t in wanted:
+        cells, error = t.cells(domain), known.get(t.attributes)
+        error = asking.table_error(t.attributes) if error is None else error
         yield Prediction(t.attributes, t.weight, error, 1 - 1 / cells, cells, n, t.standard_error)

@@ -11,7 +11,6 @@ import subprocess
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -141,12 +140,6 @@ def test_a_refused_record_takes_no_bytes_and_is_not_in_the_message():
     results = run("refusedRecords", vector)
     assert [result and result[0] for result in results] == [True] * len(vector["records"])
     assert not any("not declared" in message for _, message in results)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.launched() as launched:
-        yield launched
 
 
 @pytest.mark.slow

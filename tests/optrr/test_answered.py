@@ -22,7 +22,7 @@ from optrr.tables.measures import Comparing
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion
 from optrr.ways.protocols.answered import answered_table
-from optrr.ways.protocols.combining import Answered
+from optrr.ways.protocols.combining import Answered, error_among
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.questions import enumerated, random_asking
@@ -80,7 +80,9 @@ def check_covariance(rng):
             chance = sum(float(chances[y, x]) * own[x] for x in records)
             first, second = first + chance * weight, second + chance * np.outer(weight, weight)
         mean, covariance = mean + first, covariance + (second - np.outer(first, first)) / numbers[k]
-    true = margin(population, wanted).ravel()
+    shaped = margin(population, wanted)
+    assert error_among(told(asking, wanted, numbers, none), shaped) == pytest.approx(np.trace(covariance), rel=1e-9)
+    true = shaped.ravel()
     np.testing.assert_allclose(mean, true, atol=1e-10)
     np.testing.assert_allclose(empty.sampling.covariance(true), covariance, atol=1e-10 * np.abs(covariance).max())
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html.parser
 import json
 import re
-from collections.abc import Iterator
 from math import ceil, exp
 from pathlib import Path
 from typing import Any
@@ -292,12 +291,6 @@ def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.Ca
     assert json.loads(capsys.readouterr().out)["calibration"] == "saddlepoint"
     assert run([*call, "--test", "trend"]) == 0
     assert "saddlepoint tail" in capsys.readouterr().out
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.launched() as launched:
-        yield launched
 
 
 def command(name: str) -> list[str]:

@@ -9,7 +9,6 @@ import random
 import re
 import secrets
 import sqlite3
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from survey_client import acceptable, call, called, malformed, report_body
+from survey_client import TOKEN, acceptable, call, called, malformed, report_body
 
 import optrr
 
@@ -63,7 +62,6 @@ size = 4
 """
 JSON = {"content_type": "application/json"}
 FORM = {"content_type": "application/x-www-form-urlencoded"}
-TOKEN = new_token()
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +69,6 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     path = tmp_path_factory.mktemp("survey") / "questions.toml"
     path.write_text(SPECIFICATION)
     return prepared(path)
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    engine = open_database(database_url(str(tmp_path / "survey.db")))
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def app(survey: Survey, engine: sa.Engine) -> Any:
-    return survey_app(survey, engine, Admission(TOKEN), secure=False)
 
 
 def kept(engine: sa.Engine) -> int:

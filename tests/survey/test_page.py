@@ -58,12 +58,6 @@ def shown(attribute: dict[str, Any], code: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.launched() as launched:
-        yield launched
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Server]:
     with serving(SPEC, tmp_path_factory.mktemp("survey")) as running:
         yield running

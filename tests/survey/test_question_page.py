@@ -43,12 +43,6 @@ TRUTH = {"travel": 1, "ill": 2, "age": 4, "<i>smokes</i>": 1}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.launched() as launched:
-        yield launched
-
-
-@pytest.fixture(scope="module")
 def server(tmp_path_factory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("questions")
     design, wording = files(folder, asking())

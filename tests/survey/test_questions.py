@@ -11,7 +11,6 @@ import re
 import secrets
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ import pytest
 import vectors
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from survey_client import Server, call, called, malformed
+from survey_client import TOKEN, Server, call, called, malformed
 
 import optrr
 from optrr.cli.main import run as run_command
@@ -44,16 +43,14 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 import sqlalchemy as sa
 
 from optrr.survey.app import survey_app
-from optrr.survey.database import database_url, open_database
 from optrr.survey.incoming import ReportReader
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.results import Admission, new_token
+from optrr.survey.results import Admission
 from optrr.survey.store import Store
 
 CLIENT = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
 JSON = {"content_type": "application/json"}
 FORM = {"content_type": "application/x-www-form-urlencoded"}
-TOKEN = new_token()
 # Labels that occur nowhere by chance; a question of each kind, and one that asks about everything.
 DOMAIN = Domain(
     (
@@ -93,18 +90,6 @@ def files(folder: Path, made: SampledTables) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     return prepared(*files(tmp_path_factory.mktemp("questions"), asking()))
-
-
-@pytest.fixture
-def engine(tmp_path: Path) -> Iterator[sa.Engine]:
-    engine = open_database(database_url(str(tmp_path / "survey.db")))
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def app(survey: Survey, engine: sa.Engine) -> Any:
-    return survey_app(survey, engine, Admission(TOKEN), secure=False)
 
 
 def body(survey: Survey, table: Any = 2, cells: Any = "1|0 2 5 7 11", **more: Any) -> dict[str, Any]:

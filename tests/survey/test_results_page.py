@@ -54,12 +54,6 @@ def fill(source: Path) -> None:
     Store(engine).add([Report(rng.bytes(16), packing.pack(row)) for row in codes.tolist()])
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with browsers.launched() as launched:
-        yield launched
-
-
 def test_results_in_a_browser(browser: Any, server: Server) -> None:
     context = browser.new_context(
         base_url=f"http://127.0.0.1:{server.port}", bypass_csp=False, viewport={"width": 360, "height": 740}

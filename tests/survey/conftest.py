@@ -1,0 +1,27 @@
+"""The application of a test module's ``survey`` over an empty database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from survey_client import TOKEN
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Any]:
+    from optrr.survey.database import database_url, open_database  # noqa: PLC0415 (an extra)
+
+    engine = open_database(database_url(str(tmp_path / "survey.db")))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def app(survey: Any, engine: Any) -> Any:
+    from optrr.survey.app import survey_app  # noqa: PLC0415 (an extra)
+    from optrr.survey.results import Admission  # noqa: PLC0415 (an extra)
+
+    return survey_app(survey, engine, Admission(TOKEN), secure=False)
