@@ -387,17 +387,24 @@ def _climbed(
     """Of B groups: the largest Σ u_S e_S that was climbed to, shape (B,), and the likely patterns, (B, 2^t)."""
     chance = chances(kappa)
     best, chosen = np.full(len(kappa), -1.0), np.zeros(chance.shape, dtype=np.bool_)
-    for k in range(max(_STARTS, _CLIMBS // len(kappa) >> max(0, kappa.shape[1] - MOST_ATTRIBUTES))):
+    starts = max(_STARTS, _CLIMBS // len(kappa) >> max(0, kappa.shape[1] - MOST_ATTRIBUTES))
+    # many starts at once, for with few groups each of them would be a few numbers
+    step = max(1, _BATCH // chance.size)
+    for first in range(0, starts, step):
+        many = min(step, starts - first)
         # all effects alike, all against, then at random
-        signs = (1.0, -1.0)[k] if k < 2 else source.uniform(-1, 1, worth.shape)
-        direction = np.sqrt(worth) * signs
+        signs = [np.full((1, *worth.shape), sign) for sign in (1.0, -1.0)[first : first + many]]
+        signs.append(source.uniform(-1, 1, (many - len(signs), *worth.shape)))
+        direction = (np.sqrt(worth) * np.concatenate(signs)).reshape(-1, worth.shape[1])
+        of, weights, parts = (np.tile(each, (many, 1)) for each in (kappa, worth, chance))
         for _ in range(_TURNS):
-            likely = _threshold(chance, at_patterns(kappa, direction), gain)
-            response = responses(kappa, likely, gain)
-            direction = worth * response
-        value = np.sum(worth * response**2, axis=1)
-        better = value > best * (1 + 1e-12)
-        best[better], chosen[better] = value[better], likely[better]
+            likely = _threshold(parts, at_patterns(of, direction), gain)
+            response = responses(of, likely, gain)
+            direction = weights * response
+        values = np.sum(weights * response**2, axis=1).reshape(many, -1)
+        for value, patterns in zip(values, likely.reshape(many, *chance.shape), strict=True):
+            better = value > best * (1 + 1e-12)
+            best[better], chosen[better] = value[better], patterns[better]
     return best, chosen
 
 
