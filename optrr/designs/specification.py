@@ -201,6 +201,15 @@ def _fields(attribute: Attribute) -> dict[str, Any]:
     return out
 
 
+def _plain(value: Any) -> Any:
+    """A value without what JSON lacks: dates and infinite edges as their texts."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
 def _entry(key: str, value: Any, note: str | None) -> str:
     """A line, or several where a list is long."""
     comment = "" if note is None else f" # {one_line(note)}"
@@ -302,6 +311,19 @@ class Specification:
             lines += [_entry(k, v, known.get((attribute.name, _NOTED.get(k, k)))) for k, v in fields.items()]
         return "\n".join([*lines, ""])
 
+    def record(self) -> dict[str, Any]:
+        """What :func:`declared` reads, as plain values for JSON and TOML: what nobody gave is left out."""
+        texts, epsilons = msgspec.to_builtins(self.wording), self.epsilons.tolist()
+        questions = texts.pop("questions", {})
+        attributes = [
+            {key: _plain(value) for key, value in _fields(a).items()}
+            | ({} if math.isnan(e) else {"epsilon": e})
+            | ({"question": questions[a.name]} if a.name in questions else {})
+            for a, e in zip(self.domain, epsilons, strict=True)
+        ]
+        public = self.public.summary()
+        return texts | ({"public": public} if public else {}) | {"attributes": attributes}
+
     def proportions(self) -> FloatArray:
         """The ε_i as proportions of a total; all alike where none is given. Raises InvalidInput where only some are."""
         return np.ones(self.domain.m) if np.isnan(self.epsilons).all() else self.required_epsilons()
@@ -311,9 +333,14 @@ def read_specification(path: Given) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
     raw = read_declared(path, "specification", "attributes")
     try:
-        return _specification(spec_record(raw))
+        return declared(raw)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"specification {path_of(path)}: {in_one_line(error)}") from error
+
+
+def declared(raw: Any) -> Specification:
+    """The specification that a file's content declares. Raises InvalidInput naming the attribute and the key."""
+    return _specification(spec_record(raw))
 
 
 def read_declared(path: Given, what: str, parts: str) -> Any:
