@@ -21,7 +21,7 @@ import numpy as np
 
 from optrr.domain.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines import FieldProtocol, FieldReports, collect, fake_data, sample, split
+from optrr.ways.baselines import FieldProtocol, FieldReports, collect, fake_data, sample, split
 from optrr.tables.estimation.simplex import clip
 
 try:

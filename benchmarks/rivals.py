@@ -35,7 +35,7 @@ from public_optimiser import public_error
 
 from optrr.domain.domain import Domain
 from optrr.show.charts import COLOURS
-from optrr.studies.baselines import FieldProtocol, FieldReports, fake_data, sample, split
+from optrr.ways.baselines import FieldProtocol, FieldReports, fake_data, sample, split
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.allocating.energy import error_bound
 from optrr_solvers.allocating.mixture import mixture

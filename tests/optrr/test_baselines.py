@@ -13,7 +13,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.supports import drawn_epsilon
-from optrr.studies.baselines import (
+from optrr.ways.baselines import (
     FieldProtocol,
     best_oracle,
     collect,
