@@ -89,6 +89,7 @@ BENCHMARKS = (
     long("measures_coverage", SIMULATED, arguments=("2000", "2")),
     long("model_coverage", SIMULATED, arguments=("4",)),
     long("model_levels", SIMULATED, arguments=("3",)),
+    cheap("one_record", SIMULATED),
     long("pairs_kept", TIMED),
     long("paper_claims", SIMULATED, after=("mdr_fig2", "mdr_tables")),
     long("por_ratios", SOLVED),
