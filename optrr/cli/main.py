@@ -69,6 +69,7 @@ class Command(click.Command):
 # --help imports none of them.
 _GROUPS = {
     "Plan": {
+        "plan": ("optrr.cli.planning", "plan", "From a question to a total epsilon and its statement, on a page."),
         "spec": ("optrr.cli.designing", "spec", "Propose a specification from data."),
         "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
         "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
