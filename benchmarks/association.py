@@ -31,7 +31,8 @@ from optrr_solvers.randomness import as_source
 
 TOTALS = (0.5, 1.0, 2.0, 4.0, 8.0)
 FREQUENCIES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
-COPIES, RUNS = 20, 100
+# Runs of one setting: at least so many, and more until the standard error is this share of what is promised.
+COPIES, RUNS, MOST_RUNS, CLOSE_ENOUGH = 20, 100, 400, 0.02
 # Most variants that randomized response over all cells is tried with.
 MOST = 7
 WAYS = {
@@ -175,14 +176,19 @@ def drawn() -> Iterator[dict[str, object]]:
                 n * expected_noncentralities(asking, shares[associated], associated, people=so_many)
                 for so_many in (None, n)
             )
-            means, rejected, made = np.empty(RUNS), np.empty(RUNS), np.empty(RUNS)
-            for k in range(RUNS):
+            runs: list[tuple[float, float, float]] = []
+            # small effects need more runs for the same relative error
+            while len(runs) < RUNS or (
+                len(runs) < MOST_RUNS
+                and error_of_mean(np.asarray(runs)[:, 0]) > CLOSE_ENOUGH * float(promised.mean()) > 0
+            ):
                 chosen = everybody[rng.integers(0, len(everybody), n)]
                 # answers that are too few for a test add nothing, as in the promise
-                means[k] = np.nan_to_num(tested(asking, chosen, rng)[0][associated] - 1).mean()
+                mean = np.nan_to_num(tested(asking, chosen, rng)[0][associated] - 1).mean()
                 chosen[:, 0] = rng.permutation(chosen[:, 0])
                 p_values = tested(asking, chosen, rng)[1]
-                made[k], rejected[k] = np.isfinite(p_values).mean(), np.mean(p_values <= 0.05)
+                runs.append((mean, np.isfinite(p_values).mean(), np.mean(p_values <= 0.05)))
+            means, made, rejected = np.asarray(runs).T
             level = rejected.mean() / made.mean() if made.any() else math.nan
             yield {
                 "total": total,
@@ -194,6 +200,7 @@ def drawn() -> Iterator[dict[str, object]]:
                 "level": level,
                 "level_error": error_of_mean(rejected - level * made) / made.mean() if made.any() else math.nan,
                 "made": float(made.mean()),
+                "runs": len(runs),
             }
 
 
@@ -235,16 +242,16 @@ def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
         lines.append(f"| {r['people']} | {r['variants']} | {r['total']:g} | {r['each']:g} | {numbers} |")
     lines += [
         "",
-        f"Drawn, {RUNS} times each, 1000 Genomes, designed for association with frequencies and cases known:",
+        f"Drawn, {RUNS} to {MOST_RUNS} times each, 1000 Genomes, designed for association with frequencies and cases known:",
         "",
         "| total ε | people | χ² − 1 if frequencies were known | promised for so many people | drawn | its standard error "
-        "| p ≤ 5 % with permuted status | its standard error | variants tested |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| p ≤ 5 % with permuted status | its standard error | variants tested | runs |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for r in simulated:
         numbers = f"{r['known']:.3g} | {r['promised']:.3g} | {r['drawn']:.3g} | {r['error']:.2g}"
-        level = f"{100 * r['level']:.1f} % | {100 * r['level_error']:.1f} %"
-        lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {level} | {100 * r['made']:.0f} % |")
+        level = f"{100 * r['level']:.1f} % | {100 * r['level_error']:.1f} %" if r["made"] else "no tests | – "
+        lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {level} | {100 * r['made']:.0f} % | {r['runs']} |")
     heads = list(reports[0])
     lines += [
         "",

@@ -29,9 +29,9 @@ from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import count_many
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr.tables.estimation.simplex import projection
+from optrr.ways.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from optrr.ways.protocols.kinds import clusters_law, optimum_at_total
 
 RESULTS = Path(__file__).parent / "results"

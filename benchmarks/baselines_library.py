@@ -21,8 +21,8 @@ import numpy as np
 
 from optrr.domain.datasets import adult, adult_domain
 from optrr.records.frames import FrameCodec
-from optrr.studies.baselines import FieldProtocol, FieldReports, collect, fake_data, sample, split
 from optrr.tables.estimation.simplex import clip
+from optrr.ways.baselines import FieldProtocol, FieldReports, collect, fake_data, sample, split
 
 try:
     from multi_freq_ldpy.mdim_freq_est import RSpFD_solution as rsfd

@@ -18,8 +18,8 @@ from optrr.designs.clustering import checked_affinity, greedy_clusters, iterates
 from optrr.designs.dependence import dependences_from_randomized
 from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.studies.secure_sum import Message, SecureSumParty, cells_of, encode, pair_cells, pair_vector, run_in_memory
 from optrr.ways.protocols import Client, rr_independent
+from optrr.ways.secure_sum import Message, SecureSumParty, cells_of, encode, pair_cells, pair_vector, run_in_memory
 from optrr_solvers.laws import ProductLaw
 
 SIZE = 4

@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 
 from optrr.mechanisms.supports import report_error, support_probabilities
-from optrr.studies.baselines import split
+from optrr.ways.baselines import split
 from optrr_solvers.allocating.best import most_accurate
 from optrr_solvers.allocating.mixture import best_shares
 from optrr_solvers.allocating.problem import AllocationProblem

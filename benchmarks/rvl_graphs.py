@@ -27,7 +27,7 @@ import numpy as np
 import rvl_data
 from paper_settings import RVL_EDGES
 
-from optrr.studies.graphs import (
+from optrr.ways.graphs import (
     EdgeChannel,
     Graph,
     RandomizedGraph,
@@ -45,7 +45,7 @@ from optrr.studies.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.studies.graphs.collection import from_slots
+from optrr.ways.graphs.collection import from_slots
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000

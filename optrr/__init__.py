@@ -13,7 +13,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
 
 Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, perturb, Mechanism. Everything
 else lives in its room: optrr.tables, optrr.models, optrr.designs, optrr.budgets, optrr.plans, optrr.devices, optrr.ways,
-optrr.genomics, optrr.studies. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
+optrr.genomics. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ __all__ = [
 ]
 
 # Rooms that hold what has no name here.
-_ROOMS = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "plans", "studies", "tables", "ways")
+_ROOMS = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "plans", "tables", "ways")
 
 _named, _names = lazy_names(__name__, _HOMES)
 

@@ -8,13 +8,13 @@ from itertools import combinations
 import sympy as sp
 
 BACKS = (
-    "optrr.studies.graphs.collection.EdgeChannel.noise",
-    "optrr.studies.graphs.estimates.estimate_triangles",
-    "optrr.studies.graphs.estimates.estimate_degrees",
-    "optrr.studies.graphs.estimates._variance",
-    "optrr.studies.graphs.estimates._centred_squares",
-    "optrr.studies.graphs.estimates.smooth_triangle_query",
-    "optrr.studies.graphs.estimates.laplace_dilation",
+    "optrr.ways.graphs.collection.EdgeChannel.noise",
+    "optrr.ways.graphs.estimates.estimate_triangles",
+    "optrr.ways.graphs.estimates.estimate_degrees",
+    "optrr.ways.graphs.estimates._variance",
+    "optrr.ways.graphs.estimates._centred_squares",
+    "optrr.ways.graphs.estimates.smooth_triangle_query",
+    "optrr.ways.graphs.estimates.laplace_dilation",
 )
 
 F = sp.Symbol("f")

@@ -2,7 +2,7 @@
 
 There is one type for all of them: people give a randomized record (:class:`optrr.Design`), answer one random table each
 (:class:`optrr.SampledTables`), follow one of the papers' protocols (:mod:`optrr.ways.protocols`) or one that the field compares
-with (:mod:`optrr.studies.baselines`). Allocations compare ways of asking by what this type promises:
+with (:mod:`optrr.ways.baselines`). Allocations compare ways of asking by what this type promises:
 
     epsilon              what one person spends in all, of the answers as they are drawn, rounded up
     table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it

@@ -77,7 +77,7 @@ class TableErrors:
 
 
 @dataclass(frozen=True)
-class Label:
+class AttributeLabel:
     """What one attribute is promised in a design of whole records: its accuracy, and the ε to whoever knows all others."""
 
     name: str
@@ -98,7 +98,7 @@ class Point:
     best: str
     ways: tuple[Way, ...]
     tables: tuple[TableErrors, ...]
-    labels: tuple[Label, ...]
+    labels: tuple[AttributeLabel, ...]
     error_bound: float
     sentences: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -123,10 +123,10 @@ def point(question: Question, made: Allocation | None = None) -> Point:
     made = made or allocated(question)
     asking, domain = made.asking, question.domain
     wanted = question.learn.tables[:MOST_TABLES]
-    labels: tuple[Label, ...] = ()
+    labels: tuple[AttributeLabel, ...] = ()
     if isinstance(asking, Design):
         each = zip(domain.names, asking.attribute_epsilons.tolist(), asking.conditional_epsilons.tolist(), strict=True)
-        labels = tuple(Label(*of) for of in each)
+        labels = tuple(AttributeLabel(*of) for of in each)
     return Point(
         question.total,
         asking.epsilon,
@@ -184,7 +184,7 @@ def between(low: Point, high: Point, total: float) -> Point:
             for a, b in zip(low.tables, high.tables, strict=True)
         ),
         labels=tuple(
-            Label(a.name, mixed(a.epsilon, b.epsilon), mixed(a.conditional_epsilon, b.conditional_epsilon))
+            AttributeLabel(a.name, mixed(a.epsilon, b.epsilon), mixed(a.conditional_epsilon, b.conditional_epsilon))
             for a, b in zip(low.labels, high.labels, strict=False)
         ),
         error_bound=mixed(low.error_bound, high.error_bound),
@@ -321,8 +321,8 @@ def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
     known = sorted(points, key=lambda each: each.total)
     for low, high in pairwise(known):
         for total in np.geomspace(low.total, high.total, _STEPS).tolist():
-            found = between(low, high, total)
-            if max(expected(t, n).margin for t in found.tables) <= margin:
+            seen = between(low, high, total)
+            if max(expected(t, n).margin for t in seen.tables) <= margin:
                 digits = 10.0 ** (2 - math.floor(math.log10(total)))
                 return min(math.ceil(total * digits) / digits, MOST_TOTAL)
     return None

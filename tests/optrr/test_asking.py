@@ -9,7 +9,7 @@ from optrr import InvalidInput, allocate, design
 from optrr.designs.baseline import baseline_design
 from optrr.domain.domain import Domain
 from optrr.releases.account import Account
-from optrr.studies.baselines import fake_data, sample, split
+from optrr.ways.baselines import fake_data, sample, split
 from optrr.ways.protocols import Protocol, rr_clusters, rr_joint
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport

@@ -13,7 +13,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.supports import drawn_epsilon
-from optrr.studies.baselines import (
+from optrr.tables.estimation.accuracy import expected_squared_error
+from optrr.ways.baselines import (
     FieldProtocol,
     best_oracle,
     collect,
@@ -24,7 +25,6 @@ from optrr.studies.baselines import (
     split,
     support_probabilities,
 )
-from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.randomness import threshold
 

@@ -22,7 +22,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.studies.secure_sum import (
+from optrr.ways.secure_sum import (
     SecureSumFailed,
     cells_of,
     checked_margins,

@@ -10,7 +10,7 @@ from cases import spread
 from scipy.stats import chi2, gamma
 
 from optrr.errors import InvalidInput
-from optrr.studies.graphs import (
+from optrr.ways.graphs import (
     EdgeChannel,
     Graph,
     RandomizedGraph,
@@ -31,7 +31,7 @@ from optrr.studies.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.studies.graphs.collection import from_slots
+from optrr.ways.graphs.collection import from_slots
 
 
 def stand_in() -> nx.Graph:

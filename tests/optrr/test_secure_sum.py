@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from optrr.studies.secure_sum import Commitment, Partial, SecureSumFailed, SecureSumParty, Share, run_in_memory
+from optrr.ways.secure_sum import Commitment, Partial, SecureSumFailed, SecureSumParty, Share, run_in_memory
 
 
 def one_hot(cell, cells):

@@ -75,7 +75,7 @@ _UNIFORM_BITS = 11
 
 @dataclass(frozen=True, eq=False)
 class FieldProtocol(Asking):
-    """One of the four, for attributes of given sizes. Make it with :mod:`optrr.studies.baselines`.
+    """One of the four, for attributes of given sizes. Make it with :mod:`optrr.ways.baselines`.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class FieldProtocol(Asking):
         """V of one attribute, or of two under SPL; ``inf`` for other tables.
 
         The sum of γ_v(1 − γ_v) has Σ γ_v fixed, so it is largest where all γ_v are equal: the uniform population under all
-        but RS+RFD, whose bound need not be reached. Two attributes: :func:`optrr.studies.baselines.pair_variance` summed,
+        but RS+RFD, whose bound need not be reached. Two attributes: :func:`optrr.ways.baselines.pair_variance` summed,
         largest for the uniform population.
         """
         chosen = self.domain.indices(names)

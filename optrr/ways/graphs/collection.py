@@ -242,7 +242,7 @@ class RandomizedGraph:
 
 
 def randomize(graph: Any, channel: EdgeChannel, nodes: Any = None, random_state: RandomState = None) -> RandomizedGraph:
-    """Every pair's bit through the channel, once; ``graph`` and ``nodes`` as for :func:`optrr.studies.graphs.as_graph`.
+    """Every pair's bit through the channel, once; ``graph`` and ``nodes`` as for :func:`optrr.ways.graphs.as_graph`.
 
     O(n²) random bytes, memory for the reported edges and a few megabytes.
 

@@ -1,6 +1,6 @@
 """Graphs under edge privacy: collected bit by bit and debiased, or answered by a trusted server with noise."""
 
-from optrr.studies.graphs.collection import (
+from optrr.ways.graphs.collection import (
     EdgeChannel,
     Graph,
     RandomizedGraph,
@@ -11,7 +11,7 @@ from optrr.studies.graphs.collection import (
     report_ties,
     response_channel,
 )
-from optrr.studies.graphs.estimates import (
+from optrr.ways.graphs.estimates import (
     NodeEstimate,
     NoisyAnswer,
     degree_query,

@@ -53,8 +53,8 @@ from scipy.stats import gamma
 
 from optrr.errors import InvalidInput
 from optrr.releases.account import checked_epsilon
-from optrr.studies.graphs.collection import EdgeChannel, Graph, RandomizedGraph, as_graph
 from optrr.tables.estimation.score_interval import outward
+from optrr.ways.graphs.collection import EdgeChannel, Graph, RandomizedGraph, as_graph
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 

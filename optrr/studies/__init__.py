@@ -1,1 +1,0 @@
-"""What only the papers and comparisons need, beside the main path."""
