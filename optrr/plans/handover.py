@@ -36,7 +36,16 @@ from optrr.ways.protocols.sampled_tables import SampledTables
 _PLAN = "plan.toml"
 _SAMPLERS = ("sampler.json", "sampler.design.json")
 _TABLES = "tables.toml"
-_NAMES = (_PLAN, "specification.toml", _TABLES, "design.json", *_SAMPLERS, "statement.html", "analysis.py", "README.txt")
+_NAMES = (
+    _PLAN,
+    "specification.toml",
+    _TABLES,
+    "design.json",
+    *_SAMPLERS,
+    "statement.html",
+    "analysis.py",
+    "README.txt",
+)
 _ABOUT = {
     _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n  Recompute it: optrr plan --check plan.toml",
     "specification.toml": "the questions, their answers and their texts.",
@@ -107,8 +116,10 @@ def hand_over(folder: str | Path, preview: Preview, asking: Asking, texts: PlanT
     """
     place = Path(folder)
     if not isinstance(asking, Design | SampledTables):
-        raise InvalidInput(f"way {preview.point.way.name!r} is for studies and has no file; choose another way of asking")
-    _refuse_foreign(place, digest_of(asking))
+        raise InvalidInput(
+            f"way {preview.point.way.name!r} is for studies and has no file; choose another way of asking"
+        )
+    refuse_foreign(place, digest_of(asking))
     with TemporaryDirectory(prefix="optrr-plan-") as name:
         made = Path(name)
         _write(made, preview, asking, texts)
@@ -133,8 +144,8 @@ def hand_over(folder: str | Path, preview: Preview, asking: Asking, texts: PlanT
     return tuple(place / each for each in written)
 
 
-def _refuse_foreign(place: Path, digest: str | None) -> None:
-    """Raise InvalidInput where something would be lost that no plan wrote, or that reports may need."""
+def refuse_foreign(place: Path, digest: str | None = None) -> None:
+    """Raise InvalidInput where something would be lost that no plan wrote, or a design other than this that reports may need."""
     if place.exists() and not place.is_dir():
         raise InvalidInput(f"{place} is a file; name a folder for the plan")
     there = [name for name in _NAMES if (place / name).exists()]
@@ -142,8 +153,10 @@ def _refuse_foreign(place: Path, digest: str | None) -> None:
         return
     if not is_plan(place / _PLAN):
         raise InvalidInput(f"{place / there[0]} was written by no plan and would be lost; choose another folder")
-    others = sorted(each.name for each in place.iterdir() if each.name not in _NAMES and not each.name.startswith((".", "_")))
-    if others and read_plan(place / _PLAN).choice.get("digest") != digest:
+    others = sorted(
+        each.name for each in place.iterdir() if each.name not in _NAMES and not each.name.startswith((".", "_"))
+    )
+    if others and digest is not None and read_plan(place / _PLAN).choice.get("digest") != digest:
         raise InvalidInput(
             f"{place} holds {brief(others[0])} beside another plan, whose reports may need its design; choose another folder"
         )
@@ -175,5 +188,9 @@ def analysis_script(tables: Sequence[Sequence[str]]) -> str:
 
 def _readme(made: Path, tables: Sequence[Sequence[str]]) -> str:
     named = ",".join(name.replace(",", ",,") for name in tables[0]) if tables else "NAME"
-    lines = [f"{name}: {_ABOUT[name].replace('{names}', named)}\n" for name in _NAMES if name in _ABOUT and (made / name).exists()]
+    lines = [
+        f"{name}: {_ABOUT[name].replace('{names}', named)}\n"
+        for name in _NAMES
+        if name in _ABOUT and (made / name).exists()
+    ]
     return "".join(lines)

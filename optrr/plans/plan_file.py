@@ -37,7 +37,7 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True):
     margin: float
     conditional_epsilon: float
     meaning: list[str]
-    question: str
+    question_digest: str
     digest: str | None = None
     tables: list[dict[str, Any]] = []
     labels: list[dict[str, Any]] = []

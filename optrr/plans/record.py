@@ -96,7 +96,7 @@ def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
         "conditional_epsilon": float(point.way.conditional_epsilon),
         "meaning": list(meaning_of(preview).sentences()),
         **({} if digest is None else {"digest": digest}),
-        "question": _question_digest(preview.question),
+        "question_digest": _question_digest(preview.question),
         "tables": [{"attributes": list(t.attributes), "margin": float(t.margin)} for t in preview.tables],
         "labels": [dict(zip(("name", "epsilon", "conditional_epsilon"), each, strict=True)) for each in labels],
     }

@@ -44,9 +44,7 @@ _QUESTION, _NAMES, _TITLE, _REASON, _GIVEN_UP = 50, 40, 80, 300, 100
 # What no comparison may promise less than: a chance, and at most a hundredth of one person among all.
 _DELTA = 1e-6
 _POINTS = "± points"
-_WHOLE_RECORDS = (
-    "You answer {count}. Before anybody sees what you say, chance changes some of your answers. Nobody can tell which ones."
-)
+_WHOLE_RECORDS = "You answer {count}. Before anybody sees what you say, chance changes some of your answers. Nobody can tell which ones."
 # Where a comparison begins that trusts somebody.
 _OTHER_TRUST = "Another trust model"
 _ONE_QUESTION = (
@@ -100,7 +98,9 @@ def _learned(preview: Preview) -> list[Part]:
         asked = cell(one_line(wording.questions.get(attribute.name, attribute.name)), _QUESTION)
         label, table = labels.get(attribute.name), single.get(attribute.name)
         changed = (
-            [] if label is None else [changed_of_hundred(attribute.size, label.epsilon), epsilon_text(label.conditional_epsilon)]
+            []
+            if label is None
+            else [changed_of_hundred(attribute.size, label.epsilon), epsilon_text(label.conditional_epsilon)]
         )
         rows.append([asked, attribute.size, *changed, None if table is None else _margin(table.margin)])
     crossings = [t for t in preview.tables if len(t.attributes) > 1]
@@ -124,7 +124,13 @@ def _learned(preview: Preview) -> list[Part]:
 
 def _crossing(table: Expected) -> list[object]:
     difference = None if table.difference is None else f"{table.difference:.3g}"
-    return [cell(crossed(table.attributes), _NAMES), table.cells, _margin(table.margin), f"{table.sampling_margin:.4g}", difference]
+    return [
+        cell(crossed(table.attributes), _NAMES),
+        table.cells,
+        _margin(table.margin),
+        f"{table.sampling_margin:.4g}",
+        difference,
+    ]
 
 
 def _margin(points: float) -> str:
@@ -171,7 +177,9 @@ def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
     entries = {entry.question: entry for entry in sheet.entries}
     answers: dict[str, Sequence[str]] = {entry.question: entry.holds for entry in sheet.entries}
     answers |= _shortened(preview, asking, entries)
-    return [Text(f"{entries[asked].topic.capitalize()}. {asked} {_sentences(lines)}") for asked, lines in answers.items()]
+    return [
+        Text(f"{entries[asked].topic.capitalize()}. {asked} {_sentences(lines)}") for asked, lines in answers.items()
+    ]
 
 
 def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> dict[str, Sequence[str]]:
@@ -181,7 +189,9 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
     )
     checks, *drawn = entries[believed].holds
     times = preview.question.releases
-    planned = f"this plan is for {amount(times, 'release')} of the same people: {epsilon_text(_spent(preview))} nats in all"
+    planned = (
+        f"this plan is for {amount(times, 'release')} of the same people: {epsilon_text(_spent(preview))} nats in all"
+    )
     single = (
         "an attribute's epsilon is an accuracy; to whoever knows all other answers an attribute gives away at most "
         f"{epsilon_text(_conditional(preview))} nats, and to anybody at most the total"
@@ -197,7 +207,9 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
         released: [planned, *entries[released].holds],
         believed: [checks.partition(", by recomputation")[0], *drawn],
         next(q for q in entries if q.startswith("Are the results")): [useful],
-        next(q for q in entries if q.startswith("What can be observed")): ["not covered: see timing, memory and power above"],
+        next(q for q in entries if q.startswith("What can be observed")): [
+            "not covered: see timing, memory and power above"
+        ],
         next(q for q in entries if q.startswith("Can results")): ["yes, by made-up reports: see poisoning above"],
     }
 
@@ -239,7 +251,9 @@ def _elsewhere(preview: Preview) -> list[Part]:
         return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
     point, n, delta = preview.point, preview.n, min(_DELTA, 0.01 / preview.n)
     largest = max(t.margin for t in preview.tables if math.isfinite(t.margin))
-    rows: list[list[object]] = [["this plan", epsilon_text(point.epsilon, 3), "0", f"{largest:.4g}", "only one's own device is trusted"]]
+    rows: list[list[object]] = [
+        ["this plan", epsilon_text(point.epsilon, 3), "0", f"{largest:.4g}", "only one's own device is trusted"]
+    ]
     for other in comparisons(point.epsilon, n, wanted, delta):
         at_most = 100 * HALF_WIDTH * max(other.standard_errors)
         none = "none" if other.name == "no protection" else "not proved"
@@ -267,7 +281,15 @@ def commands(question: Question) -> Iterator[str]:
     yield "optrr verify design.json"
     yield "optrr plan --check plan.toml"
     workload = question.learn.name if question.learn.name in ("marginals", "pairs") else "tables.toml"
-    words = ["optrr", "allocate", "specification.toml", "--total-epsilon", f"{question.total!r}", "--workload", workload]
+    words = [
+        "optrr",
+        "allocate",
+        "specification.toml",
+        "--total-epsilon",
+        f"{question.total!r}",
+        "--workload",
+        workload,
+    ]
     words += ["--n", f"{question.n}"]
     words += ["--keep", question.keep] if question.keep else []
     words += ["--way", question.way] if question.way else []
