@@ -66,7 +66,8 @@ _OF_PLANS = ("attributes", "n", "total_epsilon", "workload", "keep", "way", "mar
 @click.option("--write", is_flag=True, help="Write the plan without a page.")
 @click.option("--check", "checking", metavar="PLAN.TOML", type=FILE, help="Recompute a plan; exit 1 where it differs.")
 @json_option
-def plan(  # noqa: PLR0913 (each argument is one question a user answers)
+def plan(
+    *,
     source: Path | None,
     attributes: tuple[str, ...],
     n: int | None,

@@ -47,7 +47,8 @@ _NAMES = (
     "README.txt",
 )
 _ABOUT = {
-    _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n  Recompute it: optrr plan --check plan.toml",
+    _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n"
+    "  Recompute it: optrr plan --check plan.toml",
     "specification.toml": "the questions, their answers and their texts.",
     _TABLES: "the tables that are wanted, for optrr allocate --workload.",
     "design.json": "the way of asking.  Recompute its numbers: optrr verify design.json\n"
@@ -85,7 +86,8 @@ def main(records=HERE / "reports.parquet", design=HERE / "design.json"):
     for table in tables:
         print(table.headline())
         for *cell, estimate, _, lower, upper in (row.values() for row in table.to_arrow().to_pylist()):
-            print(f"    {{' × '.join(map(str, cell))}}: {{100 * estimate:.1f}} %, from {{100 * lower:.1f}} to {{100 * upper:.1f}}")
+            shares = f"{{100 * estimate:.1f}} %, from {{100 * lower:.1f}} to {{100 * upper:.1f}}"
+            print(f"    {{' × '.join(map(str, cell))}}: {{shares}}")
     for test in tests:
         print(test.headline())
     results = {{"tables": [each.summary() for each in tables], "tests": [each.summary() for each in tests]}}
@@ -145,7 +147,7 @@ def hand_over(folder: str | Path, preview: Preview, asking: Asking, texts: PlanT
 
 
 def refuse_foreign(place: Path, digest: str | None = None) -> None:
-    """Raise InvalidInput where something would be lost that no plan wrote, or a design other than this that reports may need."""
+    """Raise InvalidInput where what no plan wrote would be lost, or, given a digest, another design that reports may need."""
     if place.exists() and not place.is_dir():
         raise InvalidInput(f"{place} is a file; name a folder for the plan")
     there = [name for name in _NAMES if (place / name).exists()]

@@ -38,8 +38,8 @@ __all__ = ["Plan", "plan"]
 
 Declared = Specification | Domain | str | Path | Mapping[str, Any]
 
-# A total that was found has so many decimals, as totals are shown, and is rounded up.
-_DECIMALS = 6
+# A total that is looked for is a whole number of these parts of a nat, as totals are shown, and rounded up.
+_PARTS = 1e6
 # A margin that is missed by less than this share is reached: totals and errors are doubles.
 _REACHED = 1e-9
 # Totals that are tried above one that does not do grow by this factor, until one does; then they are halved to this share.
@@ -264,4 +264,4 @@ def _reaches(made: Plan, margin: float) -> bool:
 
 
 def _rounded_up(total: float) -> float:
-    return math.ceil(total * 10**_DECIMALS) / 10**_DECIMALS
+    return math.ceil(total * _PARTS) / _PARTS

@@ -180,8 +180,8 @@ def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[st
             yield from _leaves(recorded.get(key), recomputed.get(key), f"{name}.{key}" if name else key)
     elif isinstance(recorded, list) and isinstance(recomputed, list):
         for k in range(max(len(recorded), len(recomputed))):
-            sides = (each[k] if k < len(each) else None for each in (recorded, recomputed))
-            yield from _leaves(*sides, f"{name}[{k + 1}]")
+            here, there = (each[k] if k < len(each) else None for each in (recorded, recomputed))
+            yield from _leaves(here, there, f"{name}[{k + 1}]")
     else:
         yield name, recorded, recomputed
 

@@ -7,7 +7,6 @@ which ``optrr allocate --json`` and ``optrr verify`` repeat.
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -15,9 +14,9 @@ from itertools import islice
 from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.designs.worksheet import Entry, worksheet
-from optrr.plans.elsewhere import comparisons
+from optrr.plans.compared import POINTS, alternatives, elsewhere, margin_text, more_of
 from optrr.plans.limits import for_you, not_promised
-from optrr.plans.preview import HALF_WIDTH, Expected, Preview
+from optrr.plans.preview import Expected, Preview
 from optrr.plans.question import Question
 from optrr.plans.record import SeenWay, digest_of, meaning_of
 from optrr.show.parts import Commands, Page, Part, Section, Table, Text
@@ -36,17 +35,12 @@ from optrr.show.text import (
 from optrr.ways.protocols.questions_sheet import questions_worksheet
 from optrr.ways.protocols.sampled_tables import SampledTables
 
-# Rows of the tables of questions, of crossed questions and of alternatives, so that all of it stands on two sheets; one line
-# says how many are left out.
-MOST_ROWS, _CROSSED, _COMPARED = 12, 7, 9
-# Characters of a question, of a crossed table's name, of a title, of a reason, and of what a way of asking gives up.
-_QUESTION, _NAMES, _TITLE, _REASON, _GIVEN_UP = 50, 40, 80, 300, 100
-# What no comparison may promise less than: a chance, and at most a hundredth of one person among all.
-_DELTA = 1e-6
-_POINTS = "± points"
-_WHOLE_RECORDS = "You answer {count}. Before anybody sees what you say, chance changes some of your answers. Nobody can tell which ones."
-# Where a comparison begins that trusts somebody.
-_OTHER_TRUST = "Another trust model"
+# Rows of the tables of questions and of crossed questions, so that all of it stands on two sheets; one line says how many are
+# left out.
+_ASKED, _CROSSED = 12, 7
+# Characters of a question, of a crossed table's name, of a title, and of a reason.
+_QUESTION, _NAMES, _TITLE, _REASON = 50, 40, 80, 300
+_WHOLE_RECORDS = "You answer {count}. Before anybody sees what you say, chance changes some of it. Nobody can tell what."
 _ONE_QUESTION = (
     "Lots decide what you are asked, and you are asked one thing only. Before anybody sees your answer, chance may change it. "
     "Nobody can tell whether it did."
@@ -69,8 +63,8 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
         Section("What people are promised", _promised(preview, asking)),
         Section("What is not promised", [Text(line) for line in not_promised(question)]),
         Section("What evaluators ask, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
-        Section("Alternatives considered", _alternatives(preview, seen)),
-        Section("What the same accuracy, or the same epsilon, comes to elsewhere", _elsewhere(preview)),
+        Section("Alternatives considered", alternatives(preview, seen)),
+        Section("What the same accuracy, or the same epsilon, comes to elsewhere", elsewhere(preview)),
         Section("How to verify this", _verified(preview, asking)),
         Section("For you to answer", [Table(["question", "answer"], [[line, ""] for line in for_you(reason)])]),
         Section("Signatures", [_signatures()]),
@@ -92,9 +86,9 @@ def _learned(preview: Preview) -> list[Part]:
     question, wording = preview.question, preview.question.specification.wording
     single = {t.attributes[0]: t for t in preview.tables if len(t.attributes) == 1}
     labels = {label.name: label for label in preview.point.labels}
-    heads = ["question", "answers", *(["changed in 100", "conditional epsilon"] if labels else []), _POINTS]
+    heads = ["question", "answers", *(["changed in 100", "conditional epsilon"] if labels else []), POINTS]
     rows: list[list[object]] = []
-    for attribute in islice(question.domain, MOST_ROWS):
+    for attribute in islice(question.domain, _ASKED):
         asked = cell(one_line(wording.questions.get(attribute.name, attribute.name)), _QUESTION)
         label, table = labels.get(attribute.name), single.get(attribute.name)
         changed = (
@@ -102,22 +96,24 @@ def _learned(preview: Preview) -> list[Part]:
             if label is None
             else [changed_of_hundred(attribute.size, label.epsilon), epsilon_text(label.conditional_epsilon)]
         )
-        rows.append([asked, attribute.size, *changed, None if table is None else _margin(table.margin)])
+        rows.append([asked, attribute.size, *changed, None if table is None else margin_text(table.margin)])
     crossings = [t for t in preview.tables if len(t.attributes) > 1]
     parts: list[Part] = [
         Text(
-            "Points are percentage points: half of a 95 % interval, as a root mean square over a table's cells, and at most that "
-            "whatever is true. An epsilon is in nats and rounded up, the conditional one to whoever knows all other answers. The "
-            "error is squared, times people, summed over all tables."
+            "Points are percentage points: half of a 95 % interval, as a root mean square over a table's cells, and at most "
+            "that whatever is true. An epsilon is in nats and rounded up, the conditional one to whoever knows all other "
+            "answers. The error is squared, times people, summed over all tables."
         ),
-        Table(heads, rows, note=_more(question.domain.m, MOST_ROWS, "question")),
+        Table(heads, rows, note=more_of(question.domain.m, _ASKED, "question")),
         _numbers(preview),
     ]
     if crossings:
         shown = [_crossing(table) for table in crossings[:_CROSSED]]
         wanted = sum(len(t.attributes) > 1 for t in question.learn.tables)
         parts.append(
-            Table(["table", "cells", _POINTS, "by sampling", "seen from"], shown, note=_more(wanted, _CROSSED, "table"))
+            Table(
+                ["table", "cells", POINTS, "by sampling", "seen from"], shown, note=more_of(wanted, _CROSSED, "table")
+            )
         )
     return parts
 
@@ -127,18 +123,10 @@ def _crossing(table: Expected) -> list[object]:
     return [
         cell(crossed(table.attributes), _NAMES),
         table.cells,
-        _margin(table.margin),
+        margin_text(table.margin),
         f"{table.sampling_margin:.4g}",
         difference,
     ]
-
-
-def _margin(points: float) -> str:
-    return f"{points:.4g}" if math.isfinite(points) else "not known"
-
-
-def _more(count: int, shown: int, noun: str) -> str:
-    return f"And {amount(count - shown, f'more {noun}')}, listed in plan.toml." if count > shown else ""
 
 
 def _numbers(preview: Preview) -> Table:
@@ -150,10 +138,10 @@ def _numbers(preview: Preview) -> Table:
         ["error", f"{point.way.error:.6g}"],
         ["no mechanism has less than", f"{point.error_bound:.6g}"],
         ["error over that", f"{preview.over_bound:.4g}"],
-        [f"typical {_POINTS}", _margin(preview.typical_margin)],
+        [f"typical {POINTS}", margin_text(preview.typical_margin)],
     ]
     if preview.question.margin is not None:
-        rows.append([f"{_POINTS} wished for", f"{preview.question.margin:.4g}"])
+        rows.append([f"{POINTS} wished for", f"{preview.question.margin:.4g}"])
     return Table(["the choice", "value"], rows)
 
 
@@ -199,8 +187,8 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
         else "an answer gives away at most the total, whatever an observer knows already"
     )
     useful = (
-        f"the tables above say how accurate, with {preview.n:,} people; typically ± {_margin(preview.typical_margin)} points, "
-        f"where no mechanism of this total is below ± {_margin(preview.bound_margin)}"
+        f"the tables above say how accurate, with {preview.n:,} people; typically ± {margin_text(preview.typical_margin)} "
+        f"points, where no mechanism of this total is below ± {margin_text(preview.bound_margin)}"
     )
     return {
         next(q for q in entries if q.startswith("What does it mean")): [single],
@@ -216,57 +204,6 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
 
 def _sentences(lines: Sequence[str]) -> str:
     return " ".join(sentence(one_line(line)) for line in lines)
-
-
-def _alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
-    """The ways compared at this total, then what was looked at beside it."""
-    point = preview.point
-    ways = [point.way, *(way for way in point.ways if way.name != point.way.name)]
-    rows: list[list[object]] = [
-        [
-            way.title,
-            epsilon_text(way.epsilon, 3),
-            _margin(preview.margin_of(way)),
-            f"{way.error / point.error_bound:.4g}" if math.isfinite(way.error) else None,
-            cell("; ".join(way.gives_up) or "nothing", _GIVEN_UP),
-        ]
-        for way in ways
-    ]
-    for each in seen:
-        over = f"{each.over_bound:.4g}" if math.isfinite(each.over_bound) else None
-        said = f"seen with {each.n:,} people"
-        rows.append([each.way, epsilon_text(each.total, 3), _margin(each.margin), over, said])
-    heads = ["way of asking", "total", _POINTS, "over bound", "what it gives up"]
-    return [Table(heads, rows[:_COMPARED], strong=[0], note=_more(len(rows), _COMPARED, "alternative"))]
-
-
-def _elsewhere(preview: Preview) -> list[Part]:
-    wanted = [
-        (t.cells, t.standard_error, t.sampling_margin / t.margin * t.standard_error)
-        for t in preview.tables
-        # where randomizing adds nothing that can be computed, a curator needs no noise
-        if math.isfinite(t.margin) and t.sampling_margin < t.margin
-    ]
-    if not wanted:
-        return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
-    point, n, delta = preview.point, preview.n, min(_DELTA, 0.01 / preview.n)
-    largest = max(t.margin for t in preview.tables if math.isfinite(t.margin))
-    rows: list[list[object]] = [
-        ["this plan", epsilon_text(point.epsilon, 3), "0", f"{largest:.4g}", "only one's own device is trusted"]
-    ]
-    for other in comparisons(point.epsilon, n, wanted, delta):
-        at_most = 100 * HALF_WIDTH * max(other.standard_errors)
-        none = "none" if other.name == "no protection" else "not proved"
-        epsilon = none if other.epsilon is None else epsilon_text(other.epsilon, 3)
-        trusted, _, rest = other.assumption.partition(": ")
-        said = rest.removeprefix("everybody trusts ") if trusted == _OTHER_TRUST else trusted
-        rows.append([other.name, epsilon, f"{other.delta:.3g}", f"{at_most:.4g}", said])
-    limit = math.log(n / (16 * math.log(2 / delta))) if n > 16 * math.log(2 / delta) else 0.0
-    note = (
-        f"None of these is promised here. Mixing reports is proved to help up to a local epsilon of {limit:.3g} with so many "
-        "people (Feldman, McMillan and Talwar 2021)."
-    )
-    return [Table(["elsewhere", "epsilon", "delta", "largest ±", "who is trusted"], rows, strong=[0], note=note)]
 
 
 def _verified(preview: Preview, asking: Asking) -> list[Part]:
