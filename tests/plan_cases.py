@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from optrr.designs.specification import declared
 from optrr.plans.question import Question
 
 WORDS = ("sex", "Alter × Klasse", 'say "a, b"', "π̂ <b>", "back\\slash", "two  spaces", "income, net", "日本")

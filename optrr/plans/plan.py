@@ -44,6 +44,8 @@ _PARTS = 1e6
 _REACHED = 1e-9
 # Totals that are tried above one that does not do grow by this factor, until one does; then they are halved to this share.
 _STEP, _NEAR = 1.05, 1e-3
+# A margin that is undercut by more than this share is had with less.
+_SLACK = 1e-4
 _TOTAL, _PEOPLE = 1.0, 1000
 
 
@@ -224,8 +226,8 @@ def specification_of(given: Declared) -> Specification:
 def _least_total(question: Question, margin: float, reason: str) -> Plan:
     """The plan with the least total at which every table has this margin, rounded up to the sixth decimal.
 
-    An allocation with the errors required says which total is needed at least; where the one that is best on average at that
-    total leaves some table with more, higher totals are tried.
+    An allocation with the errors required says where to begin. Where the way that is best on average at that total leaves some
+    table with more, higher totals are tried, and where it has less, lower ones.
     """
     needed = allocate(
         question.domain,
@@ -236,15 +238,18 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
         public=question.specification.public,
     )
     named = next((each for each in needed.ways if each.name == question.way), None)
-    low = high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
+    high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
     if high > MOST_TOTAL:
         raise _too_small(margin, question)
-    made = Plan.of(question.at(high), reason)
+    made, low = Plan.of(question.at(high), reason), high
     while not _reaches(made, margin):
         low, high = high, min(_rounded_up(high * _STEP), MOST_TOTAL)
         if low == high:
             raise _too_small(margin, question)
         made = Plan.of(question.at(high), reason)
+    if low == high and _reaches(made, margin * (1 - _SLACK)):
+        # a way that is compared at a total alone does with less
+        low = max(needed.total_bound or 0.0, LEAST_TOTAL)
     while high > low * (1 + _NEAR):
         middle = _rounded_up(math.sqrt(low * high))
         tried = Plan.of(question.at(middle), reason)

@@ -39,8 +39,10 @@ from optrr.ways.protocols.sampled_tables import SampledTables
 # left out.
 _ASKED, _CROSSED = 12, 7
 # Characters of a question, of a crossed table's name, of a title, and of a reason.
-_QUESTION, _NAMES, _TITLE, _REASON = 50, 40, 80, 300
-_WHOLE_RECORDS = "You answer {count}. Before anybody sees what you say, chance changes some of it. Nobody can tell what."
+_QUESTION, _NAMES, _TITLE, _REASON = 46, 38, 60, 280
+_WHOLE_RECORDS = (
+    "You answer {count}. Before anybody sees what you say, chance changes some of it. Nobody can tell what."
+)
 _ONE_QUESTION = (
     "Lots decide what you are asked, and you are asked one thing only. Before anybody sees your answer, chance may change it. "
     "Nobody can tell whether it did."

