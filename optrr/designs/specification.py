@@ -341,7 +341,8 @@ class Specification:
 
     def record(self) -> dict[str, Any]:
         """What :func:`declared` reads, as plain values for JSON and TOML: what nobody gave is left out."""
-        texts, epsilons = msgspec.to_builtins(self.wording), self.epsilons.tolist()
+        texts: dict[str, Any] = msgspec.to_builtins(self.wording)
+        epsilons = self.epsilons.tolist()
         questions = texts.pop("questions", {})
         attributes = [
             {key: _plain(value) for key, value in _fields(a).items()}

@@ -324,5 +324,5 @@ def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
             seen = between(low, high, total)
             if max(expected(t, n).margin for t in seen.tables) <= margin:
                 digits = 10.0 ** (2 - math.floor(math.log10(total)))
-                return min(math.ceil(total * digits) / digits, MOST_TOTAL)
+                return float(min(math.ceil(total * digits) / digits, MOST_TOTAL))
     return None
