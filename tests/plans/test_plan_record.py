@@ -54,6 +54,7 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.full) for k in range(3, 24))])
 def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
     plan, path = made(seed), tmp_path / "plan.toml"
@@ -66,6 +67,7 @@ def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
     assert result.compared > 10
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_an_allocation() -> None:
     for seed in range(4):
         plan = made(seed)
@@ -119,6 +121,7 @@ def test_every_changed_number_is_found(written: Path) -> None:
             assert "\n" not in str(refusal)
 
 
+@pytest.mark.slow
 def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
     content = tomllib.loads(written.read_text(encoding="utf-8"))
     first = content["question"]["attributes"][0]["categories"]
@@ -139,6 +142,7 @@ def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
         assert all(each.line() and "\n" not in each.line() for each in result.differences)
 
 
+@pytest.mark.slow
 def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
     ours, other = made(1, 2, ()), made(3, 2, ())
     (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
@@ -176,6 +180,7 @@ def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Pat
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_nonsense_is_refused_in_one_line(written: Path) -> None:
     rng = np.random.default_rng(5)
     text = written.read_bytes()
@@ -234,6 +239,7 @@ def test_of_data_only_the_header_and_the_categories_are_taken(
     assert "37" not in written.partition("[choice]")[0] and "data.csv" not in written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [None, "records"])
 def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
     domain = {"a": 3, "b": 3}
