@@ -7,13 +7,13 @@ one, randomized records, and estimates with honest errors. In the order of use:
     design      design, Design, Wishes, SolveOptions; or from a total: allocate, tradeoff with a Workload
     randomize   design.randomize(frame) or design.randomize(file, file)
     open        reports(data, design), Reports: tables, measures, tests, models, regressions, synthetic records
-    plan        design.power(…), design.records_for(…)
+    plan        plan(…): from a question to a recorded choice, with a statement; design.power(…), design.records_for(…)
     files       load, save, verify: everything of ours
     devices     export: the file by which clients randomize; audit: a client, from outside; worksheet: an evaluator's questions
 
 Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, perturb, Mechanism. Everything
-else lives in its room: optrr.tables, optrr.models, optrr.designs, optrr.budgets, optrr.devices, optrr.ways, optrr.genomics.
-The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
+else lives in its room: optrr.tables, optrr.models, optrr.designs, optrr.budgets, optrr.plans, optrr.devices, optrr.ways,
+optrr.genomics. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.perturb import perturb
     from optrr.models.tests import test
+    from optrr.plans.plan import plan
     from optrr.records.counts import Counts, count
     from optrr.records.reading.source import RecordsAt
     from optrr.tables.estimation.estimator import estimate
@@ -93,6 +94,7 @@ _HOMES = {
     "optrr.mechanisms.mechanism": ("Mechanism",),
     "optrr.mechanisms.perturb": ("perturb",),
     "optrr.models.tests": ("test",),
+    "optrr.plans.plan": ("plan",),
     "optrr.records.counts": ("Counts", "count"),
     "optrr.records.reading.source": ("RecordsAt",),
     "optrr.tables.estimation.estimator": ("estimate",),
@@ -136,6 +138,7 @@ __all__ = [
     "export",
     "load",
     "perturb",
+    "plan",
     "read_specification",
     "reports",
     "save",
@@ -146,7 +149,7 @@ __all__ = [
 ]
 
 # Rooms that hold what has no name here.
-_ROOMS = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "tables", "ways")
+_ROOMS = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "plans", "tables", "ways")
 
 _named, _names = lazy_names(__name__, _HOMES)
 

@@ -40,6 +40,7 @@ TABLE = ["--design", "d.json", "--attributes", "a,b"]
 CASES = ["--phenotype", "status.csv", "--phenotype-column", "status", "--case", "1"]
 # In this order: later ones read what earlier ones wrote.
 CALLS: dict[str, list[str]] = {
+    "plan": ["spec.toml", "--write", "-o", "planned"],
     "spec": ["true.csv"],
     "design": ["spec.toml", "-o", "d.json", "--preserve", "pairs"],
     "compare": ["spec.toml"],

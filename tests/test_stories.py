@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TITLES = {
     "quick-start": "Your first design, from your own CSV",
+    "tutorials/plan": "Which ε can I defend?",
     "tutorials/how-much-epsilon": "How much ε do I need for this accuracy?",
     "tutorials/fixed-total": "My total is 3: what can I get, and should I ask everyone everything?",
     "tutorials/phones-and-web": "Put it on phones and a web page",

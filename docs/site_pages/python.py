@@ -19,7 +19,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
 # Rooms whose names have a short form, as in `optrr.tables.measure`.
-_SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.tables")
+_SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.plans", "optrr.tables")
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
 _ALSO = ("optrr.domain.datasets",)
 _NOT_PYTHON = ("optrr.cli",)

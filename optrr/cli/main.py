@@ -26,7 +26,7 @@ from optrr.show.text import one_line
 from optrr.show.version import __version__
 
 # It shows what it has written to whoever visits, so its files cannot wait until it ends.
-_AT_ONCE = "serve"
+_AT_ONCE = ("plan", "serve")
 
 _strict = click.Option(
     ["--strict"],
@@ -59,7 +59,7 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it; with --strict its files are moved into place only when it has come to its end without a warning."""
-        if not ctx.meta.get(STRICT) or self.name == _AT_ONCE:
+        if not ctx.meta.get(STRICT) or self.name in _AT_ONCE:
             return super().invoke(ctx)
         with held_back():
             return super().invoke(ctx)
@@ -69,6 +69,7 @@ class Command(click.Command):
 # --help imports none of them.
 _GROUPS = {
     "Plan": {
+        "plan": ("optrr.cli.planning", "plan", "From a question to a total epsilon and its statement, on a page."),
         "spec": ("optrr.cli.designing", "spec", "Propose a specification from data."),
         "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
         "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),

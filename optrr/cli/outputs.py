@@ -45,17 +45,21 @@ class Target(click.Path):
     """A file to write.
 
     It is refused where it cannot be one, where its name says another format than what is written (``suffixes`` are right for
-    ``what``; any is, where there are none), and where the library that draws its figures is missing.
+    ``what``; any is, where there are none), and where the library that draws its figures is missing. ``folder``: what is
+    written is a folder, which may be there.
     """
 
-    def __init__(self, what: str = "", *suffixes: str, drawn: bool = False) -> None:
+    def __init__(self, what: str = "", *suffixes: str, drawn: bool = False, folder: bool = False) -> None:
         super().__init__(path_type=Path)
-        self.what, self.suffixes, self.drawn = what, suffixes, drawn
+        self.what, self.suffixes, self.drawn, self.folder = what, suffixes, drawn, folder
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path. Raises InvalidInput where it is refused."""
         path = Path(super().convert(value, param, ctx))  # type: ignore[arg-type]  # never bytes
-        check_target(path)
+        # a file in a folder that is not there yet can be written where one beside the folder can
+        check_target(path / "file" if self.folder and path.is_dir() else path)
+        if self.folder and path.exists() and not path.is_dir():
+            raise InvalidInput(f"{path} is a file; name a folder for {self.what}")
         suffix = path.suffix.lower()
         if self.suffixes and suffix in _FORMATS and suffix not in self.suffixes:
             raise InvalidInput(f"{path} ends in {suffix!r}; {self.what} is written as {' or '.join(self.suffixes)}")
@@ -69,6 +73,7 @@ class Target(click.Path):
 OUTPUT, PLOT = Target(), Target(drawn=True)
 PAGE = Target("a page", ".html", ".htm", drawn=True)
 DESIGN = Target("a design", ".json")
+FOLDER = Target("a plan", folder=True)
 TABBED = Target("a table of results, separated by tabs,", ".tsv", ".txt")
 
 

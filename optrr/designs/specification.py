@@ -210,6 +210,34 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
+# Keys that TOML takes without quotes.
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(content: Mapping[str, Any]) -> str:
+    """Plain values as TOML, in their order: a mapping becomes a table, and a list of mappings one table for each.
+
+    What is no table stands before those that are, as TOML needs it. Other lists hold plain values, or lists of texts.
+    """
+    return "\n".join([*_tables_in_order(content, ()), ""])
+
+
+def _tables_in_order(content: Mapping[str, Any], place: tuple[str, ...]) -> list[str]:
+    keys = {key: key if _BARE.fullmatch(key) else _value(key) for key in content}
+    tables = {
+        key: value if isinstance(value, list) else [value]
+        for key, value in content.items()
+        if isinstance(value, Mapping) or (isinstance(value, list) and value and isinstance(value[0], Mapping))
+    }
+    lines = [_entry(keys[key], value, None) for key, value in content.items() if key not in tables]
+    for key, each_of in tables.items():
+        inside = (*place, keys[key])
+        heading = f"[[{'.'.join(inside)}]]" if isinstance(content[key], list) else f"[{'.'.join(inside)}]"
+        for each in each_of:
+            lines += [*([""] if lines else []), heading, *_tables_in_order(each, inside)]
+    return lines
+
+
 def _entry(key: str, value: Any, note: str | None) -> str:
     """A line, or several where a list is long."""
     comment = "" if note is None else f" # {one_line(note)}"
@@ -313,7 +341,8 @@ class Specification:
 
     def record(self) -> dict[str, Any]:
         """What :func:`declared` reads, as plain values for JSON and TOML: what nobody gave is left out."""
-        texts, epsilons = msgspec.to_builtins(self.wording), self.epsilons.tolist()
+        texts: dict[str, Any] = msgspec.to_builtins(self.wording)
+        epsilons = self.epsilons.tolist()
         questions = texts.pop("questions", {})
         attributes = [
             {key: _plain(value) for key, value in _fields(a).items()}

@@ -34,7 +34,7 @@ MOST_TABLES = 200
 # Totals between two of the ladder among which the least one is looked for that gives a margin.
 _STEPS = 36
 # Half of an interval of 95 % in standard errors.
-_HALF_WIDTH = 1.959964
+HALF_WIDTH = 1.959964
 # A test at 5 % that finds what is there in 80 % of all surveys.
 _LEVEL, _POWER = 0.05, 0.8
 
@@ -118,9 +118,9 @@ def allocated(question: Question) -> Allocation:
     return made if question.way is None else made.choosing(question.way)
 
 
-def point(question: Question) -> Point:
-    """The point of the question's total, by an allocation."""
-    made = allocated(question)
+def point(question: Question, made: Allocation | None = None) -> Point:
+    """The point of the question's total, by an allocation: this one, where it is there already."""
+    made = made or allocated(question)
     asking, domain = made.asking, question.domain
     wanted = question.learn.tables[:MOST_TABLES]
     labels: tuple[AttributeLabel, ...] = ()
@@ -264,16 +264,16 @@ class Preview:
 
     def margin_of(self, way: Way) -> float:
         """The same of another way; ``inf`` where it cannot estimate every table."""
-        return 100 * _HALF_WIDTH * math.sqrt(way.error / (self.n * _weighted_cells(self.question)))
+        return 100 * HALF_WIDTH * math.sqrt(way.error / (self.n * _weighted_cells(self.question)))
 
     @property
     def bound_margin(self) -> float:
         """The same that no mechanism of this total can be below."""
-        return 100 * _HALF_WIDTH * math.sqrt(self.point.error_bound / (self.n * _weighted_cells(self.question)))
+        return 100 * HALF_WIDTH * math.sqrt(self.point.error_bound / (self.n * _weighted_cells(self.question)))
 
     def people_for(self, margin: float) -> int | None:
         """How many people every wanted table needs to be known to ± this many points; None where no number would do."""
-        needed = [table.error / table.cells * (100 * _HALF_WIDTH / margin) ** 2 for table in self.point.tables]
+        needed = [table.error / table.cells * (100 * HALF_WIDTH / margin) ** 2 for table in self.point.tables]
         return math.ceil(max(needed)) if all(map(math.isfinite, needed)) else None
 
 
@@ -292,8 +292,8 @@ def expected(table: TableErrors, n: int) -> Expected:
         table.attributes,
         table.cells,
         standard_error,
-        100 * _HALF_WIDTH * standard_error,
-        100 * _HALF_WIDTH * sampling,
+        100 * HALF_WIDTH * standard_error,
+        100 * HALF_WIDTH * sampling,
         difference,
         odds_ratio,
     )
@@ -324,5 +324,5 @@ def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:
             seen = between(low, high, total)
             if max(expected(t, n).margin for t in seen.tables) <= margin:
                 digits = 10.0 ** (2 - math.floor(math.log10(total)))
-                return min(math.ceil(total * digits) / digits, MOST_TOTAL)
+                return float(min(math.ceil(total * digits) / digits, MOST_TOTAL))
     return None

@@ -137,11 +137,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A title, its sections, and the sentences that stand before them."""
+    """A title, its sections, and the sentences that stand before them; ``dense`` ones are printed small, on few sheets."""
 
     title: str
     sections: Sequence[Section]
     lead: Sequence[str] = ()
+    dense: bool = False
 
     @property
     def footer(self) -> str:

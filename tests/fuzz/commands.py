@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -78,6 +79,8 @@ _LINES_BEFORE = (
 )
 _LINES = (
     *_LINES_BEFORE,
+    "plan spec.toml --total-epsilon 1 --n 500 --way optimum -o p --write --json",
+    "plan --check spec.toml --json",
     "spec r.csv -o new.toml --bins age=2 --missing NA --rare 3 --json",
     "design spec.json -o new.json --method auto --preserve pairs --conditional-cap 3 --json",
     "design --attribute a=3:0.5 --attribute b=4:1 --total-epsilon 2 --tolerance 1e-6 --time-limit 1",
@@ -120,6 +123,8 @@ def feed(data: bytes, folder: Path) -> None:
     arguments = data.replace(b"\0", b"").decode("utf-8", "surrogateescape").split("\n")
     if any(word in argument for argument in arguments for word in (*_LEFT_OUT, *_OUTSIDE)):
         return
+    if "plan" in arguments and not {"--write", "--check"} & set(arguments):
+        return  # a page is served until somebody ends it
     for name, content in project().items():
         (folder / name).write_bytes(content)
     code, out, said = _said(arguments)
@@ -131,7 +136,9 @@ def feed(data: bytes, folder: Path) -> None:
     if "--json" in arguments and code == 0 and out.startswith("{"):
         json.loads(out)
     for each in folder.iterdir():
-        if each.is_file() and each.name not in project():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each.name not in project():
             each.unlink()
 
 

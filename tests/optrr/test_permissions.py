@@ -23,6 +23,18 @@ COMMANDS = {
     "spec": ("spec true.csv -o proposed.toml", ["proposed.toml"]),
     "allocate": ("allocate s.toml --total-epsilon 2 -o allocated.json", ["allocated.json"]),
     "advise": ("advise s.toml --total-epsilon 2 --report advice.html", ["advice.html"]),
+    "plan": (
+        "plan s.toml --total-epsilon 2 --write -o .",
+        [
+            "plan.toml",
+            "specification.toml",
+            "design.json",
+            "sampler.json",
+            "statement.html",
+            "analysis.py",
+            "README.txt",
+        ],
+    ),
     "perturb to CSV": ("perturb true.csv --design d.json -o out.csv", ["out.csv", "out.csv.optrr.json"]),
     "perturb to Parquet": ("perturb true.csv --design d.json -o out.parquet", ["out.parquet"]),
     "estimate": ("estimate given.csv --design d.json --attributes a -o table.csv", ["table.csv"]),

@@ -1,0 +1,185 @@
+"""optrr plan: a page on this machine from a question to a recorded choice, and the same without a page."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import numpy as np
+
+from optrr.cli.designing import attribute_option, people_option
+from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.outputs import FOLDER
+from optrr.cli.printing import json_option, print_json, print_table, say, warn
+from optrr.designs.proposing import Proposing, propose
+from optrr.designs.specification import Specification, parse_attributes, read_specification
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput, not_installed
+from optrr.plans.handover import refuse_foreign
+from optrr.plans.plan import Plan
+from optrr.plans.plan import plan as make_plan
+from optrr.plans.plan_file import PlanCheck, is_plan, read_plan
+from optrr.plans.plan_file import checked as checked_plan
+from optrr.plans.preview import Preview
+from optrr.plans.question import Question
+from optrr.plans.record import SeenWay
+from optrr.show.result import SHOWN
+from optrr.show.text import brief, crossed
+
+# Files of these kinds say what is asked; all others hold records.
+_DECLARED = (".toml", ".json")
+# What a page begins with where nothing is named.
+_FIRST = {"answer": ["yes", "no"]}
+_OF_PLANS = ("attributes", "n", "total_epsilon", "workload", "keep", "way", "margin", "prior", "releases", "reason")
+
+
+@click.command()
+@click.argument("source", metavar="[SPEC|DATA]", required=False, type=FILE)
+@attribute_option
+@people_option
+@click.option(
+    "--total-epsilon", type=float, help="Total epsilon to spend, in nats; by default the least for --margin, or 1."
+)
+@click.option(
+    "--workload",
+    default="marginals",
+    show_default=True,
+    metavar="marginals|pairs|FILE",
+    help="What is to be learned; FILE (.toml or .json) lists tables.",
+)
+@click.option("--keep", type=click.Choice(["records"]), help="Only ways after which any table can be estimated.")
+@click.option("--way", metavar="NAME", help="Take this way of asking instead of the best, by its name.")
+@click.option("--margin", type=float, help="± percentage points, 95 %, that every table shall be known to.")
+@click.option(
+    "--prior", type=float, default=0.1, show_default=True, help="What somebody thinks of a person beforehand."
+)
+@click.option(
+    "--releases", type=click.IntRange(min=1), default=1, show_default=True, help="How often the same people are asked."
+)
+@click.option("--reason", default="", help="Why this choice, for the record.")
+@click.option("-o", "--output", type=FOLDER, help="Folder that the plan is written to; by default plan.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0 takes a free one.")
+@click.option("--no-browser", is_flag=True, help="Print the page's address, and open no browser.")
+@click.option("--write", is_flag=True, help="Write the plan without a page.")
+@click.option("--check", "checking", metavar="PLAN.TOML", type=FILE, help="Recompute a plan; exit 1 where it differs.")
+@json_option
+def plan(
+    *,
+    source: Path | None,
+    attributes: tuple[str, ...],
+    n: int | None,
+    total_epsilon: float | None,
+    workload: str,
+    keep: Literal["records"] | None,
+    way: str | None,
+    margin: float | None,
+    prior: float,
+    releases: int,
+    reason: str,
+    output: Path | None,
+    port: int,
+    no_browser: bool,
+    write: bool,
+    checking: Path | None,
+    as_json: bool,
+) -> int:
+    """From a question to a total epsilon that one can defend: a page on this machine, and a folder with all that follows.
+
+    SPEC is a specification or an earlier plan.toml. Of DATA only the header and the categories are taken, as optrr spec
+    proposes them. The page is served to this machine alone, and saves into the folder: plan.toml, specification, design,
+    sampler, statement, analysis. With --write the folder is written at once.
+    """
+    if checking is not None:
+        refuse_options(
+            "is for making a plan; leave it out with --check", *_OF_PLANS, "output", "port", "no_browser", "write"
+        )
+        if source is not None:
+            raise InvalidInput(f"--check reads a plan, and {source} is beside it; leave one out")
+        return _check(checked_plan(checking), as_json)
+    folder = FOLDER.convert("plan", None, None) if output is None else output
+    refuse_foreign(folder)
+    if write:
+        refuse_options("is for the page; leave it out with --write", "port", "no_browser")
+    elif as_json:
+        raise InvalidInput("--json is for --write and --check; leave it out with the page")
+    chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
+    opened = _opened(source, attributes)
+    if write:
+        if opened is None:
+            raise InvalidInput("nothing is asked; give SPEC, DATA or --attribute name=size")
+        if isinstance(opened, Question):
+            refuse_options("is settled in the plan that is opened; leave it out", *_OF_PLANS[:-1])
+            made = Plan.of(opened, reason)
+        else:
+            made = make_plan(opened, total_epsilon, learn=workload, n=n, reason=reason, **chosen)
+        _written(made, folder, as_json)
+        return 0
+    if not isinstance(opened, Question):
+        start = {"total": 1.0 if total_epsilon is None else total_epsilon, "n": 1000 if n is None else n}
+        first = Domain.of(_FIRST)
+        shown = opened or Specification(first, np.full(first.m, np.nan))
+        opened = Question.of(shown, workload, **start, **chosen)
+    _serve(opened, folder, port, browser=not no_browser)
+    return 0
+
+
+def _opened(source: Path | None, attributes: tuple[str, ...]) -> Specification | Question | None:
+    """What is asked: a specification, or a plan's whole question; None where neither SPEC nor an attribute is given."""
+    if source is not None and attributes:
+        raise InvalidInput(f"give either {source} or --attribute, not both")
+    if source is None:
+        return parse_attributes(attributes) if attributes else None
+    if source.suffix.lower() in _DECLARED:
+        return read_plan(source).question if is_plan(source) else read_specification(source)
+    proposal = propose(source, Proposing())
+    warn(proposal.warnings())
+    warn(proposal.disclosed, always=True)
+    return Specification(proposal.domain, np.full(proposal.domain.m, np.nan))
+
+
+def _written(made: Plan, folder: Path, as_json: bool) -> None:
+    warn(made.warnings)
+    written = made.save(folder)
+    if as_json:
+        print_json(made.summary() | {"files": [str(path) for path in written]})
+        return
+    say(made.headline())
+    for line in made.meaning.sentences():
+        say(line)
+    tables = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in made.preview.tables[:SHOWN]]
+    print_table("expected", ["table", "cells", "± points", "by sampling alone"], tables)
+    say(f"written to {folder}: {', '.join(path.name for path in written)}")
+
+
+def _check(result: PlanCheck, as_json: bool) -> int:
+    if as_json:
+        print_json(result.summary())
+    else:
+        say(result.headline())
+        if result.differences:
+            rows = [(each.name, brief(each.recorded), brief(each.recomputed)) for each in result.differences]
+            print_table("what differs", ["entry", "the plan says", "recomputed"], rows)
+    return 0 if result.holds else 1
+
+
+def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:
+    try:
+        # the page brings a web server
+        from optrr.plans.app import serve_plan  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise not_installed(error, "the page of optrr plan needs", "serve", "; or use --write") from error
+
+    def save(asked: Question, reason: str, seen: Sequence[Preview]) -> list[str]:
+        made = Plan.of(asked, reason, [SeenWay.of(each) for each in seen])
+        return [str(path) for path in made.save(folder)]
+
+    def ready(address: str) -> None:
+        say(f"the plan's page: {address}")
+        say(f"it saves to {folder}; Ctrl+C ends it")
+        if browser:
+            webbrowser.open(address)
+
+    serve_plan(question, save, port, ready)

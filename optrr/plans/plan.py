@@ -1,0 +1,272 @@
+"""A plan: the question, the choice with its numbers, the alternatives seen and the reason, and all that follows from them.
+
+    plan = optrr.plan({"theft": ["yes", "no"], "class": 5}, margin=4, n=1000, reason="…")
+    plan.summary(); plan.statement(); plan.save("plan")
+
+The numbers are those of :func:`optrr.allocate`, which is called again where a plan is opened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optrr.budgets.allocate import Allocation, Keep, allocate
+from optrr.budgets.workload import WorkloadLike
+from optrr.designs.asking import Asking
+from optrr.designs.specification import Specification, declared, read_specification
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.plans.handover import PlanTexts, hand_over
+from optrr.plans.meaning import Meaning
+from optrr.plans.plan_file import is_plan, read_plan
+from optrr.plans.preview import HALF_WIDTH, Point, Preview, allocated, point
+from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+from optrr.plans.record import SeenWay, choice, meaning_of, plan_toml
+from optrr.plans.statement import statement
+from optrr.show.parts import Page, Part, Table, Text, page_html
+from optrr.show.result import SHOWN, Result, in_json
+from optrr.show.text import crossed, epsilon_text
+
+__all__ = ["Plan", "plan"]
+
+Declared = Specification | Domain | str | Path | Mapping[str, Any]
+
+# A total that is looked for is a whole number of these parts of a nat, as totals are shown, and rounded up.
+_PARTS = 1e6
+# A margin that is missed by less than this share is reached: totals and errors are doubles.
+_REACHED = 1e-9
+# Totals that are tried above one that does not do grow by this factor, until one does; then they are halved to this share.
+_STEP, _NEAR = 1.05, 1e-3
+# A margin that is undercut by more than this share is had with less.
+_SLACK = 1e-4
+_TOTAL, _PEOPLE = 1.0, 1000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Plan(Result):
+    """A decision, recorded.
+
+    Parameters
+    ----------
+    question
+        what is asked, learned and spent.
+    point
+        what an allocation says of it; no interpolation.
+    reason
+        why this and nothing else, in the words of whoever decides.
+    seen
+        the alternatives that were looked at.
+    """
+
+    question: Question
+    point: Point
+    reason: str = ""
+    seen: tuple[SeenWay, ...] = ()
+
+    @classmethod
+    def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> Plan:
+        """The plan of a question, by an allocation. Raises as :func:`optrr.allocate`."""
+        made = allocated(question)
+        out = cls(question, point(question, made), reason, tuple(seen))
+        # what was just computed need not be computed again
+        out.__dict__["allocation"] = made
+        return out
+
+    @cached_property
+    def allocation(self) -> Allocation:
+        """Every way of asking that was compared, the chosen one first of all; computed again where it is not known."""
+        return allocated(self.question)
+
+    @property
+    def asking(self) -> Asking:
+        """What to save, ask and estimate with."""
+        return self.allocation.asking
+
+    @cached_property
+    def preview(self) -> Preview:
+        """What the choice buys with n people."""
+        return Preview(self.question, self.point)
+
+    @property
+    def meaning(self) -> Meaning:
+        """What the total means for one person."""
+        return meaning_of(self.preview)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before using it."""
+        wished = self.question.margin
+        largest = max((table.margin for table in self.preview.tables), default=0.0)
+        missed = wished is not None and largest > wished * (1 + _REACHED)
+        needed = f"a margin of ± {wished:g} points was wished for, and some table has ± {largest:.3g}" if missed else ""
+        return (*self.point.warnings, *([f"{needed}; raise the total, or ask more people"] if missed else []))
+
+    def headline(self) -> str:
+        """Who spends how much, in which way, and how accurate that is."""
+        return (
+            f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by way {self.point.way.name}: "
+            f"typically ± {self.preview.typical_margin:.3g} points, {self.preview.over_bound:.4g} times the least error"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """As plain values for JSON: the question, the choice with its numbers, what was seen, and what to expect."""
+        return {
+            "question": self.question.state(),
+            "choice": in_json(choice(self.preview, self.asking)),
+            "seen": in_json(self.seen),
+            "reason": self.reason,
+            "expected": in_json(self.preview.tables),
+            "sentences": list(self.point.sentences),
+            "warnings": list(self.warnings),
+        }
+
+    def _parts(self) -> list[Part]:
+        rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]
+        table = Table(["table", "cells", "± points", "by sampling alone"], rows)
+        return [*super()._parts(), *map(Text, self.meaning.sentences()), table.first(SHOWN)]
+
+    def statement(self) -> Page:
+        """One statement for an ethics board; :func:`optrr.show.parts.page_html` makes it HTML that prints on two sheets."""
+        return statement(self.preview, self.asking, self.seen, self.reason)
+
+    def to_toml(self) -> str:
+        """The decision as ``plan.toml`` holds it."""
+        return plan_toml(self.preview, self.asking, self.seen, self.reason)
+
+    def save(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write all that the plan hands over (:mod:`optrr.plans.handover`), whole or not at all; returns the files.
+
+        Raises
+        ------
+        InvalidInput
+            where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
+        """
+        texts = PlanTexts(self.to_toml(), page_html(self.statement()))
+        return hand_over(folder, self.preview, self.asking, texts)
+
+
+def plan(  # noqa: PLR0913 (a front door: each argument is one question a user answers)
+    questions: Declared,
+    total: float | None = None,
+    *,
+    learn: WorkloadLike = "marginals",
+    n: int | None = None,
+    keep: Keep | None = None,
+    way: str | None = None,
+    margin: float | None = None,
+    prior: float = 0.1,
+    releases: int = 1,
+    reason: str = "",
+) -> Plan:
+    """From a question to a budget that one can defend: the choice, what it means and buys, and its record.
+
+    Parameters
+    ----------
+    questions
+        a specification, its file or a plan's, a Domain, or a mapping of names to categories or sizes.
+    total
+        ε in nats that each person spends, 0.05..20. Where it is left out, the least one for the ``margin``, or 1.
+    learn
+        "marginals", "pairs", a file, or tables, as of :func:`optrr.allocate`.
+    n
+        how many people will answer. Where it is left out, as few as the ``margin`` needs at the total, or 1000.
+    keep, way
+        "records" where any table shall be possible later; the name of a way of asking to take instead of the best.
+    margin
+        ± on each share, in percentage points with 95 % confidence, as a root mean square over a table's cells.
+    prior, releases
+        what somebody thinks of a person beforehand, and how often the same people are asked.
+    reason
+        why this choice, for the record.
+
+    Raises
+    ------
+    InvalidInput, Infeasible
+        one line each; where the margin cannot be had, with the number that can.
+    """
+    specification = specification_of(questions)
+    chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
+    start = {"total": _TOTAL if total is None else total, "n": _PEOPLE if n is None else n}
+    question = Question.of(specification, learn, **start, **chosen)
+    if margin is not None and total is None:
+        return _least_total(question, margin, reason)
+    made = Plan.of(question, reason)
+    if margin is None or n is not None:
+        return made
+    people = made.preview.people_for(margin)
+    if people is None or people > MOST_PEOPLE:
+        raise InvalidInput(
+            f"no number of people gives ± {margin:g} points at a total of {question.total:g} by way {made.point.way.name}; "
+            "raise the total, or choose another way"
+        )
+    return Plan.of(replace(question, n=people), reason)
+
+
+def specification_of(given: Declared) -> Specification:
+    """The specification that is meant: itself, a file's, that of a plan's file, or of a domain."""
+    if isinstance(given, Specification):
+        return given
+    if isinstance(given, str | Path):
+        return read_plan(given).question.specification if is_plan(Path(given)) else read_specification(given)
+    if isinstance(given, Mapping) and isinstance(given.get("attributes"), list | tuple):
+        listed = list(given["attributes"])
+        if all(isinstance(each, Mapping) for each in listed):
+            return declared({**given, "attributes": listed})
+    domain = given if isinstance(given, Domain) else Domain.of(given)
+    return Specification(domain, np.full(domain.m, np.nan))
+
+
+def _least_total(question: Question, margin: float, reason: str) -> Plan:
+    """The plan with the least total at which every table has this margin, rounded up to the sixth decimal.
+
+    An allocation with the errors required says where to begin. Where the way that is best on average at that total leaves some
+    table with more, higher totals are tried, and where it has less, lower ones.
+    """
+    needed = allocate(
+        question.domain,
+        learn=question.learn,
+        n=question.n,
+        standard_error=margin / (100 * HALF_WIDTH),
+        keep=question.keep,
+        public=question.specification.public,
+    )
+    named = next((each for each in needed.ways if each.name == question.way), None)
+    high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
+    if high > MOST_TOTAL:
+        raise _too_small(margin, question)
+    made, low = Plan.of(question.at(high), reason), high
+    while not _reaches(made, margin):
+        low, high = high, min(_rounded_up(high * _STEP), MOST_TOTAL)
+        if low == high:
+            raise _too_small(margin, question)
+        made = Plan.of(question.at(high), reason)
+    if low == high and _reaches(made, margin * (1 - _SLACK)):
+        # a way that is compared at a total alone does with less
+        low = max(needed.total_bound or 0.0, LEAST_TOTAL)
+    while high > low * (1 + _NEAR):
+        middle = _rounded_up(math.sqrt(low * high))
+        tried = Plan.of(question.at(middle), reason)
+        low, high, made = (low, middle, tried) if _reaches(tried, margin) else (middle, high, made)
+    return made
+
+
+def _too_small(margin: float, question: Question) -> InvalidInput:
+    return InvalidInput(
+        f"± {margin:g} points needs a total above {MOST_TOTAL:g} nats with {question.n} people; ask more people, or take a "
+        "larger margin"
+    )
+
+
+def _reaches(made: Plan, margin: float) -> bool:
+    return max(table.margin for table in made.preview.tables) <= margin * (1 + _REACHED)
+
+
+def _rounded_up(total: float) -> float:
+    return math.ceil(total * _PARTS) / _PARTS

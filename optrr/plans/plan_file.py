@@ -1,0 +1,225 @@
+"""Reading a plan, and recomputing it: what a file says is compared number by number with what follows from its question."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from optrr.designs.asking import Asking
+from optrr.designs.specification import read_declared
+from optrr.errors import InvalidInput, OptrrError, in_one_line
+from optrr.files import load
+from optrr.plans.preview import Point, Preview, allocated, point
+from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+from optrr.plans.record import FORMAT, SeenWay, choice, digest_of
+from optrr.show.result import Result
+from optrr.show.text import brief
+
+# Alternatives that a plan holds; each other total takes an allocation to recompute.
+MOST_SEEN = 50
+# Numbers of a choice may differ by this much, relative: another machine's solver ends elsewhere by less.
+SAME = 1e-6
+# The way of asking that was saved beside a plan.
+_DESIGN = "design.json"
+
+
+class _Choice(msgspec.Struct, forbid_unknown_fields=True):
+    total: float
+    way: str
+    error: float
+    error_bound: float
+    over_bound: float
+    margin: float
+    conditional_epsilon: float
+    meaning: list[str]
+    question_digest: str
+    digest: str | None = None
+    tables: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+
+
+class _SeenWay(msgspec.Struct, forbid_unknown_fields=True):
+    total: float
+    n: int
+    way: str
+    margin: float
+    over_bound: float
+
+
+class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    question: dict[str, Any]
+    choice: _Choice
+    reason: str = ""
+    software: str = ""
+    seen: list[_SeenWay] = []
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedPlan:
+    """What a file says; ``choice`` holds its numbers as they are stated, which nobody has recomputed."""
+
+    question: Question
+    reason: str
+    software: str
+    seen: tuple[SeenWay, ...]
+    choice: dict[str, Any]
+
+
+def is_plan(path: Path) -> bool:
+    """Whether a file names itself a plan; what cannot be read is none."""
+    try:
+        raw = read_declared(path, "plan", "keys of a plan")
+    except (OptrrError, OSError):
+        return False
+    return isinstance(raw, Mapping) and raw.get("format") == FORMAT
+
+
+def read_plan(path: str | Path) -> RecordedPlan:
+    """Read a plan. Raises InvalidInput, in one line, for what is no plan, malformed, or asks for what nobody can ask."""
+    raw = read_declared(Path(path), "plan", "keys of a plan")
+    stated = raw.get("format") if isinstance(raw, Mapping) else None
+    if stated != FORMAT:
+        raise InvalidInput(f"plan {path} has format {brief(stated)}; give a file that begins with format = {FORMAT!r}")
+    try:
+        held = msgspec.convert(raw, _PlanFile)
+        question = Question.from_state(held.question)
+        seen = tuple(_checked_seen(each) for each in held.seen)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"plan {path}: {in_one_line(error)}") from error
+    if len(seen) > MOST_SEEN:
+        raise InvalidInput(f"plan {path} lists {len(seen)} alternatives; keep at most {MOST_SEEN}")
+    stated_choice = {key: value for key, value in msgspec.to_builtins(held.choice).items() if value is not None}
+    return RecordedPlan(question, held.reason, held.software, seen, stated_choice)
+
+
+def _checked_seen(each: _SeenWay) -> SeenWay:
+    if not (LEAST_TOTAL <= each.total <= MOST_TOTAL and 1 <= each.n <= MOST_PEOPLE):
+        raise InvalidInput(
+            f"an alternative has total {each.total:g} and n = {each.n}; give a total from {LEAST_TOTAL:g} to "
+            f"{MOST_TOTAL:g} nats and at least one person"
+        )
+    return SeenWay(each.total, each.n, each.way, each.margin, each.over_bound)
+
+
+@dataclass(frozen=True)
+class PlanDifference:
+    """One entry of a plan: what it is called, what the file says, and what follows from the question."""
+
+    name: str
+    recorded: Any
+    recomputed: Any
+
+    def line(self) -> str:
+        """In one line."""
+        return f"{self.name}: the plan says {brief(self.recorded)}, and recomputed it is {brief(self.recomputed)}"
+
+
+@dataclass(frozen=True, repr=False)
+class PlanCheck(Result):
+    """What differs between a plan and what follows from its question."""
+
+    file: str
+    differences: tuple[PlanDifference, ...]
+    compared: int
+
+    in_summary = ("holds", "file", "compared", "differences", "warnings")
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing differs."""
+        return not self.differences
+
+    def headline(self) -> str:
+        """How many entries were compared, and how many differ."""
+        if self.holds:
+            return f"{self.file} holds: of {self.compared} entries that were recomputed none differs"
+        return f"{self.file} does not hold: {len(self.differences)} of {self.compared} entries differ"
+
+
+def checked(path: str | Path) -> PlanCheck:
+    """Recompute everything that a plan says, and compare.
+
+    Where ``design.json`` stands beside the plan, it must be the way of asking that the plan names.
+
+    Raises
+    ------
+    InvalidInput
+        as :func:`read_plan`, and where nothing can be allocated for its question.
+    """
+    recorded = read_plan(path)
+    question = recorded.question
+    made = allocated(question)
+    preview, asking = Preview(question, point(question, made)), made.asking
+    compared = list(_leaves(recorded.choice, choice(preview, asking)))
+    differences = [PlanDifference(*each) for each in compared if not _same(*each[1:])]
+    beside = Path(path).with_name(_DESIGN)
+    if beside.exists():
+        saved = _saved(beside)
+        digest = saved if isinstance(saved, str) else digest_of(saved)
+        compared.append((beside.name, recorded.choice.get("digest"), digest))
+        if digest != recorded.choice.get("digest"):
+            differences.append(PlanDifference(*compared[-1]))
+        elif isinstance(saved, Asking) and _as_good(saved, asking, preview):
+            # another machine's solver may end at another law of the same numbers
+            differences = [each for each in differences if each.name != "digest"]
+    alternatives = list(_seen_again(recorded))
+    differences += [PlanDifference(*each) for each in alternatives if not _same(*each[1:])]
+    return PlanCheck(str(path), tuple(differences), len(compared) + len(alternatives))
+
+
+def _leaves(recorded: Any, recomputed: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Name, recorded and recomputed value of every entry; what stands on one side alone is None on the other."""
+    if isinstance(recorded, dict) and isinstance(recomputed, dict):
+        for key in dict.fromkeys([*recomputed, *recorded]):
+            yield from _leaves(recorded.get(key), recomputed.get(key), f"{name}.{key}" if name else key)
+    elif isinstance(recorded, list) and isinstance(recomputed, list):
+        for k in range(max(len(recorded), len(recomputed))):
+            here, there = (each[k] if k < len(each) else None for each in (recorded, recomputed))
+            yield from _leaves(here, there, f"{name}[{k + 1}]")
+    else:
+        yield name, recorded, recomputed
+
+
+def _same(recorded: Any, recomputed: Any) -> bool:
+    if isinstance(recorded, int | float) and isinstance(recomputed, int | float):
+        return recorded == recomputed or math.isclose(recorded, recomputed, rel_tol=SAME)
+    return bool(recorded == recomputed)
+
+
+def _saved(path: Path) -> Asking | str:
+    """What a file holds, or why it is nothing to ask with."""
+    try:
+        made = load(path)
+    except OptrrError as error:
+        return str(error)
+    return made if isinstance(made, Asking) else f"a {type(made).__name__}"
+
+
+def _as_good(saved: Asking, made: Asking, preview: Preview) -> bool:
+    """Whether two ways of asking have the same attributes, total and errors."""
+    pairs = [(saved.epsilon, made.epsilon)]
+    pairs += [(saved.table_error(t.attributes), t.error) for t in preview.point.tables]
+    return saved.domain == made.domain and all(_same(*pair) for pair in pairs)
+
+
+def _seen_again(recorded: RecordedPlan) -> Iterator[tuple[str, Any, Any]]:
+    """Margin and error over the bound of every alternative, each total allocated once."""
+    points: dict[float, Point] = {}
+    for k, seen in enumerate(recorded.seen, 1):
+        # every way is compared, whichever is chosen
+        asked = replace(recorded.question, total=seen.total, n=seen.n, keep=None, way=None)
+        if seen.total not in points:
+            points[seen.total] = point(asked)
+        preview, name = Preview(asked, points[seen.total]), f"seen[{k}]"
+        way = next((each for each in preview.point.ways if each.name == seen.way), None)
+        if way is None:
+            yield f"{name}.way", seen.way, None
+            continue
+        yield f"{name}.margin", seen.margin, float(preview.margin_of(way))
+        yield f"{name}.over_bound", seen.over_bound, float(way.error / preview.point.error_bound)

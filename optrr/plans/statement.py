@@ -1,0 +1,244 @@
+"""One statement for an ethics board: a page that prints on two sheets, with every number that a design and its plan can give.
+
+What only people can know is asked of them in six lines; everything else is answered. The questions are by the topics of NIST
+SP 800-226 and in the words of :mod:`optrr.designs.worksheet`; NIST has not seen them. The numbers are those of the plan,
+which ``optrr allocate --json`` and ``optrr verify`` repeat.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from optrr.designs.asking import Asking
+from optrr.designs.design import Design
+from optrr.designs.worksheet import Entry, worksheet
+from optrr.plans.compared import POINTS, alternatives, elsewhere, margin_text, more_of
+from optrr.plans.limits import for_you, not_promised
+from optrr.plans.preview import Expected, Preview
+from optrr.plans.question import Question
+from optrr.plans.record import SeenWay, digest_of, meaning_of
+from optrr.show.parts import Commands, Page, Part, Section, Table, Text
+from optrr.show.text import (
+    amount,
+    cell,
+    changed_of_hundred,
+    crossed,
+    epsilon_text,
+    example,
+    one_line,
+    promise,
+    sentence,
+    sum_of_epsilons,
+)
+from optrr.ways.protocols.questions_sheet import questions_worksheet
+from optrr.ways.protocols.sampled_tables import SampledTables
+
+# Rows of the tables of questions and of crossed questions, so that all of it stands on two sheets; one line says how many are
+# left out.
+_ASKED, _CROSSED = 12, 7
+# Characters of a question, of a crossed table's name, of a title, and of a reason.
+_QUESTION, _NAMES, _TITLE, _REASON = 46, 38, 60, 280
+_WHOLE_RECORDS = (
+    "You answer {count}. Before anybody sees what you say, chance changes some of it. Nobody can tell what."
+)
+_ONE_QUESTION = (
+    "Lots decide what you are asked, and you are asked one thing only. Before anybody sees your answer, chance may change it. "
+    "Nobody can tell whether it did."
+)
+
+
+def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> Page:
+    """The statement of a choice, of the alternatives that were ``seen`` and of the ``reason``."""
+    question, wording = preview.question, preview.question.specification.wording
+    title = wording.title or f"asking {amount(question.domain.m, 'question')}"
+    who = cell(one_line(wording.asker), _TITLE) if wording.asker else "Whoever signs below"
+    lead = [
+        f"{who}: {amount(f'{question.n:,}', 'person').replace('persons', 'people')} will be asked "
+        f"{amount(question.domain.m, 'question')}, and each of them spends a total epsilon of "
+        f"{epsilon_text(preview.point.epsilon)} nats{_in_all(preview)}.",
+        *([f"Why this choice: {cell(one_line(reason), _REASON)}"] if reason.strip() else []),
+    ]
+    sections = [
+        Section("What is collected, and what is learned", _learned(preview)),
+        Section("What people are promised", _promised(preview, asking)),
+        Section("What is not promised", [Text(line) for line in not_promised(question)]),
+        Section("What evaluators ask, by the topics of NIST SP 800-226", _evaluated(preview, asking)),
+        Section("Alternatives considered", alternatives(preview, seen)),
+        Section("What the same accuracy, or the same epsilon, comes to elsewhere", elsewhere(preview)),
+        Section("How to verify this", _verified(preview, asking)),
+        Section("For you to answer", [Table(["question", "answer"], [[line, None] for line in for_you(reason)])]),
+        Section("Signatures", [_signatures()]),
+    ]
+    return Page(f"Statement for an ethics board: {cell(one_line(title), _TITLE)}", sections, lead, dense=True)
+
+
+def _in_all(preview: Preview) -> str:
+    times = preview.question.releases
+    return "" if times == 1 else f" each time, {epsilon_text(_spent(preview))} nats in {times} releases"
+
+
+def _spent(preview: Preview) -> float:
+    """Total ε of all releases, rounded up."""
+    return sum_of_epsilons([preview.point.epsilon] * preview.question.releases)
+
+
+def _learned(preview: Preview) -> list[Part]:
+    question, wording = preview.question, preview.question.specification.wording
+    single = {t.attributes[0]: t for t in preview.tables if len(t.attributes) == 1}
+    labels = {label.name: label for label in preview.point.labels}
+    heads = ["question", "answers", *(["changed in 100", "conditional epsilon"] if labels else []), POINTS]
+    rows: list[list[object]] = []
+    for attribute in islice(question.domain, _ASKED):
+        asked = cell(one_line(wording.questions.get(attribute.name, attribute.name)), _QUESTION)
+        label, table = labels.get(attribute.name), single.get(attribute.name)
+        changed = (
+            []
+            if label is None
+            else [changed_of_hundred(attribute.size, label.epsilon), epsilon_text(label.conditional_epsilon)]
+        )
+        rows.append([asked, attribute.size, *changed, None if table is None else margin_text(table.margin)])
+    crossings = [t for t in preview.tables if len(t.attributes) > 1]
+    parts: list[Part] = [
+        Text(
+            "Points are percentage points: half of a 95 % interval, as a root mean square over a table's cells, and at most "
+            "that whatever is true. An epsilon is in nats and rounded up, the conditional one to whoever knows all other "
+            "answers. The error is squared, times people, summed over all tables. A difference that is seen is one between two "
+            "halves of the people that a test at 5 % finds in 80 % of all surveys."
+        ),
+        Table(heads, rows, note=more_of(question.domain.m, _ASKED, "question")),
+        _numbers(preview),
+    ]
+    if crossings:
+        shown = [_crossing(table) for table in crossings[:_CROSSED]]
+        wanted = sum(len(t.attributes) > 1 for t in question.learn.tables)
+        parts.append(
+            Table(
+                ["table", "cells", POINTS, "by sampling", "difference seen"],
+                shown,
+                note=more_of(wanted, _CROSSED, "table"),
+            )
+        )
+    return parts
+
+
+def _crossing(table: Expected) -> list[object]:
+    difference = None if table.difference is None else f"{table.difference:.3g}"
+    return [
+        cell(crossed(table.attributes), _NAMES),
+        table.cells,
+        margin_text(table.margin),
+        f"{table.sampling_margin:.4g}",
+        difference,
+    ]
+
+
+def _numbers(preview: Preview) -> Table:
+    point = preview.point
+    rows: list[list[object]] = [
+        ["total epsilon", epsilon_text(point.epsilon)],
+        ["way of asking", point.way.name],
+        ["largest conditional epsilon", epsilon_text(_conditional(preview))],
+        ["error", f"{point.way.error:.6g}"],
+        ["no mechanism has less than", f"{point.error_bound:.6g}"],
+        ["error over that", f"{preview.over_bound:.4g}"],
+        [f"typical {POINTS}", margin_text(preview.typical_margin)],
+    ]
+    if preview.question.margin is not None:
+        rows.append([f"{POINTS} wished for", f"{preview.question.margin:.4g}"])
+    return Table(["the choice", "value"], rows)
+
+
+def _conditional(preview: Preview) -> float:
+    labels = preview.point.labels
+    return max(each.conditional_epsilon for each in labels) if labels else preview.point.epsilon
+
+
+def _promised(preview: Preview, asking: Asking) -> list[Part]:
+    spent, count = _spent(preview), preview.question.domain.m
+    asked = f"all {amount(count, 'question')}" if count > 1 else "one question"
+    how = _WHOLE_RECORDS.format(count=asked) if isinstance(asking, Design) else _ONE_QUESTION
+    said = [how, promise(spent), example(spent), *meaning_of(preview).sentences()]
+    return [Text("This can be read out to everybody who is asked:"), Text(" ".join(said), quoted=True)]
+
+
+def _evaluated(preview: Preview, asking: Asking) -> list[Part]:
+    """The sheet's entries, shortened: attributes and errors stand in the tables above."""
+    n = preview.n
+    sheet = questions_worksheet(asking, n) if isinstance(asking, SampledTables) else worksheet(asking, n)  # type: ignore[arg-type]
+    entries = {entry.question: entry for entry in sheet.entries}
+    answers: dict[str, Sequence[str]] = {entry.question: entry.holds for entry in sheet.entries}
+    answers |= _shortened(preview, asking, entries)
+    return [
+        Text(f"{entries[asked].topic.capitalize()}. {asked} {_sentences(lines)}") for asked, lines in answers.items()
+    ]
+
+
+def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> dict[str, Sequence[str]]:
+    """Answers that differ from the sheet's, by question; what the plan knows beside the design among them."""
+    believed, released = (
+        next(q for q in entries if q.startswith(begin)) for begin in ("Why believe", "What else is released")
+    )
+    checks, *drawn = entries[believed].holds
+    times = preview.question.releases
+    planned = (
+        f"this plan is for {amount(times, 'release')} of the same people: {epsilon_text(_spent(preview))} nats in all"
+    )
+    single = (
+        "an attribute's epsilon is an accuracy; to whoever knows all other answers an attribute gives away at most "
+        f"{epsilon_text(_conditional(preview))} nats, and to anybody at most the total"
+        if isinstance(asking, Design)
+        else "an answer gives away at most the total, whatever an observer knows already"
+    )
+    useful = (
+        f"the tables above say how accurate, with {preview.n:,} people; typically ± {margin_text(preview.typical_margin)} "
+        f"points, where no mechanism of this total is below ± {margin_text(preview.bound_margin)}"
+    )
+    return {
+        next(q for q in entries if q.startswith("What does it mean")): [single],
+        released: [planned, *entries[released].holds],
+        believed: [checks.partition(", by recomputation")[0], *drawn],
+        next(q for q in entries if q.startswith("Are the results")): [useful],
+        next(q for q in entries if q.startswith("What can be observed")): [
+            "not covered: see timing, memory and power above"
+        ],
+        next(q for q in entries if q.startswith("Can results")): ["yes, by made-up reports: see poisoning above"],
+    }
+
+
+def _sentences(lines: Sequence[str]) -> str:
+    return " ".join(sentence(one_line(line)) for line in lines)
+
+
+def _verified(preview: Preview, asking: Asking) -> list[Part]:
+    digest = digest_of(asking)
+    named = [] if digest is None else [f"The way of asking has the digest {digest}, which every report carries."]
+    text = "design.json and plan.toml come with this statement; nobody who made them need be trusted to recompute them."
+    return [Text(" ".join([text, *named])), Commands(list(commands(preview.question)))]
+
+
+def commands(question: Question) -> Iterator[str]:
+    """Commands that recompute the plan in its folder, and its choice from the specification."""
+    yield "optrr verify design.json"
+    yield "optrr plan --check plan.toml"
+    workload = question.learn.name if question.learn.name in ("marginals", "pairs") else "tables.toml"
+    words = [
+        "optrr",
+        "allocate",
+        "specification.toml",
+        "--total-epsilon",
+        f"{question.total!r}",
+        "--workload",
+        workload,
+    ]
+    words += ["--n", f"{question.n}"]
+    words += ["--keep", question.keep] if question.keep else []
+    words += ["--way", question.way] if question.way else []
+    yield shlex.join([*words, "--json"])
+
+
+def _signatures() -> Table:
+    line = "_" * 24
+    who = ("who asks", "who answers for data protection", "ethics board")
+    return Table(["for", "name", "place and date", "signature"], [[each, line, line, line] for each in who])

@@ -1,0 +1,290 @@
+"""A recorded decision: what is written is read back, recomputes to itself, and every change of it is noticed."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plan_cases import random_question
+
+import optrr
+from optrr.cli.main import run
+from optrr.designs.specification import toml_text
+from optrr.plans.plan import Plan
+from optrr.plans.plan_file import checked, read_plan
+from optrr.plans.preview import HALF_WIDTH, Preview, point
+from optrr.plans.record import SeenWay
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(allow_nan=False),
+    _TEXTS,
+    st.lists(_TEXTS, max_size=12),
+    st.lists(st.integers(), max_size=3),
+    st.lists(st.lists(_TEXTS, min_size=1, max_size=3), min_size=1, max_size=3),
+)
+_FLAT = st.dictionaries(_TEXTS, _VALUES, max_size=4)
+_DEEP = st.dictionaries(_TEXTS, st.one_of(_VALUES, _FLAT, st.lists(_FLAT, min_size=1, max_size=3)), max_size=4)
+
+
+@given(st.dictionaries(_TEXTS, st.one_of(_VALUES, _DEEP, st.lists(_DEEP, min_size=1, max_size=3)), max_size=4))
+@settings(max_examples=150, derandomize=True, deadline=None)
+def test_toml_is_read_back_as_it_was_written(content: dict[str, object]) -> None:
+    assert tomllib.loads(toml_text(content)) == content
+
+
+def made(seed: int, most: int = 4, totals: tuple[float, ...] = (0.5, 3.0)) -> Plan:
+    question = random_question(seed, most)
+    seen = [SeenWay.of(Preview(at, point(at))) for at in map(question.at, totals)]
+    return Plan.of(question, 'Because "three"\nboards asked.', seen)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.toml"
+    path.write_text(made(3, 2, (0.5,)).to_toml(), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.full) for k in range(3, 24))])
+def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
+    plan, path = made(seed), tmp_path / "plan.toml"
+    path.write_text(plan.to_toml(), encoding="utf-8")
+    read = read_plan(path)
+    assert read.question.state() == plan.question.state()
+    assert (read.reason, read.seen) == (plan.reason, plan.seen)
+    result = checked(path)
+    assert result.holds, result.differences
+    assert result.compared > 10
+
+
+@pytest.mark.slow
+def test_numbers_are_those_of_an_allocation() -> None:
+    for seed in range(4):
+        plan = made(seed)
+        question, choice = plan.question, plan.summary()["choice"]
+        again = optrr.allocate(question.domain, question.total, learn=question.learn, n=question.n, keep=question.keep)
+        again = again if question.way is None else again.choosing(question.way)
+        said = again.summary()
+        assert (choice["total"], choice["way"]) == (said["epsilon"], said["way"])
+        assert choice["error"] == pytest.approx(said["error"], rel=1e-12)
+        assert choice["error_bound"] == pytest.approx(said["error_bound"], rel=1e-12)
+        assert choice["over_bound"] == pytest.approx(said["error_over_bound"], rel=1e-12)
+        for ours, theirs in zip(choice["tables"], said["tables"], strict=True):
+            assert ours["attributes"] == theirs["attributes"]
+            assert ours["margin"] == pytest.approx(100 * HALF_WIDTH * theirs["standard_error"], rel=1e-12)
+        if plan.asking.keeps_records and question.way:
+            stated = [each["conditional_epsilon"] for each in said["attributes"]]
+            assert [each["conditional_epsilon"] for each in choice["labels"]] == stated
+
+
+def _numbers(content: object, place: tuple = ()) -> list[tuple]:
+    if isinstance(content, dict):
+        return [each for key, value in content.items() for each in _numbers(value, (*place, key))]
+    if isinstance(content, list):
+        return [each for k, value in enumerate(content) for each in _numbers(value, (*place, k))]
+    return [place] if isinstance(content, int | float) and not isinstance(content, bool) else []
+
+
+def _changed(content: dict, place: tuple, value: object) -> dict:
+    out = json.loads(json.dumps(content))
+    at = out
+    for key in place[:-1]:
+        at = at[key]
+    at[place[-1]] = value
+    return out
+
+
+@pytest.mark.slow
+def test_every_changed_number_is_found(written: Path) -> None:
+    content = tomllib.loads(written.read_text(encoding="utf-8"))
+    places = _numbers(content)
+    assert len(places) > 15
+    for place in places:
+        value = content
+        for key in place:
+            value = value[key]
+        other = value + 1 if isinstance(value, int) else value * 1.00001
+        written.write_text(toml_text(_changed(content, place, other)), encoding="utf-8")
+        try:
+            assert not checked(written).holds, place
+        except optrr.InvalidInput as refusal:
+            assert "\n" not in str(refusal)
+
+
+@pytest.mark.slow
+def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
+    content = tomllib.loads(written.read_text(encoding="utf-8"))
+    first = content["question"]["attributes"][0]["categories"]
+    changes = {
+        ("question", "attributes", 0, "categories"): [*first[:-1], "another"],
+        ("question", "attributes", 1, "question"): "What else?",
+        ("question", "title"): "Another",
+        ("choice", "way"): "kronecker",
+        ("choice", "digest"): "sha256:" + "0" * 64,
+        ("choice", "meaning"): ["Nothing can be learned."],
+        ("choice", "tables"): content["choice"]["tables"][1:],
+        ("seen", 0, "way"): "no such way",
+    }
+    for place, value in changes.items():
+        written.write_text(toml_text(_changed(content, place, value)), encoding="utf-8")
+        result = checked(written)
+        assert not result.holds, place
+        assert all(each.line() and "\n" not in each.line() for each in result.differences)
+
+
+@pytest.mark.slow
+def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
+    ours, other = made(1, 2, ()), made(3, 2, ())
+    (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
+    assert checked(path).holds
+    optrr.save(other.asking, path.with_name("design.json"))
+    assert [each.name for each in checked(path).differences] == ["design.json"]
+    path.with_name("design.json").write_text("{}")
+    assert [each.name for each in checked(path).differences] == ["design.json"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda c: c | {"format": "optrr-plan/9"}, "format"),
+        (lambda c: {k: v for k, v in c.items() if k != "format"}, "format"),
+        (lambda c: c | {"more": 1}, "more"),
+        (lambda c: c | {"reason": 3}, "reason"),
+        (lambda c: {k: v for k, v in c.items() if k != "choice"}, "choice"),
+        (lambda c: c | {"choice": c["choice"] | {"total": "much"}}, "total"),
+        (lambda c: c | {"choice": {k: v for k, v in c["choice"].items() if k != "way"}}, "way"),
+        (lambda c: c | {"question": c["question"] | {"total": 900.0}}, "total"),
+        (lambda c: c | {"question": c["question"] | {"n": 0}}, "n = 0"),
+        (lambda c: c | {"question": c["question"] | {"learn": [["nobody"]]}}, "nobody"),
+        (lambda c: c | {"question": c["question"] | {"attributes": 5}}, "attributes"),
+        (lambda c: c | {"question": 5}, "question"),
+        (lambda c: c | {"seen": [c["seen"][0] | {"total": 1e9}]}, "total"),
+        (lambda c: c | {"seen": [c["seen"][0] | {"n": 0}]}, "n = 0"),
+        (lambda c: c | {"seen": c["seen"] * 100}, "alternatives"),
+    ],
+)
+def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Path) -> None:
+    written.write_text(toml_text(change(tomllib.loads(written.read_text(encoding="utf-8")))), encoding="utf-8")
+    with pytest.raises(optrr.InvalidInput, match="plan") as refusal:
+        read_plan(written)
+    assert said in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_nonsense_is_refused_in_one_line(written: Path) -> None:
+    rng = np.random.default_rng(5)
+    text = written.read_bytes()
+    for _ in range(300):
+        raw = bytearray(text)
+        for _ in range(int(rng.integers(1, 6))):
+            at = int(rng.integers(len(raw)))
+            raw[at : at + int(rng.integers(0, 30))] = rng.integers(
+                0, 256, int(rng.integers(0, 9)), dtype=np.uint8
+            ).tobytes()
+        written.write_bytes(raw)
+        try:
+            read_plan(written)
+        except optrr.InvalidInput as refusal:
+            assert "\n" not in str(refusal)
+
+
+def test_the_command_makes_and_checks_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = ["plan", "--attribute", "theft=2", "--attribute", "class=4", "--total-epsilon", "2", "--n", "800"]
+    assert run([*asked, "--write", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["choice"] == optrr.plan({"theft": 2, "class": 4}, 2.0, n=800).summary()["choice"]
+    assert {Path(each).name for each in said["files"]} == {each.name for each in Path("plan").iterdir()}
+    assert run(["plan", "--check", "plan/plan.toml"]) == 0
+    capsys.readouterr()
+    text = Path("plan/plan.toml").read_text()
+    Path("plan/plan.toml").write_text(text.replace("n = 800", "n = 801"))
+    assert run(["plan", "--check", "plan/plan.toml", "--json"]) == 1
+    result = json.loads(capsys.readouterr().out)
+    assert not result["holds"] and {"name", "recorded", "recomputed"} == set(result["differences"][0])
+    assert run(["plan", "--check", "plan/plan.toml", "--n", "3"]) == 2
+    assert "leave it out with --check" in capsys.readouterr().err
+    # a plan is opened again as it is
+    Path("plan/plan.toml").write_text(text)
+    assert run(["plan", "plan/plan.toml", "--write", "-o", "again", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["choice"] == said["choice"]
+    assert run(["plan", "--write"]) == 2
+    assert "--attribute" in capsys.readouterr().err
+
+
+def test_of_data_only_the_header_and_the_categories_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [("ill", "F")] * 37 + [("well", "M")] * 11
+    Path("data.csv").write_text("health,sex\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    assert run(["plan", "data.csv", "--write", "--total-epsilon", "1"]) == 0
+    assert "looking at the records is not private" in capsys.readouterr().err
+    written = Path("plan/plan.toml").read_text()
+    assert read_plan("plan/plan.toml").question.domain == optrr.Domain.of(
+        {"health": ["ill", "well"], "sex": ["F", "M"]}
+    )
+    assert "37" not in written.partition("[choice]")[0] and "data.csv" not in written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keep", [None, "records"])
+def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
+    domain = {"a": 3, "b": 3}
+    plan = optrr.plan(domain, margin=5, n=1500, keep=keep)
+    # of alike questions the best on average is best for each, so the required errors' own total is the least
+    needed = optrr.allocate(domain, n=1500, standard_error=5 / (100 * HALF_WIDTH), keep=keep)
+    # with records, a mixture does with less that is compared at totals alone
+    assert keep or needed.epsilon <= plan.question.total <= needed.epsilon + 2e-6
+    assert needed.total_bound <= plan.question.total <= needed.epsilon + 2e-6
+    assert max(t.margin for t in plan.preview.tables) <= 5 * (1 + 1e-9) and not plan.warnings
+    less = optrr.plan(domain, plan.question.total * 0.998, n=1500, keep=keep, margin=5)
+    assert max(t.margin for t in less.preview.tables) > 5 and "± 5 points" in less.warnings[-1]
+    fewest = optrr.plan(domain, 2.0, margin=5, keep=keep)
+    assert max(t.margin for t in fewest.preview.tables) <= 5
+    fewer = optrr.plan(domain, 2.0, margin=5, n=fewest.question.n - 1, keep=keep)
+    assert max(t.margin for t in fewer.preview.tables) > 5
+
+
+@pytest.mark.slow
+def test_the_least_total_of_different_questions_is_near_the_least() -> None:
+    plan = optrr.plan({"a": 2, "b": 5}, margin=6, n=1000)
+    assert max(t.margin for t in plan.preview.tables) <= 6
+    less = optrr.plan({"a": 2, "b": 5}, plan.question.total * 0.998, n=1000)
+    assert max(t.margin for t in less.preview.tables) > 6
+
+
+def test_what_cannot_be_had_is_refused_in_one_line() -> None:
+    for given_, words in (
+        ({"margin": 0.5, "n": 1000}, "people"),
+        ({"total": 50.0}, "nats"),
+        ({"way": "no way"}, "no way"),
+        ({"total": 1.0, "margin": 0.0}, "margin"),
+    ):
+        with pytest.raises(optrr.InvalidInput, match=words) as refusal:
+            optrr.plan({"a": 2, "b": 5}, **given_)
+        assert "\n" not in str(refusal.value)
+
+
+def test_a_plan_shows_itself() -> None:
+    plan = made(2)
+    assert optrr.plan(plan.question.specification, 1.0).question.domain == plan.question.domain
+    assert optrr.plan(plan.question.domain, 1.0).question.domain == plan.question.domain
+    assert optrr.plan(plan.question.state() | {"learn": None} and plan.question.specification.record(), 1.0).point.exact
+    markup = plan._repr_html_()
+    assert "<b>" not in markup and plan.meaning.sentences()[0] in markup
+    assert math.isclose(plan.summary()["choice"]["margin"], plan.preview.typical_margin)
+    again = Plan(plan.question, plan.point)
+    assert again.asking.digest == plan.asking.digest
