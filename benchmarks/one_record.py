@@ -69,15 +69,14 @@ def picture(
     middle.text(
         0.5,
         -0.06,
-        f"Whichever record is the true one, this one is at most\n{math.ceil(math.exp(epsilon))} times as likely as under any other: total ε = {epsilon:.2f}.",
+        f"Whichever record is the true one, this one is at most\n{math.ceil(math.exp(epsilon))} times as likely as under "
+        f"any other: total ε = {epsilon:.2f}.",
         ha="center",
         va="top",
         fontsize=8.5,
         transform=middle.transAxes,
     )
-    left.text(
-        0.5, -0.06, "Nobody else ever sees them.", ha="center", va="top", fontsize=8.5, transform=left.transAxes
-    )
+    left.text(0.5, -0.06, "Nobody else ever sees them.", ha="center", va="top", fontsize=8.5, transform=left.transAxes)
     table(right, rows, people)
     figure.tight_layout(rect=(0, 0.06, 1, 1))
     save(figure, "one_record.svg")
@@ -87,9 +86,7 @@ def record(axes: Axes, title: str, answers: list[tuple[str, str, str]]) -> None:
     """One record as a card; what differs from the truth in colour."""
     axes.axis("off")
     axes.set_title(title, fontsize=11, loc="center")
-    axes.add_patch(
-        FancyBboxPatch((0.04, 0.02), 0.92, 0.94, boxstyle="round,pad=0.02", fill=False, edgecolor=QUIET)
-    )
+    axes.add_patch(FancyBboxPatch((0.04, 0.02), 0.92, 0.94, boxstyle="round,pad=0.02", fill=False, edgecolor=QUIET))
     for k, (name, value, colour) in enumerate(answers):
         y = 0.86 - 0.235 * k
         axes.text(0.1, y, name.replace("-", " "), fontsize=8.5, color=QUIET, va="center")

@@ -17,14 +17,15 @@ from optrr.genomics.scan import Associations
 from optrr.genomics.study import Outcome, Study
 from optrr.genomics.tests import ASSUMPTION, genomic_control
 from optrr.models.tests.testing import ASSUMING
-from optrr.pages.sections import Given, warnings
 from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
-from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
 from optrr.show.text import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from optrr.pages.sections import Given
 
 
 _TOP = 30

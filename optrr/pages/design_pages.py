@@ -16,9 +16,9 @@ from optrr.budgets.options import sampling
 from optrr.budgets.result import BestLaw
 from optrr.budgets.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
 from optrr.designs.design import Design
-from optrr.pages.sections import CHARTED, ROWS, checked, told, warnings
+from optrr.pages.sections import CHARTED, ROWS, checked, told
 from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
-from optrr.show.parts import Chart, Page, Part, Section, Table, Text
+from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warnings
 from optrr.show.text import amount, bound_text, changed_of_hundred, crossed, epsilon_text
 from optrr_solvers import Status
 from optrr_solvers.problem import EPSILON_RANGE

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from optrr.designs.asking import Asking
 from optrr.records.whole_files import whole_file
-from optrr.show.parts import Commands, Page, Part, Section, Table, Text, page_html, warned
+from optrr.show.parts import Commands, Page, Part, Section, Table, Text, page_html, warnings
 from optrr.show.text import epsilon_text, example, promise
 
 __all__ = ["write_page"]
@@ -126,9 +126,3 @@ def checked(asking: Asking, design_file: str | None) -> list[Part]:
 def commands(*lines: Sequence[str]) -> Commands:
     """Commands word by word, as a terminal takes them."""
     return Commands([shlex.join(line) for line in lines])
-
-
-def warnings(lines: Iterable[str]) -> list[Section]:
-    """A section of warnings, none where there is nothing to warn of."""
-    parts = warned(dict.fromkeys(lines))
-    return [Section("Before you rely on this", parts)] if parts else []

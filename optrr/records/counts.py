@@ -24,7 +24,6 @@ from optrr.records.origins import origins_of
 from optrr.records.reading.registry import open_source
 from optrr.records.spark_frames import summed
 from optrr.releases.provenance import Origin
-from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
 
 
@@ -107,7 +106,7 @@ class Counts(CellsResult):
 
     def headline(self) -> str:
         """Which table, of how many records."""
-        return f"{' × '.join(self.domain.names)}, {amount(self.n, 'record')}"
+        return f"{' × '.join(self.domain.names)}, {self.n} record{'' if self.n == 1 else 's'}"
 
     def numbers(self) -> dict[str, IntArray]:
         """The counts."""

@@ -35,6 +35,7 @@ __all__ = [
     "page_html",
     "parts_html",
     "warned",
+    "warnings",
 ]
 
 
@@ -133,6 +134,12 @@ class Section:
 
     title: str
     parts: Sequence[Part]
+
+
+def warnings(lines: Iterable[str]) -> list[Section]:
+    """A section of warnings, none where there is nothing to warn of."""
+    parts = warned(dict.fromkeys(lines))
+    return [Section("Before you rely on this", parts)] if parts else []
 
 
 @dataclass(frozen=True)
