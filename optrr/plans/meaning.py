@@ -1,0 +1,198 @@
+"""What an ε means for one person: how often answers are changed, and how sure anybody can become after seeing one.
+
+Whoever believes with probability p that something about a person is true, and then sees a report that costs the person ε nats,
+believes it afterwards with a probability between
+
+    p / (p + (1−p) e^ε)    and    p e^ε / (1 − p + p e^ε),
+
+because a report is at most e^ε times as likely under one record as under another, so that Bayes' rule moves the odds by at most
+that factor (Kasiviswanathan and Smith, "On the Semantics of Differential Privacy", 2014; for binary answers this is Warner's
+randomized response, and both ends are reached). The ε of several reports add up. The sentences speak of people instead of
+probabilities; each of their numbers is rounded to the side on which less privacy is promised.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from optrr.errors import InvalidInput
+from optrr.show.text import factor_text
+
+__all__ = ["Meaning", "least", "of_hundred", "surest"]
+
+# Of how many people the sentences may speak.
+_PEOPLE = (100, 1_000, 10_000, 100_000, 1_000_000)
+# A number of people this near to a whole one is that number, so that 25.000000000000004 people are 25 and not 26. Doubles
+# err by less than a millionth of it, and no decision hangs on a billionth of a person.
+_WHOLE = 1e-9
+
+
+def of_hundred(epsilon: float, size: int, named: int = 1) -> float:
+    """How many of 100 people with the same true value send a report that does not hold it, on average.
+
+    With ``named`` = 1 this is k-ary randomized response on ``size`` categories, 100 (k−1)/(e^ε + k−1). A report that names a
+    subset of so many cells of a table of ``size`` cells leaves out the truth of 100 (k−s)/(s e^ε + k−s). For a
+    :class:`optrr_solvers.allocating.questions.SubsetReport` of several subsets, ``named`` is its ``likely_weight``.
+
+    Parameters
+    ----------
+    epsilon
+        nats, at least 0; at 0 the report is drawn without looking at the truth.
+    size
+        categories, or cells, at least 2.
+    named
+        how many of them a report names, at least 1 and not all.
+
+    Raises
+    ------
+    InvalidInput
+        for values outside these ranges.
+    """
+    _check_epsilon(epsilon)
+    if size < 2 or not 1 <= named < size:
+        raise InvalidInput(f"a report cannot name {named} of {size} categories; name at least one, and not all")
+    missed = (size - named) * math.exp(-epsilon)
+    return 100 * missed / (named + missed)
+
+
+def surest(prior: float, epsilon: float, releases: int = 1) -> float:
+    """The largest probability to which anybody's belief in a statement about a person can rise from ``prior``.
+
+    Exact but for rounding to doubles, and reached by a report that takes only two values.
+
+    Parameters
+    ----------
+    prior
+        the probability before any report, between 0 and 1, both excluded.
+    epsilon
+        nats of one report, at least 0.
+    releases
+        how many reports, each of this ε, the person sends in all.
+
+    Raises
+    ------
+    InvalidInput
+        for values outside these ranges.
+    """
+    _check_prior(prior)
+    return prior / (prior + (1 - prior) * math.exp(-_in_all(epsilon, releases)))
+
+
+def least(prior: float, epsilon: float, releases: int = 1) -> float:
+    """The smallest probability to which a belief can fall; parameters and errors as of :func:`surest`."""
+    _check_prior(prior)
+    shrunk = prior * math.exp(-_in_all(epsilon, releases))
+    return shrunk / (1 - prior + shrunk)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a total ε means for somebody with a prior belief, and for somebody who knows all other answers, too.
+
+    Attributes
+    ----------
+    total
+        nats of one report on a whole record.
+    prior
+        the belief before any report, a probability between 0 and 1, both excluded.
+    conditional
+        nats that one attribute's answer gives away to whoever knows all the others; None where that is not told apart. A value
+        above the total counts as the total, which nobody can exceed.
+    releases
+        how often the person answers, at this ε each time.
+
+    Raises
+    ------
+    InvalidInput
+        for values outside these ranges.
+    """
+
+    total: float
+    prior: float
+    conditional: float | None = None
+    releases: int = 1
+
+    def __post_init__(self) -> None:
+        _check_prior(self.prior)
+        _in_all(self.total, self.releases)
+        if self.conditional is not None:
+            _check_epsilon(self.conditional)
+
+    @property
+    def factor(self) -> str:
+        """The factor e^ε by which odds can change over all releases, as text, rounded up."""
+        return factor_text(_in_all(self.total, self.releases))
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and surest belief of anybody, after all releases."""
+        return least(self.prior, self.total, self.releases), surest(self.prior, self.total, self.releases)
+
+    @property
+    def conditional_bounds(self) -> tuple[float, float] | None:
+        """Least and surest belief of somebody who knows all other answers, after all releases."""
+        if self.conditional is None:
+            return None
+        spent = min(self.conditional, self.total)
+        return least(self.prior, spent, self.releases), surest(self.prior, spent, self.releases)
+
+    @property
+    def out_of(self) -> int:
+        """Of how many people the sentences speak: the first of 100, 1,000, … of which the prior is a whole number, else 100."""
+        for people in _PEOPLE:
+            share = self.prior * people
+            if round(share) >= 1 and abs(share - round(share)) < _WHOLE:
+                return people
+        return _PEOPLE[0]
+
+    @property
+    def people(self) -> tuple[int, int]:
+        """``bounds`` as whole people of ``out_of``: the least rounded down, the surest up."""
+        return self._whole(self.bounds)
+
+    @property
+    def conditional_people(self) -> tuple[int, int] | None:
+        """``conditional_bounds`` as whole people of ``out_of``, rounded in the same way."""
+        return None if self.conditional_bounds is None else self._whole(self.conditional_bounds)
+
+    def sentences(self) -> tuple[str, ...]:
+        """The same in plain words, for those who are asked."""
+        (fewest, most), of = self.people, f"{self.out_of:,}"
+        before = f"{self.prior * self.out_of:,.6g} of {of} people like you had done this"
+        answers = "your answer" if self.releases == 1 else f"all {self.releases} answers of yours"
+        if self.total == 0:
+            return (f"Nobody can learn anything about you from {answers}: it is chance alone.",)
+        told = [
+            f"Somebody who thought {before} can become as sure as {most:,} of {of} after seeing {answers}, never surer.",
+            f"They can also come to doubt it, but never more than down to {fewest:,} of {of}.",
+            f"Odds are how people bet. What they see can change the odds about you at most by a factor of {self.factor}.",
+        ]
+        if (knowing := self.conditional_people) is not None:
+            told.append(
+                f"Somebody who knew all your other answers, and thought {before}, "
+                f"ends between {knowing[0]:,} and {knowing[1]:,} of {of}."
+            )
+        return tuple(told)
+
+    def _whole(self, bounds: tuple[float, float]) -> tuple[int, int]:
+        lower, upper = (self.out_of * bound for bound in bounds)
+        return math.floor(lower + _WHOLE), math.ceil(upper - _WHOLE)
+
+
+def _in_all(epsilon: float, releases: int) -> float:
+    """What all releases cost together, not rounded below their sum."""
+    _check_epsilon(epsilon)
+    if not (1 <= releases < math.inf and releases == int(releases)):
+        raise InvalidInput(f"{releases} is no number of releases; give a whole number from 1")
+    return epsilon if releases == 1 or epsilon == 0 else math.nextafter(epsilon * releases, math.inf)
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise InvalidInput(f"epsilon is {epsilon}; give a finite number of nats from 0")
+
+
+def _check_prior(prior: float) -> None:
+    if not 0 < prior < 1:
+        raise InvalidInput(f"the prior belief is {prior}; give a probability above 0 and below 1")

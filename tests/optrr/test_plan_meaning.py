@@ -1,0 +1,143 @@
+"""What an ε means for a person: against Bayes' rule on explicit channels, and in 60 digits at the extremes."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from optrr.errors import InvalidInput
+from optrr.plans.meaning import Meaning, least, of_hundred, surest
+from optrr_solvers.allocating.questions import SubsetReport
+
+EPSILONS = (0.0, 1e-9, 0.3, 1.0, 4.5, 30.0, 100.0)
+PRIORS = (1e-12, 0.001, 0.1, 0.5, 0.93, 1 - 1e-9)
+
+
+def channel(rng, records, reports, epsilon):
+    """P(report | record), whose logarithms differ between records by at most ε, and by how much they do."""
+    base = rng.dirichlet(np.ones(reports))
+    p = base * np.exp(rng.choice([0, epsilon / 2, epsilon / 2 * rng.random()], size=(records, reports)))
+    p /= p.sum(axis=1, keepdims=True)
+    return p, float(np.ptp(np.log(p), axis=0).max())
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 6), st.integers(2, 8), st.floats(0.01, 8), st.data())
+def test_no_report_moves_a_belief_further(seed, records, reports, epsilon, data):
+    """Whatever is believed of the records, and whatever statement about them is asked."""
+    rng = np.random.default_rng(seed)
+    p, spent = channel(rng, records, reports, epsilon)
+    assert spent <= epsilon * (1 + 1e-9)
+    believed = rng.dirichlet(np.full(records, data.draw(st.sampled_from([0.2, 1.0, 5.0])))) + 1e-9
+    believed /= believed.sum()
+    holds = np.arange(records) < data.draw(st.integers(1, records - 1))
+    prior = float(believed[holds].sum())
+    joint = believed[:, None] * p
+    after = joint[holds].sum(axis=0) / joint.sum(axis=0)
+    assert after.max() <= surest(prior, spent) * (1 + 1e-12)
+    assert after.min() >= least(prior, spent) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("prior", [0.01, 0.4, 0.9])
+@pytest.mark.parametrize("releases", [1, 2, 4])
+def test_warners_report_reaches_both_ends(epsilon, prior, releases):
+    """A channel of two values is the extreme one; of several releases, all must say the same."""
+    same = 1 / (1 + math.exp(-epsilon))
+    yes, no = same**releases, (1 - same) ** releases
+    assert surest(prior, epsilon, releases) == pytest.approx(prior * yes / (prior * yes + (1 - prior) * no), rel=1e-12)
+    assert least(prior, epsilon, releases) == pytest.approx(prior * no / (prior * no + (1 - prior) * yes), rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_beliefs_in_60_digits(epsilon, prior):
+    with mpmath.workdps(60):
+        p, factor = mpmath.mpf(prior), mpmath.e ** mpmath.mpf(epsilon)
+        most, fewest = p * factor / (1 - p + p * factor), p / (p + (1 - p) * factor)
+        assert abs(surest(prior, epsilon) / most - 1) < 1e-14
+        assert abs(least(prior, epsilon) / fewest - 1) < 1e-14
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(("size", "named"), [(2, 1), (5, 1), (1000, 1), (16, 5), (16, 15)])
+def test_of_hundred_in_60_digits(epsilon, size, named):
+    with mpmath.workdps(60):
+        exact = 100 * mpmath.mpf(size - named) / (named * mpmath.e ** mpmath.mpf(epsilon) + size - named)
+        assert abs(of_hundred(epsilon, size, named) / exact - 1) < 1e-14
+
+
+@pytest.mark.parametrize("report", [SubsetReport((2, 1), (1, 2, 3)), SubsetReport((4,)), SubsetReport((1, 2), (3,))])
+def test_of_hundred_counts_the_reports_that_leave_out_the_truth(report):
+    """By the weights of all patterns of matches, of which the likely ones are e^ε times as likely."""
+    sizes, epsilon = (3, 4), 1.3
+    weights = np.asarray(report.weights(sizes), dtype=float)
+    likely = np.isin(np.arange(len(weights)), report.likely)
+    chance = weights * np.where(likely, math.exp(epsilon), 1)
+    missed = 100 * chance[~likely].sum() / chance.sum()
+    assert of_hundred(epsilon, math.prod(sizes), report.likely_weight(sizes)) == pytest.approx(missed, rel=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [*EPSILONS, math.log(3), math.log(9)])
+@pytest.mark.parametrize("prior", [0.001, 0.1, 0.25, 1 / 3, 0.5, 0.99])
+@pytest.mark.parametrize("releases", [1, 3])
+def test_people_never_promise_too_much(epsilon, prior, releases):
+    """Whole people are on the outer side of the exact value, or within a billionth of a person of it; never by a whole one."""
+    meaning = Meaning(epsilon, prior, epsilon / 2, releases)
+    for people, spent in ((meaning.people, epsilon), (meaning.conditional_people, epsilon / 2)):
+        with mpmath.workdps(60):
+            p, factor = mpmath.mpf(prior), mpmath.e ** (mpmath.mpf(spent) * releases)
+            fewest, most = p / (p + (1 - p) * factor), p * factor / (1 - p + p * factor)
+            assert -2e-9 <= meaning.out_of * fewest - people[0] < 1
+            assert -2e-9 <= people[1] - meaning.out_of * most < 1
+
+
+def test_the_sentences():
+    told = Meaning(math.log(3), 0.1, math.log(3) / 2).sentences()
+    assert told[0] == (
+        "Somebody who thought 10 of 100 people like you had done this can become as sure as 25 of 100 after seeing "
+        "your answer, never surer."
+    )
+    assert told[1] == "They can also come to doubt it, but never more than down to 3 of 100."
+    assert told[2].endswith("by a factor of 3.01.")
+    assert told[3] == (
+        "Somebody who knew all your other answers, and thought 10 of 100 people like you had done this, ends between 6 and "
+        "17 of 100."
+    )
+    rare = Meaning(1.0, 0.002, releases=2).sentences()
+    assert len(rare) == 3
+    assert "2 of 1,000 people" in rare[0]
+    assert "all 2 answers of yours" in rare[0]
+    assert Meaning(0.0, 0.5).sentences() == (
+        "Nobody can learn anything about you from your answer: it is chance alone.",
+    )
+
+
+def test_a_conditional_epsilon_counts_at_most_as_the_total():
+    assert Meaning(1.0, 0.2, 1.5).conditional_bounds == Meaning(1.0, 0.2).bounds
+    assert Meaning(1.0, 0.2).conditional_bounds is Meaning(1.0, 0.2).conditional_people is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: surest(0.0, 1), "prior"),
+        (lambda: least(1.0, 1), "prior"),
+        (lambda: surest(math.nan, 1), "prior"),
+        (lambda: surest(0.5, -1), "epsilon"),
+        (lambda: surest(0.5, math.inf), "epsilon"),
+        (lambda: least(0.5, 1, 0), "releases"),
+        (lambda: least(0.5, 1, 1.5), "releases"),
+        (lambda: of_hundred(1, 1), "name"),
+        (lambda: of_hundred(1, 3, 3), "name"),
+        (lambda: Meaning(1, 0.5, -1), "epsilon"),
+        (lambda: Meaning(1, 2), "prior"),
+        (lambda: Meaning(1, 0.5, releases=math.inf), "releases"),
+    ],
+)
+def test_what_is_out_of_range_is_refused(wrong, said):
+    with pytest.raises(InvalidInput, match=said):
+        wrong()
