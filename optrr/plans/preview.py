@@ -118,9 +118,9 @@ def allocated(question: Question) -> Allocation:
     return made if question.way is None else made.choosing(question.way)
 
 
-def point(question: Question) -> Point:
-    """The point of the question's total, by an allocation."""
-    made = allocated(question)
+def point(question: Question, made: Allocation | None = None) -> Point:
+    """The point of the question's total, by an allocation: this one, where it is there already."""
+    made = made or allocated(question)
     asking, domain = made.asking, question.domain
     wanted = question.learn.tables[:MOST_TABLES]
     labels: tuple[Label, ...] = ()

@@ -1,0 +1,269 @@
+"""Computes the points of questions in a process of its own, so that a page answers while allocations take seconds.
+
+First comes the point of the present total, then the ladder of totals outward from it. Every point is computed once, and what
+is computed depends on the question alone, never on the clock: the order in which totals are asked for decides only which point
+is there first.
+
+The process is started anew where another question is asked while it computes: an allocation cannot be interrupted otherwise.
+It is this module as a program, and not a child of :mod:`multiprocessing`, which would run the caller's script once more.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO, Protocol
+
+from optrr.budgets.allocate import Allocation
+from optrr.errors import OptrrError, in_one_line
+from optrr.plans.preview import LADDER, Point, allocated, point
+from optrr.plans.question import MOST_PEOPLE, Question
+
+# Questions whose points are kept: as many as somebody goes back and forth between.
+_QUESTIONS = 8
+# Allocations that the process keeps, so that another way of asking is seen at once: those of a ladder, and some beside it.
+_ALLOCATIONS = 2 * len(LADDER)
+_ENDED = "the computation ended by itself, perhaps for want of memory; ask for fewer attributes or tables"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a question by now.
+
+    ``points`` are in the order of their totals; ``done`` counts those of ``of`` that are wanted for curves; ``error`` is one
+    line where the point of the question's own total cannot be computed; ``busy`` says that more is on its way.
+    """
+
+    points: tuple[Point, ...]
+    done: int
+    of: int
+    error: str | None
+    busy: bool
+
+
+class Computing(Protocol):
+    """What computes one point after the other."""
+
+    def ticket(self) -> int:
+        """Admits to one computation, until the next stop."""
+        ...
+
+    def point(self, question: Question, ticket: int) -> Point | str:
+        """The point of the question's total, or why there is none, in one line; anything where it was stopped."""
+        ...
+
+    def stop(self) -> None:
+        """Give up what is computed just now or was about to be, from any thread."""
+        ...
+
+
+@dataclass
+class _Asked:
+    """One question, with its points and errors by total; ``wanted`` is the total that is asked for beside the ladder."""
+
+    question: Question
+    wanted: float
+    outcomes: dict[float, Point | str] = field(default_factory=dict)
+
+    def next_total(self) -> float | None:
+        """What to compute next: the wanted total, then the ladder outward from it; None where all is there."""
+        by_distance = sorted(LADDER, key=lambda total: max(total / self.wanted, self.wanted / total))
+        return next((total for total in (self.wanted, *by_distance) if total not in self.outcomes), None)
+
+
+class Work:
+    """Points of the question that was asked last, computed in the background; may be used from several threads."""
+
+    def __init__(self, computing: Computing | None = None) -> None:
+        self._computing = computing or ComputingProcess()
+        self._changed = threading.Condition()
+        self._asked: OrderedDict[Hashable, _Asked] = OrderedDict()
+        # what is computed just now
+        self._running: Hashable | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def ask(self, question: Question, rests: bool = True) -> Known:
+        """What is known of the question; what is not will be computed.
+
+        ``rests`` says that its total is to stay, so that the exact point is wanted; otherwise only the ladder is, and a total
+        that was wanted before and has not begun is dropped.
+        """
+        key = key_of(question)
+        with self._changed:
+            # n is any number: what is said of it is said of the preview, not of the point
+            asked = self._asked.setdefault(key, _Asked(replace(question, n=MOST_PEOPLE), question.total))
+            self._asked.move_to_end(key)
+            if rests or asked.wanted not in asked.outcomes:
+                asked.wanted = question.total if rests else _nearest_rung(question.total)
+            while len(self._asked) > _QUESTIONS:
+                self._asked.popitem(last=False)
+            # of another way of asking the same, the allocation that is under way is useful
+            if self._running is not None and _but_way(self._running) != _but_way(key):
+                self._computing.stop()
+            self._changed.notify_all()
+            return self._known(asked, question.total)
+
+    def close(self) -> None:
+        """Compute nothing more."""
+        with self._changed:
+            self._closed = True
+            self._computing.stop()
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _known(self, asked: _Asked, total: float) -> Known:
+        points = sorted((p for p in asked.outcomes.values() if isinstance(p, Point)), key=lambda p: p.total)
+        own = asked.outcomes.get(total)
+        done = sum(rung in asked.outcomes for rung in LADDER)
+        error = own if isinstance(own, str) else None
+        return Known(tuple(points), done, len(LADDER), error, asked.next_total() is not None)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closed and (job := self._next()) is None:
+                    self._changed.wait()
+                if self._closed:
+                    return
+                assert job is not None
+                self._running, asked, total = job
+                ticket = self._computing.ticket()
+            outcome = self._computing.point(asked.question.at(total), ticket)
+            with self._changed:
+                given_up = self._given_up()
+                self._running = None
+                if not given_up:
+                    asked.outcomes[total] = outcome
+
+    def _next(self) -> tuple[Hashable, _Asked, float] | None:
+        """The next point of the question that was asked last."""
+        if not self._asked:
+            return None
+        key = next(reversed(self._asked))
+        total = self._asked[key].next_total()
+        return None if total is None else (key, self._asked[key], total)
+
+    def _given_up(self) -> bool:
+        """Whether another question was asked meanwhile: what came is then perhaps no answer."""
+        return self._closed or _but_way(next(reversed(self._asked))) != _but_way(self._running)
+
+
+def key_of(question: Question) -> Hashable:
+    """What decides the points of a question: not its texts, nor what only reads them (n, prior, releases, margin)."""
+    domain, public = question.domain, repr(question.specification.public)
+    learn = question.learn.name, question.learn.tables
+    return (domain.names, tuple(domain.sizes.tolist()), learn, question.keep, public), question.way
+
+
+def _but_way(key: object) -> object:
+    return key[0] if isinstance(key, tuple) else None
+
+
+def _nearest_rung(total: float) -> float:
+    return min(LADDER, key=lambda rung: max(rung / total, total / rung))
+
+
+class ComputingProcess:
+    """A process that computes points; started when it is needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._stops = 0
+
+    def ticket(self) -> int:
+        """As of :class:`Computing`."""
+        with self._lock:
+            return self._stops
+
+    def point(self, question: Question, ticket: int) -> Point | str:
+        """As of :class:`Computing`."""
+        process = self._started(ticket)
+        if process is None:
+            return _ENDED
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            pickle.dump(question, process.stdin)
+            process.stdin.flush()
+            outcome: Point | str = pickle.load(process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            self._end(process)
+            return _ENDED
+        return outcome
+
+    def stop(self) -> None:
+        """As of :class:`Computing`."""
+        with self._lock:
+            self._stops += 1
+            process = self._process
+        if process is not None:
+            self._end(process)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        with self._lock:
+            if self._process is process:
+                self._process = None
+        process.kill()
+        process.wait()
+
+    def _started(self, ticket: int) -> subprocess.Popen[bytes] | None:
+        """The process; None where everything was stopped since the ticket was given out."""
+        with self._lock:
+            if ticket != self._stops:
+                return None
+            if self._process is None:
+                code = "from optrr.plans.work import compute; compute()"
+                # the same modules as here, whatever was added to the path
+                path = os.pathsep.join(filter(None, sys.path))
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", code],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env={**os.environ, "PYTHONPATH": path},
+                )
+            return self._process
+
+
+def compute() -> None:
+    """The process: questions come in, and points or one line go out, until nothing more comes."""
+    # an interrupt is meant for whoever started this, and ends it by and by
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # a solver that prints would otherwise print into the answers
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    allocations: OrderedDict[Hashable, Allocation] = OrderedDict()
+    while (question := _received(sys.stdin.buffer)) is not None:
+        pickle.dump(outcome_of(question, allocations), answers)
+        answers.flush()
+
+
+def outcome_of(question: Question, allocations: OrderedDict[Hashable, Allocation]) -> Point | str:
+    """The question's point, or in one line why there is none; allocations are kept, and serve every way of asking."""
+    key = _but_way(key_of(question)), question.total
+    try:
+        if key not in allocations:
+            allocations[key] = allocated(replace(question, way=None))
+            if len(allocations) > _ALLOCATIONS:
+                allocations.popitem(last=False)
+        made = allocations[key]
+        return point(question, made if question.way is None else made.choosing(question.way))
+    except OptrrError as error:
+        return in_one_line(error)
+
+
+def _received(questions: BinaryIO) -> Question | None:
+    try:
+        received = pickle.load(questions)
+    except EOFError:
+        return None
+    assert isinstance(received, Question)
+    return received
