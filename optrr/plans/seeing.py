@@ -74,8 +74,8 @@ def _remedy(preview: Preview, useless: Sequence[Expected]) -> str:
     needed = preview.people_for(margin)
     enough = "" if needed is None else f"; about {two_digits_up(needed):,} people would give ± {margin:g} points"
     return (
-        f"With n = {preview.n:,} nothing can be learned of {which}: any guess is as close. Ask more people, raise the total, or "
-        f"merge categories{enough}."
+        f"With n = {preview.n:,} nothing can be learned of {which}: any guess is as close. Ask more people, raise the "
+        f"total, or merge categories{enough}."
     )
 
 
