@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from optrr.errors import InvalidInput
 from optrr.plans.elsewhere import Elsewhere, comparisons
-from optrr.plans.figures import Figures
+from optrr.plans.figures import Figures, power_of_ten
 from optrr.plans.preview import Preview, Way
 from optrr.plans.question import Question
 from optrr.show.parts import Part, Table, Text, page_environment
@@ -52,26 +53,24 @@ def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
         others = comparisons(preview.point.epsilon, preview.n, tables, delta)
     except InvalidInput as error:
         return [Text(f"There is nothing to compare with: {one_line(error.args[0])}.")]
-    own = ("this plan", "Nobody: chance works on each person's own device.", figures.epsilon(preview.point.epsilon), "")
-    rows = [
-        (*own, figures.points(_typical([error for _, error, _ in tables]))),
-        *(_row(each, figures) for each in others),
-    ]
-    columns = ("what", "who must be trusted", "ε, nats", "δ", "± points")
+    nobody = "Nobody: chance works on each person's own device."
+    errors = [error for _, error, _ in tables]
+    own = ("this plan", figures.epsilon(preview.point.epsilon), None, figures.points(_typical(errors)), nobody)
+    columns = ("what", "ε, nats", "δ", "± points", "who must be trusted")
     note = "None of these is a promise of this plan; each stands under its own assumption."
     if len(preview.question.learn.tables) > len(tables):
         note += f" They are about the first {amount(len(tables), 'table')}."
-    return [Table(columns, rows, note=note, strong=(0,))]
+    return [Table(columns, [own, *(_row(each, figures) for each in others)], note=note, strong=(0,))]
 
 
 def _row(other: Elsewhere, figures: Figures) -> tuple[str | None, ...]:
-    epsilon = "none" if other.name == "no protection" else "out of the theorem's reach"
+    epsilon: str | None = "none" if other.name == "no protection" else "beyond the theorem"
     if other.epsilon is not None:
-        epsilon = figures.number(other.epsilon) or ""
-    errors = figures.points(_typical(other.standard_errors))
-    return other.name, other.assumption, epsilon, f"{other.delta:.2g}" if other.delta else "", errors
+        epsilon = figures.number(other.epsilon)
+    delta = power_of_ten(other.delta) if other.delta else None
+    return other.name, epsilon, delta, figures.points(_typical(other.standard_errors)), other.assumption
 
 
-def _typical(standard_errors: tuple[float, ...] | list[float]) -> float:
+def _typical(standard_errors: Sequence[float]) -> float:
     """Root mean square, as half of a 95 % interval in points."""
     return _POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))

@@ -62,8 +62,8 @@ def _table(table: Any) -> str:
 
 
 def _text(text: object) -> str:
-    """A text in double quotes; JSON's escapes are Python's, too."""
-    return json.dumps(text)
+    """A text as Python reads it, in double quotes where nothing in it needs an escape that JSON writes in another way."""
+    return _json(text) if str(text).isprintable() else repr(text)
 
 
 def _json(value: object) -> str:

@@ -12,7 +12,7 @@ from optrr.show.version import SOFTWARE
 
 # Steps of the slider of totals for each factor of two, and of people for each factor of ten.
 _PER_DOUBLE, _PER_TEN = 20, 12
-_FEWEST, _DECADES = 10, 6
+_FEWEST, _DECADES = 10, 5
 # What somebody may think beforehand, in percent.
 _PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
 
@@ -46,6 +46,7 @@ def page_markup(question: Question) -> str:
             priors=json.dumps(priors()),
             prior_texts=json.dumps([f"{percent} of 100" for percent in _PRIORS]),
             ticks=[f"{total:g}" for total in LADDER[::2]],
+            people_ticks=[f"{10**k * _FEWEST:,}" for k in range(_DECADES + 1)],
             limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
             software=SOFTWARE,
         )

@@ -11,6 +11,7 @@ from optrr.show.text import epsilon_text
 _EXACT, _INTERPOLATED = 4, 2
 # Decimals of an ε.
 _DECIMALS = 4
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ def digits(value: float, count: int) -> str:
     decimals = 0 if rounded == 0 else max(count - 1 - math.floor(math.log10(abs(rounded))), 0)
     text = f"{rounded:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def power_of_ten(value: float) -> str:
+    """A small number in two digits, such as 10⁻⁶ or 3.1 · 10⁻⁸."""
+    lead, _, exponent = f"{value:.1e}".partition("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if lead == "1.0" else f"{lead} · {power}"
 
 
 def interval_text(share: float, margin: float) -> str:

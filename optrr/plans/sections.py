@@ -20,7 +20,7 @@ from optrr.plans.preview import LADDER, Point, Preview
 from optrr.plans.question import Question
 from optrr.plans.seeing import interval_charts, table_parts
 from optrr.show.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
-from optrr.show.text import category_word, changed_of_hundred, example, factor_text, one_line, promise
+from optrr.show.text import category_word, changed_of_hundred, example, one_line, promise
 
 # Rows of a table that a page shows.
 _MOST_ROWS = 40
@@ -65,9 +65,7 @@ class Shown:
         total = question.total if preview is None else preview.point.epsilon
         drawn = Figures(exact=True).epsilon(total) if self.figures.exact else digits(total, 4)
         parts: list[Part] = [
-            Text(
-                f"In all, each person spends ε = {drawn}: odds about them can change by a factor of {factor_text(total)}."
-            ),
+            Text(f"In all, each person spends ε = {drawn} nats."),
             Text(f"{promise(total)} {example(total)}", quoted=True),
         ]
         if preview is None:
@@ -112,7 +110,7 @@ class Shown:
 
     def _told(self) -> list[Part]:
         meaning, domain = self._meaning, self.question.domain
-        parts: list[Part] = [Text(sentence, quoted=True) for sentence in meaning.sentences()]
+        parts: list[Part] = [Text(" ".join(meaning.sentences()), quoted=True)]
         if self.question.releases > 1:
             once = Meaning(meaning.total, meaning.prior).people[1]
             times = self.question.releases
