@@ -46,7 +46,7 @@ def page_markup(question: Question) -> str:
             priors=json.dumps(priors()),
             prior_texts=json.dumps([f"{percent} of 100" for percent in _PRIORS]),
             ticks=[f"{total:g}" for total in LADDER[::2]],
-            people_ticks=[f"{10**k * _FEWEST:,}" for k in range(_DECADES + 1)],
+            people_ticks=["10", "100", "1,000", "10 k", "100 k", "1 M"],
             limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
             software=SOFTWARE,
         )

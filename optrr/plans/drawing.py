@@ -20,7 +20,7 @@ from optrr.show.text import cell
 MOST_BARS = 12
 # Units of all charts' width; no label is wider than a third of it.
 _WIDTH = 340
-_LABEL_WIDTH, _LABEL_LETTERS = 110, 17
+_LABEL_WIDTH, _LABEL_LETTERS = 112, 15
 _ROW = 22
 _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 330, 12, 192
@@ -68,7 +68,7 @@ def plausible_shares(sizes: Sequence[int], most: int) -> list[float]:
 def intervals_chart(title: str, bars: Sequence[Bar], more: int = 0) -> Chart:
     """Horizontal bars with their intervals, of at most ``MOST_BARS``; ``more`` cells are left out."""
     height = _ROW * len(bars) + 26
-    left, right = _LABEL_WIDTH + 6, _WIDTH - 10
+    left, right = _LABEL_WIDTH + 6, _WIDTH - 20
     scale = _linear(0, 100, left, right)
     out = [_axis_line(scale(p), 4, height - 22, f"{p} %") for p in (0, 25, 50, 75, 100)]
     for k, bar in enumerate(bars):

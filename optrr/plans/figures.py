@@ -9,6 +9,8 @@ from optrr.show.text import epsilon_text
 
 # Digits of a number that is exact, and of one that is interpolated.
 _EXACT, _INTERPOLATED = 4, 2
+# Before a number that is an interval's half, or interpolated; with spaces at which no line breaks.
+PLUS_MINUS, _ABOUT = "±\u00a0", "≈\u00a0"
 # Decimals of an ε.
 _DECIMALS = 4
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -26,18 +28,18 @@ class Figures:
             return None
         if math.isinf(value):
             return "without bound"
-        return digits(value, _EXACT) if self.exact else f"≈ {digits(value, _INTERPOLATED)}"
+        return digits(value, _EXACT) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
 
     def points(self, value: float | None) -> str | None:
         """± percentage points."""
         said = self.number(value)
         if value is None or said is None or math.isinf(value):
             return "cannot be estimated" if value is not None else None
-        return f"± {said}" if self.exact else f"≈ ± {said.removeprefix('≈ ')}"
+        return f"{PLUS_MINUS}{said}" if self.exact else f"≈\u00a0{PLUS_MINUS}{said.removeprefix(_ABOUT)}"
 
     def epsilon(self, value: float) -> str:
         """An ε in nats, rounded up where it is exact: what is read is never below what is spent."""
-        return epsilon_text(value, _DECIMALS) if self.exact else f"≈ {digits(value, _INTERPOLATED)}"
+        return epsilon_text(value, _DECIMALS) if self.exact else f"{_ABOUT}{digits(value, _INTERPOLATED)}"
 
 
 def digits(value: float, count: int) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from optrr.plans.drawing import MOST_BARS, Bar, intervals_chart, plausible_shares
-from optrr.plans.figures import Figures, digits, interval_text
+from optrr.plans.figures import PLUS_MINUS, Figures, digits, interval_text
 from optrr.plans.preview import Expected, Preview
 from optrr.plans.question import Question
 from optrr.show.parts import Chart, Part, Table, Text
@@ -46,7 +46,7 @@ def table_parts(preview: Preview, figures: Figures) -> list[Part]:
             crossed(t.attributes),
             t.cells,
             figures.points(t.margin),
-            f"± {digits(t.sampling_margin, 4)}",
+            f"{PLUS_MINUS}{digits(t.sampling_margin, 4)}",
             figures.number(t.difference),
             figures.number(t.odds_ratio),
         )
