@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
+from optrr.plans.figures import digits
 from optrr.show.parts import Chart
 from optrr.show.text import cell
 
@@ -60,7 +61,8 @@ def plausible_shares(sizes: Sequence[int], most: int) -> list[float]:
     shares = [1.0]
     for size in sizes:
         falling = [1 / (2 + j) for j in range(size)]
-        one = [0.3, 0.7] if size == 2 else [f / math.fsum(falling) for f in falling]
+        whole = math.fsum(falling)
+        one = [0.3, 0.7] if size == 2 else [part / whole for part in falling]
         shares = [a * b for a in shares for b in one[:most]][:most]
     return shares
 
@@ -107,11 +109,11 @@ def frontier_chart(points: Curve, bound: Curve, chosen: tuple[float, float] | No
     if chosen is not None and 0 < chosen[1] < math.inf:
         x, y = (min(max(across(chosen[0]), _LEFT), _RIGHT), up(chosen[1]))
         out.append(f'<path class="chosen-line" d="M{x:.1f} {y:.1f}V{_BOTTOM}"/>')
-        out.append(f'<circle class="chosen" data-chosen cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
-        said = f"Chosen: ε = {chosen[0]:g}, ±{chosen[1]:.2g} points"
-    curve_said = "; ".join(f"ε {t:.2g}: ±{m:.2g}" for t, m in points.drawn) or "none yet"
+        out.append(f'<circle class="chosen" data-chosen="" cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
+        said = f"Chosen: ε = {chosen[0]:g}, ±{digits(chosen[1], 2)} points"
+    curve_said = "; ".join(f"ε {t:.2g}: ±{digits(m, 2)}" for t, m in points.drawn) or "none yet"
     label = f"Typical margin in percentage points against the total ε. {said}. Computed: {curve_said}."
-    return Chart(_svg(_WIDTH, _HEIGHT, out, f' data-frontier data-left="{_LEFT}" data-right="{_RIGHT}"'), "", label)
+    return Chart(_svg(_WIDTH, _HEIGHT, out, f' data-frontier="" data-left="{_LEFT}" data-right="{_RIGHT}"'), "", label)
 
 
 def dots_chart(before: int, after: int, what: str) -> Chart:

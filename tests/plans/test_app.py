@@ -200,7 +200,15 @@ def wrong_token(rng: random.Random, body: bytes) -> dict[str, Any]:
 
 
 def wrong_host(rng: random.Random, body: bytes) -> dict[str, Any]:
-    hosts = ["example.org", "127.0.0.1", "127.0.0.1:80", "localhost:4711", "[::1]:4711", "127.0.0.1:4711.example.org", ""]
+    hosts = [
+        "example.org",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "localhost:4711",
+        "[::1]:4711",
+        "127.0.0.1:4711.example.org",
+        "",
+    ]
     return {"host": rng.choice([*hosts, f"{ADDRESS}@example.org", f" {ADDRESS}", None, f"{rng.randrange(1 << 32)}"])}
 
 
@@ -250,7 +258,18 @@ def wrong_value(rng: random.Random, body: bytes) -> dict[str, Any]:
 
 def wrong_shape(rng: random.Random, body: bytes) -> dict[str, Any]:
     sent = json.loads(body)
-    shapes = ([], "x", 1, None, {}, {"questions": 1}, sent | {"more": 1}, {"question": []}, {"question": None}, {"question": 3})
+    shapes = (
+        [],
+        "x",
+        1,
+        None,
+        {},
+        {"questions": 1},
+        sent | {"more": 1},
+        {"question": []},
+        {"question": None},
+        {"question": 3},
+    )
     return {"body": json.dumps(rng.choice(shapes)).encode()}
 
 

@@ -170,7 +170,7 @@ def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line():
         assert got == point(replace(small.at(got.total), n=10**10))
     nobody = finished(work, replace(small, way="nobody's"))
     assert nobody.points == () and nobody.error is not None
-    assert "no way of asking \"nobody's\"" in nobody.error and "\n" not in nobody.error
+    assert 'no way of asking "nobody\'s"' in nobody.error and "\n" not in nobody.error
     work.close()
 
 
