@@ -18,8 +18,8 @@ SCHOOL: dict[str, Any] = {
 }
 
 
-def school_question() -> Question:
-    return Question.of(declared(SCHOOL), "pairs")
+def school_question(learn: str = "pairs") -> Question:
+    return Question.of(declared(SCHOOL), learn)
 
 
 def invented(question: Question) -> Point:

@@ -61,7 +61,7 @@ class Answers:
         if preview is not None and preview.point.exact and asked.rests:
             self._remember(preview)
         status = _status(known, point)
-        shown = Shown(question, preview, known.points, asked.all_charts, known.error or status)
+        shown = Shown(question, preview, known.points, asked.all_charts, known.error)
         return {
             "fragments": shown.fragments(),
             "status": status,
@@ -79,19 +79,19 @@ class Answers:
         known = self._work.ask(question)
         if known.error:
             raise InvalidInput(known.error)
-        if known.done < known.of:
-            wait = f"{known.done} of {known.of} totals are computed; ask again when all are there."
-            return {"total": None, "people": None, "total_said": wait, "people_said": wait}
-        total = total_for(known.points, question.margin, question.n)
         point = nearest(known.points, question)
+        ready = known.done == known.of
         people = None if point is None else Preview(question, point).people_for(question.margin)
         if people is not None:
             people = two_digits_up(people)
+        total = total_for(known.points, question.margin, question.n) if ready and known.points else None
+        wait = f"{known.done} of {known.of} totals are computed; the answer comes when all are there."
         return {
             "total": total,
             "people": people,
-            "total_said": self._total_said(question, total, known.points[-1]),
-            "people_said": _people_said(question, people),
+            "total_said": self._total_said(question, total, known.points) if ready else wait,
+            "people_said": wait if point is None and not ready else _people_said(question, people),
+            "waiting": {"total": not ready, "people": point is None and not ready},
         }
 
     def save(self, body: bytes) -> dict[str, Any]:
@@ -115,11 +115,11 @@ class Answers:
                 del seen[next(iter(seen))]
 
     @staticmethod
-    def _total_said(question: Question, total: float | None, largest: Point) -> str:
+    def _total_said(question: Question, total: float | None, points: Sequence[Point]) -> str:
         margin, people = f"± {question.margin:g} points", _people(question.n)
         if total is not None:
             return f"With {people}, every table has {margin} or better from about ε = {total:g} on."
-        enough = Preview(question, largest).people_for(question.margin or 0.0)
+        enough = Preview(question, points[-1]).people_for(question.margin or 0.0) if points else None
         more = "" if enough is None else f"; at that total about {two_digits_up(enough):,} people would do"
         return f"No total up to {LADDER[-1]:g} gives {margin} with {people}{more}. Ask more people, or wish for less."
 

@@ -16,7 +16,7 @@ from optrr.plans.commands import python_lines, shell_lines
 from optrr.plans.drawing import Curve, dots_chart, frontier_chart
 from optrr.plans.figures import Figures, digits
 from optrr.plans.meaning import Meaning, surest
-from optrr.plans.preview import LADDER, Point, Preview
+from optrr.plans.preview import LADDER, Point, Preview, Way
 from optrr.plans.question import Question
 from optrr.plans.seeing import interval_charts, table_parts
 from optrr.show.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
@@ -34,7 +34,7 @@ class Shown:
     preview: Preview | None
     curve: Sequence[Point]
     all_charts: bool = False
-    waiting: str = "These numbers are being computed."
+    error: str | None = None
 
     @cached_property
     def figures(self) -> Figures:
@@ -42,7 +42,11 @@ class Shown:
         return Figures(self.preview is not None and self.preview.point.exact)
 
     def fragments(self) -> dict[str, str]:
-        """HTML by the place where it stands; ``waiting`` stands where nothing is known yet."""
+        """HTML by the place where it stands.
+
+        The ways of asking are left out while they are computed, so that those that are there, one of which was perhaps just
+        chosen, stay.
+        """
         question, preview, figures = self.question, self.preview, self.figures
         places = {
             "spend": parts_html(self._spend(), "What you spend"),
@@ -50,11 +54,13 @@ class Shown:
             "told": parts_html(self._told(), "What a person is told") + _charts_html([self._dots()]),
             "shell": parts_html([Commands(shell_lines(question))], "Commands"),
             "python": parts_html([Commands(python_lines(question))], "Python"),
-            "ways": ways_html(question, preview, figures),
         }
         if preview is None:
-            return places | dict.fromkeys(("see", "charts", "elsewhere"), parts_html([Text(self.waiting)], ""))
+            said = parts_html([Text(self.error or "These numbers are being computed.")], "")
+            places |= dict.fromkeys(("see", "charts", "elsewhere"), said)
+            return places | ({"ways": ways_html(question, None, figures)} if self.error else {})
         return places | {
+            "ways": ways_html(question, preview, figures),
             "see": parts_html(table_parts(preview, figures), "What you will see"),
             "charts": _charts_html(interval_charts(preview, self.all_charts)),
             "elsewhere": parts_html(elsewhere_parts(preview, figures), "Compared with"),
@@ -75,9 +81,10 @@ class Shown:
             parts.append(Text(f"Known at once: {known} ± {margin} points."))
             return parts
         point, figures = preview.point, self.figures
-        rows = [_beside(preview, point.way.name, f"chosen: {point.way.title}", figures)]
-        if point.way.name != "kronecker" and any(way.name == "kronecker" for way in point.ways):
-            rows.append(_beside(preview, "kronecker", "Kronecker: every answer for itself", figures))
+        rows = [_beside(preview, point.way, f"chosen: {point.way.title}", figures)]
+        for way in point.ways:
+            if way.name == "kronecker" != point.way.name:
+                rows.append(_beside(preview, way, "Kronecker: every answer for itself", figures))
         columns = ("", "typical margin, points", "error over the bound", "largest conditional ε")
         note = (
             "The bound is what no mechanism of this total, of whatever form, can be below: ± "
@@ -148,7 +155,6 @@ def _bound_margin(question: Question, error: float) -> str:
     return digits(100 * 1.959964 * (typical or 0.0), 4)
 
 
-def _beside(preview: Preview, name: str, title: str, figures: Figures) -> tuple[str | None, ...]:
-    way = next(way for way in preview.point.ways if way.name == name)
+def _beside(preview: Preview, way: Way, title: str, figures: Figures) -> tuple[str | None, ...]:
     over = way.error / preview.point.error_bound
     return title, figures.points(preview.margin_of(way)), figures.number(over), figures.epsilon(way.conditional_epsilon)

@@ -166,7 +166,7 @@ export class Form {
 
   #learn(kind) {
     const named = this.question.attributes.map((attribute) => [attribute.name]);
-    this.set({ learn: kind === "tables" ? named.slice(0, 1) : kind });
+    this.set({ learn: kind === "tables" ? named : kind });
     this.#showTables();
   }
 

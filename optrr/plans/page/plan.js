@@ -19,7 +19,7 @@ let steps;
 let allCharts = false;
 // whether a request is under way, and whether something changed since
 let [asking, stale] = [false, false];
-let [resting, polling] = [0, 0];
+let [resting, polling, finding] = [0, 0, 0];
 
 start();
 
@@ -103,6 +103,7 @@ function go(other, kept = false) {
 
 function changed(next, kept) {
   state = next;
+  clearTimeout(finding);
   text("note", "");
   if (kept && steps.push(state)) keepAddress();
   showSteps();
@@ -191,11 +192,13 @@ async function ask(path, body) {
   }
 }
 
+/** What the wished margin needs goes into the form, as soon as the totals that it is read off are computed. */
 async function find(kind, key) {
-  text("required", "");
+  clearTimeout(finding);
   const answer = await ask("required", { question: state.question });
   if (!answer) return;
   text("required", answer.error ?? answer[`${kind}_said`]);
+  if (answer.waiting?.[kind]) finding = setTimeout(() => find(kind, key), AGAIN);
   if (answer[kind]) form.set({ [key]: answer[kind] });
 }
 
