@@ -1,0 +1,238 @@
+// The page of a plan: what is chosen goes to the program on this machine, what it answers is put in place. No number is computed
+// and nothing is drawn here.
+
+import { Form } from "./form.js";
+import { download, fromFragment, History, stateFrom, toFragment } from "./state.js";
+
+const byId = (id) => document.getElementById(id);
+const TOKEN = new URLSearchParams(location.search).get("token") ?? "";
+const FOCUSABLE = "input, button, summary, a[href], [tabindex]";
+// Milliseconds after which a slider rests, and between questions how far the computation is.
+const [REST, AGAIN] = [400, 600];
+const ENDED = "The program behind this page has ended, so nothing more is computed. Your plan is still here: download it, start the program again, and open it there.";
+
+const places = new Map();
+const initial = { question: JSON.parse(document.body.dataset.state), reason: "" };
+const form = new Form(changed);
+let state = initial;
+let steps;
+let allCharts = false;
+// whether a request is under way, and whether something changed since
+let [asking, stale] = [false, false];
+let [resting, polling, finding] = [0, 0, 0];
+
+start();
+
+function start() {
+  try {
+    state = fromFragment(location.hash) ?? structuredClone(initial);
+  } catch {
+    text("note", "The plan in this page's address cannot be read; this is the one that the program was started with.");
+    state = structuredClone(initial);
+  }
+  steps = new History(state);
+  form.show(state);
+  listen();
+  showSteps();
+  preview(true);
+}
+
+function listen() {
+  byId("undo").addEventListener("click", () => go(steps.undo()));
+  byId("redo").addEventListener("click", () => go(steps.redo()));
+  byId("reset").addEventListener("click", () => go(structuredClone(initial), true));
+  byId("download").addEventListener("click", () => download(state));
+  byId("upload").addEventListener("click", () => byId("upload-file").click());
+  byId("upload-file").addEventListener("change", open);
+  byId("print").addEventListener("click", () => print());
+  byId("find-total").addEventListener("click", () => find("total", "total"));
+  byId("find-people").addEventListener("click", () => find("people", "n"));
+  byId("save").addEventListener("click", save);
+  byId("more-charts").addEventListener("click", () => {
+    allCharts = true;
+    preview(true);
+  });
+  byId("ways").addEventListener("change", ({ target }) => form.set({ way: target.value || undefined }));
+  for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button.dataset.copy));
+  addEventListener("keydown", stepByKey);
+  addEventListener("hashchange", () => location.hash !== toFragment(state) && location.reload());
+  listenToDragging(byId("frontier"));
+}
+
+/** The dot of the frontier is the slider of totals: both axes are even in the total's logarithm. */
+function listenToDragging(container) {
+  const slider = form.total.input;
+  const move = (event, kind) => {
+    const chart = container.querySelector("svg[data-frontier]");
+    if (!chart) return;
+    const { left, width } = chart.getBoundingClientRect();
+    const x = ((event.clientX - left) / width) * chart.viewBox.baseVal.width;
+    const share = (x - Number(chart.dataset.left)) / (Number(chart.dataset.right) - Number(chart.dataset.left));
+    slider.value = Math.round(share * Number(slider.max));
+    slider.dispatchEvent(new Event(kind));
+  };
+  container.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || !event.target.closest("svg[data-frontier]")) return;
+    event.preventDefault();
+    container.setPointerCapture(event.pointerId);
+    move(event, "input");
+  });
+  container.addEventListener("pointermove", (event) => container.hasPointerCapture(event.pointerId) && move(event, "input"));
+  container.addEventListener("pointerup", (event) => container.hasPointerCapture(event.pointerId) && move(event, "change"));
+}
+
+function stepByKey(event) {
+  const key = event.key.toLowerCase();
+  // texts have an undo of their own
+  const inText = event.target.matches?.('input[type="text"], input[type="number"], textarea');
+  if (!(event.ctrlKey || event.metaKey) || inText || !["z", "y"].includes(key)) return;
+  event.preventDefault();
+  go(key === "y" || event.shiftKey ? steps.redo() : steps.undo());
+}
+
+/** Shows another state; `kept` makes it a step that can be undone. */
+function go(other, kept = false) {
+  state = other;
+  text("note", "");
+  if (kept) steps.push(state);
+  form.show(state);
+  keepAddress();
+  showSteps();
+  preview(true);
+}
+
+function changed(next, kept) {
+  state = next;
+  clearTimeout(finding);
+  text("note", "");
+  if (kept && steps.push(state)) keepAddress();
+  showSteps();
+  preview(false);
+}
+
+function keepAddress() {
+  history.replaceState(null, "", location.pathname + location.search + toFragment(state));
+}
+
+function showSteps() {
+  for (const [id, can] of [["undo", steps.canUndo], ["redo", steps.canRedo]]) {
+    // a button that is switched off under the keyboard's focus would lose it
+    if (!can && document.activeElement === byId(id)) byId("reset").focus();
+    byId(id).disabled = !can;
+  }
+}
+
+/** Asks for the fragments of what is chosen now; of what changes while an answer is awaited, only the newest is asked for. */
+async function preview(rests) {
+  clearTimeout(resting);
+  clearTimeout(polling);
+  if (!rests) resting = setTimeout(() => preview(true), REST);
+  if (asking) {
+    stale = true;
+    return;
+  }
+  asking = true;
+  const answer = await ask("preview", { question: state.question, rests, all_charts: allCharts });
+  asking = false;
+  if (stale) {
+    stale = false;
+    // an answer that is late is still the newest one there is
+    if (answer?.fragments) show(answer);
+    preview(rests);
+    return;
+  }
+  if (!answer) return;
+  show(answer);
+  if (answer.busy && rests) polling = setTimeout(() => preview(true), AGAIN);
+}
+
+function show(answer) {
+  text("error", answer.error ?? "");
+  if (!answer.fragments) {
+    byId("answer").classList.add("old");
+    text("status", "What is shown is from before the mistake.");
+    return;
+  }
+  byId("answer").classList.remove("old");
+  byId("answer").classList.toggle("preview", !answer.exact);
+  text("status", answer.status);
+  byId("more-charts").hidden = !answer.more_charts;
+  for (const [id, html] of Object.entries(answer.fragments)) put(id, html);
+}
+
+/** Puts a fragment in place, without losing the focus, or how far something was moved sideways. */
+function put(id, html) {
+  if (places.get(id) === html) return;
+  places.set(id, html);
+  const place = byId(id);
+  const focus = [...place.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement);
+  const focused = document.activeElement.id;
+  const moved = [...place.querySelectorAll(".scroll")].map((each) => each.scrollLeft);
+  place.innerHTML = html;
+  place.querySelectorAll(".scroll").forEach((each, k) => (each.scrollLeft = moved[k] ?? 0));
+  if (focus >= 0) ((focused && byId(focused)) || place.querySelectorAll(FOCUSABLE)[focus])?.focus({ preventScroll: true });
+}
+
+/** The program's answer; {error} where it refuses, null where it has ended. */
+async function ask(path, body) {
+  try {
+    const response = await fetch(path, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-Optrr-Token": TOKEN },
+      body: JSON.stringify(body),
+      cache: "no-store",
+    });
+    const answer = await response.json();
+    text("ended", "");
+    return answer;
+  } catch {
+    text("ended", ENDED);
+    text("status", "Nothing is computed any more.");
+    return null;
+  }
+}
+
+/** What the wished margin needs goes into the form, as soon as the totals that it is read off are computed. */
+async function find(kind, key) {
+  clearTimeout(finding);
+  const answer = await ask("required", { question: state.question });
+  if (!answer) return;
+  text("required", answer.error ?? answer[`${kind}_said`]);
+  if (answer.waiting?.[kind]) finding = setTimeout(() => find(kind, key), AGAIN);
+  if (answer[kind]) form.set({ [key]: answer[kind] });
+}
+
+async function save() {
+  text("saved", "Saving …");
+  byId("save").setAttribute("aria-disabled", "true");
+  const answer = await ask("save", { question: state.question, reason: state.reason });
+  byId("save").removeAttribute("aria-disabled");
+  if (!answer) return text("saved", "Nothing was saved.");
+  if (answer.error) return text("saved", `Nothing was saved: ${answer.error}`);
+  byId("saved").replaceChildren(...answer.saved.map((line) => Object.assign(document.createElement("p"), { textContent: line })));
+}
+
+async function open() {
+  const [file] = byId("upload-file").files;
+  byId("upload-file").value = "";
+  if (!file) return;
+  try {
+    go(stateFrom(await file.text()), true);
+  } catch (error) {
+    text("note", `${file.name} is no plan of this page: ${error.message}; open a file that it downloaded.`);
+  }
+}
+
+async function copy(id) {
+  const lines = byId(id).textContent.trim();
+  const done = await navigator.clipboard.writeText(lines).then(() => true, () => false);
+  if (!done) getSelection().selectAllChildren(byId(id));
+  text("copied", done ? "Copied." : "The lines are selected; copy them with the keyboard.");
+}
+
+/** Sets a text where it changed, so that nothing is read out twice; alerts without a text are hidden. */
+function text(id, content) {
+  const element = byId(id);
+  if (element.textContent !== content) element.textContent = content;
+  if (element.getAttribute("role") === "alert") element.hidden = !content;
+}

@@ -1,0 +1,13 @@
+"""The question that most tests of plans are about."""
+
+from __future__ import annotations
+
+import pytest
+from plan_questions import school_question
+
+from optrr.plans.question import Question
+
+
+@pytest.fixture
+def school() -> Question:
+    return school_question()

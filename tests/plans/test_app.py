@@ -1,0 +1,335 @@
+"""The server of a plan's page: it answers its own page, and whatever else is sent is refused with one line."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from survey_client import Reply, called, malformed
+
+pytest.importorskip("starlette", reason="the page's server needs the extra serve")
+
+from plan_questions import AtOnce
+
+from optrr.errors import InvalidInput
+from optrr.plans.app import MOST_BYTES, plan_app
+from optrr.plans.question import Question
+from optrr.plans.work import Work
+
+TOKEN = secrets.token_urlsafe(24)
+ADDRESS = "127.0.0.1:4711"
+PATHS = ("/preview", "/required", "/save")
+
+
+class Kept:
+    """Keeps nothing, and notes what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[Question, str, Any]] = []
+
+    def __call__(self, question: Question, reason: str, seen: Any) -> list[str]:
+        if reason == "refuse":
+            raise InvalidInput("plan.toml is there already; choose another folder")
+        self.given.append((question, reason, seen))
+        return ["plan.toml is written"]
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def app(school: Question, kept: Kept) -> Iterator[Any]:
+    work = Work(AtOnce())
+    yield plan_app(school, kept, TOKEN, ADDRESS, work)
+    work.close()
+
+
+def post(app: Any, path: str, body: Any, **headers: str) -> Any:
+    """An answer to a POST of the page's own kind, unless headers say otherwise; a coroutine."""
+    given = {"host": ADDRESS, "x_optrr_token": TOKEN, "content_type": "application/json"} | headers
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return called(app, "POST", path, raw, **{k: v for k, v in given.items() if v is not None})
+
+
+def asked(school: Question, **choices: Any) -> dict[str, Any]:
+    return {"question": {**school.state(), **choices}}
+
+
+def refused(reply: Reply) -> bool:
+    """Whether an answer is a refusal as all are: 4xx, one JSON object with one line, and strict headers."""
+    said = json.loads(reply.body)
+    return (
+        400 <= reply.status < 500
+        and list(said) == ["error"]
+        and isinstance(said["error"], str)
+        and 0 < len(said["error"]) < 6000
+        and "\n" not in said["error"]
+        and TOKEN not in said["error"]
+        and reply.headers["content-type"] == "application/json"
+        and "default-src 'none'" in reply.headers["content-security-policy"]
+        and reply.headers["cache-control"] == "no-store"
+    )
+
+
+def test_the_page_needs_the_token_and_holds_the_question_and_nothing_inline(app, school):
+    page = asyncio.run(called(app, "GET", f"/?token={TOKEN}", host=ADDRESS))
+    assert page.status == 200
+    html = page.body.decode()
+    assert "bullied" in html and TOKEN not in html
+    assert "<script>" not in html and "style=" not in html and " onclick" not in html
+    policy = page.headers["content-security-policy"]
+    assert "unsafe" not in policy and "http" not in policy and "default-src 'none'" in policy
+    for query in ("", "?token=", f"?token={TOKEN[:-1]}", f"?token={TOKEN}x", "?token=%00", "?token=%F0%9F%98%80"):
+        assert refused(asyncio.run(called(app, "GET", f"/{query}", host=ADDRESS)))
+
+
+def test_what_the_page_is_made_of_comes_from_here_and_asks_nobody_else(app):
+    for name in ("plan.js", "state.js", "form.js", "plan.css", "icon.svg"):
+        file = asyncio.run(called(app, "GET", f"/{name}", host=ADDRESS))
+        assert file.status == 200
+        text = file.body.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text and "https:" not in text and "eval(" not in text
+
+
+def test_a_preview_has_every_fragment_and_says_how_far_it_is(app, school):
+    async def computed() -> Reply:
+        while (reply := await post(app, "/preview", asked(school))).json["busy"]:
+            await asyncio.sleep(0.01)
+        return reply
+
+    reply = asyncio.run(computed())
+    assert reply.status == 200
+    places = {"spend", "frontier", "see", "charts", "told", "ways", "elsewhere", "shell", "python"}
+    assert set(reply.json["fragments"]) == places
+    assert reply.json["error"] is None and reply.json["status"]
+
+
+def test_what_is_saved_is_the_question_the_reason_and_what_was_seen(app, school, kept):
+    async def story() -> None:
+        for total in (1.0, 2.0):
+            for _ in range(200):
+                if (await post(app, "/preview", asked(school, total=total))).json["exact"]:
+                    break
+                await asyncio.sleep(0.01)
+        saved = await post(app, "/save", asked(school, total=2.0) | {"reason": "It is enough."})
+        assert saved.json == {"saved": ["plan.toml is written"]}
+        again = await post(app, "/save", asked(school) | {"reason": "refuse"})
+        assert (again.status, again.json) == (422, {"error": "plan.toml is there already; choose another folder"})
+
+    asyncio.run(story())
+    ((question, reason, seen),) = kept.given
+    assert (question.total, reason) == (2.0, "It is enough.")
+    assert [preview.question.total for preview in seen] == [1.0, 2.0]
+
+
+def test_two_hosts_or_none_are_refused(app):
+    async def hosted(*hosts: bytes) -> Reply:
+        reply = Reply(0, {})
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "path": "/",
+            "query_string": f"token={TOKEN}".encode(),
+            "headers": [(b"host", host) for host in hosts],
+        }
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                reply.status = message["status"]
+
+        await app(scope, receive, send)
+        return reply
+
+    own = ADDRESS.encode()
+    assert asyncio.run(hosted(own)).status == 200
+    for hosts in ((), (own, own), (own, b"example.org"), (b"localhost:4711",), (b"127.0.0.1",), (b"",)):
+        assert asyncio.run(hosted(*hosts)).status == 421
+
+
+# What no key of a question can be.
+WRONG: dict[str, list[Any]] = {
+    "total": ["1", None, True, [], {}, 0, -1, 0.049, 20.1, 1e308, 10**40],
+    "n": [0, -1, 1.5, "1000", None, 10**11, 1e30, [], True],
+    "prior": [0, 1, -0.5, "x", None, [0.1], 1e-9],
+    "releases": [0, 101, 1.5, "2", [], False],
+    "margin": [0, -3, 51, "3", [], {}],
+    "keep": ["all", 1, [], {}, True],
+    "way": [5, [], {}, False],
+    "learn": ["/etc/passwd", "tables.toml", "", {}, 5, None, [], [[]], [["nobody"]], [[["theft"]]], [[1]], ["theft"]],
+    "attributes": [
+        [],
+        {},
+        "x",
+        [1],
+        [None],
+        [{}],
+        [{"name": 1, "size": 2}],
+        [{"name": "", "size": 2}],
+        [{"name": "a", "size": 1}],
+        [{"name": "a", "size": 10**9}],
+        [{"name": "a", "size": "2"}],
+        [{"name": "a", "categories": ["x"]}],
+        [{"name": "a", "categories": ["x", "x"]}],
+        [{"name": "a", "categories": [["x"], ["y"]]}],
+        [{"name": "a", "categories": [{}, {"b": 1}]}],
+        [{"name": "a", "categories": "yes"}],
+        [{"name": "a", "bins": [3, 2, 1]}],
+        [{"name": "a", "bins": ["x", "y"]}],
+        [{"name": "a", "size": 2, "rest": "nobody"}],
+        [{"name": "a", "size": 2}, {"name": "a", "size": 2}],
+        [{"name": "a", "size": 2, "path": "/etc/passwd"}],
+    ],
+    "title": [5, [], {}, None],
+    "public": [5, [], {"weight": 5}, {"nobody": "a"}],
+    "language": [5, []],
+    "path": ["/etc/passwd"],
+    "__proto__": [{}],
+}
+
+
+def wrong_token(rng: random.Random, body: bytes) -> dict[str, Any]:
+    tokens = ["", TOKEN[:-1], TOKEN.lower(), f"{TOKEN} ", f"{TOKEN},{TOKEN}", "\xff", secrets.token_urlsafe(24), None]
+    return {"x_optrr_token": rng.choice(tokens)}
+
+
+def wrong_host(rng: random.Random, body: bytes) -> dict[str, Any]:
+    hosts = [
+        "example.org",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "localhost:4711",
+        "[::1]:4711",
+        "127.0.0.1:4711.example.org",
+        "",
+    ]
+    return {"host": rng.choice([*hosts, f"{ADDRESS}@example.org", f" {ADDRESS}", None, f"{rng.randrange(1 << 32)}"])}
+
+
+def wrong_origin(rng: random.Random, body: bytes) -> dict[str, Any]:
+    origins = ["null", "", "http://example.org", f"https://{ADDRESS}", "http://127.0.0.1", "http://localhost:4711"]
+    return {"origin": rng.choice([*origins, f"http://{ADDRESS}.example.org", f"http://{ADDRESS}/", "file://"])}
+
+
+def wrong_type(rng: random.Random, body: bytes) -> dict[str, Any]:
+    types = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", None, "json"]
+    return rng.choice([{"content_type": rng.choice(types)}, {"content_encoding": rng.choice(["gzip", "br"])}])
+
+
+def too_large(rng: random.Random, body: bytes) -> dict[str, Any]:
+    more = MOST_BYTES + 1 + rng.randrange(1000)
+    return {"body": rng.choice([b" " * (more - len(body)) + body, body.ljust(more)])}
+
+
+def cut(rng: random.Random, body: bytes) -> dict[str, Any]:
+    return {"body": body[: rng.randrange(len(body))]}
+
+
+def nested(rng: random.Random, body: bytes) -> dict[str, Any]:
+    depth = rng.choice([100, 900, 1100, 5000, 50_000])
+    opened, closed = rng.choice([(b"[", b"]"), (b'{"a":', b"}")])
+    inner = opened * depth + rng.choice([b"1", b""]) + closed * depth
+    key = rng.choice(["learn", "total", "keep", "way", "title", "margin", "attributes"])
+    return {"body": rng.choice([inner, b'{"question":{"' + key.encode() + b'":' + inner + b"}}"])}
+
+
+def mutated(rng: random.Random, body: bytes) -> dict[str, Any]:
+    changed = malformed(rng, body)
+    try:
+        json.loads(changed)
+    except (ValueError, RecursionError):
+        return {"body": changed}
+    # what is still JSON may be another question; this is none
+    return {"body": changed + b"}"}
+
+
+def wrong_value(rng: random.Random, body: bytes) -> dict[str, Any]:
+    sent = json.loads(body)
+    key = rng.choice(list(WRONG))
+    sent["question"][key] = copy.deepcopy(rng.choice(WRONG[key]))
+    return {"body": json.dumps(sent).encode()}
+
+
+def wrong_shape(rng: random.Random, body: bytes) -> dict[str, Any]:
+    sent = json.loads(body)
+    shapes = (
+        [],
+        "x",
+        1,
+        None,
+        {},
+        {"questions": 1},
+        sent | {"more": 1},
+        {"question": []},
+        {"question": None},
+        {"question": 3},
+    )
+    return {"body": json.dumps(rng.choice(shapes)).encode()}
+
+
+HOSTILE: tuple[Callable[[random.Random, bytes], dict[str, Any]], ...] = (
+    wrong_token,
+    wrong_host,
+    wrong_origin,
+    wrong_type,
+    too_large,
+    cut,
+    nested,
+    mutated,
+    wrong_value,
+    wrong_shape,
+)
+
+
+@pytest.mark.slow
+def test_ten_thousand_hostile_requests_are_refused_and_the_page_still_answers(app, school, kept, capsys):
+    rng = random.Random(32)
+    body = json.dumps(asked(school, margin=3.0, learn=[["theft", "sex"], ["bullied"]])).encode()
+
+    async def storm() -> None:
+        for k in range(10_000):
+            kind = HOSTILE[k % len(HOSTILE)]
+            sent = kind(rng, body)
+            raw = sent.pop("body", body)
+            reply = await post(app, rng.choice(PATHS), raw, **sent)
+            assert refused(reply), (kind.__name__, raw[:300], sent, reply.status, reply.body)
+        assert (await post(app, "/preview", body)).status == 200
+
+    asyncio.run(storm())
+    assert kept.given == []
+    # nothing failed by itself, which would be told in the log
+    assert capsys.readouterr().err == ""
+
+
+def test_other_methods_and_addresses_are_refused(app):
+    async def storm() -> None:
+        own = {"host": ADDRESS, "x_optrr_token": TOKEN, "content_type": "application/json"}
+        for method in ("GET", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD", "TRACE", "post", "X"):
+            for path in (*PATHS, "/nothing", "/preview/", "//preview", "/../plan.js", "/plan.html", "/%2e%2e/app.py"):
+                assert (await called(app, method, path, b"", **own)).status in (404, 405)
+        for method in ("POST", "PUT", "DELETE"):
+            for path in ("/", f"/?token={TOKEN}", "/plan.js"):
+                assert (await called(app, method, path, b"{}", **own)).status == 405
+
+    asyncio.run(storm())
+
+
+def test_nothing_of_what_was_sent_with_a_wrong_token_reaches_the_work(school, kept):
+    computing = AtOnce()
+    work = Work(computing)
+    app = plan_app(school, kept, TOKEN, ADDRESS, work)
+    reply = asyncio.run(post(app, "/preview", asked(school), x_optrr_token="guess"))
+    assert reply.status == 403
+    work.close()
+    assert computing.asked == []

@@ -1,0 +1,198 @@
+"""Points in the background: in which order, each once, given up when another question is asked, and the allocation's own."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plan_questions import SCHOOL, AtOnce, invented
+
+from optrr.designs.specification import declared
+from optrr.plans.preview import LADDER, Point, point
+from optrr.plans.question import Question
+from optrr.plans.work import Known, Work
+
+# Seconds for a process to start and compute on a busy machine.
+_PATIENCE = 120
+
+
+class Gated(AtOnce):
+    """Waits before every point until it is let through, or stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began, self.gate = threading.Semaphore(0), threading.Semaphore(0)
+
+    def point(self, question: Question, ticket: int) -> Point | str:
+        self.asked.append(question)
+        self.began.release()
+        self.gate.acquire()
+        return "stopped" if ticket != self.stops else invented(question)
+
+    def stop(self) -> None:
+        self.stops += 1
+        self.gate.release()
+
+
+def finished(work: Work, question: Question, rests: bool = True) -> Known:
+    for _ in range(100 * _PATIENCE):
+        known = work.ask(question, rests)
+        if not known.busy:
+            return known
+        time.sleep(0.01)
+    raise TimeoutError
+
+
+def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(school):
+    computing = AtOnce()
+    work = Work(computing)
+    known = finished(work, replace(school, total=3.0))
+    totals = [asked.total for asked in computing.asked]
+    assert totals[0] == 3.0
+    distances = [abs(np.log(total / 3.0)) for total in totals[1:]]
+    assert distances == sorted(distances)
+    assert sorted(totals) == sorted([3.0, *LADDER])
+    assert [p.total for p in known.points] == sorted(totals)
+    assert (known.done, known.of, known.error) == (len(LADDER), len(LADDER), None)
+    work.close()
+
+
+def test_what_only_reads_points_computes_nothing_and_texts_neither(school):
+    computing = AtOnce()
+    work = Work(computing)
+    finished(work, school)
+    before = len(computing.asked)
+    retitled = declared({**SCHOOL, "title": "Another title"})
+    read = (
+        replace(school, n=7),
+        replace(school, prior=0.9),
+        replace(school, releases=5),
+        replace(school, margin=3.0),
+        replace(school, specification=retitled),
+    )
+    for other in read:
+        assert not work.ask(other).busy
+    assert len(computing.asked) == before
+    for other in (replace(school, keep="records"), replace(school, way="optimum")):
+        assert work.ask(other).busy
+        finished(work, other)
+    assert len(computing.asked) == 3 * before
+    work.close()
+
+
+def test_a_total_that_was_superseded_before_it_began_is_dropped(school):
+    computing = Gated()
+    work = Work(computing)
+    work.ask(school)
+    computing.began.acquire()
+    for total in (1.1, 1.2, 1.3):
+        work.ask(school.at(total))
+    for _ in range(len(LADDER) + 1):
+        computing.gate.release()
+    finished(work, school.at(1.3))
+    totals = [asked.total for asked in computing.asked]
+    assert totals[:2] == [1.0, 1.3]
+    assert not {1.1, 1.2} & set(totals)
+    work.close()
+
+
+def test_a_slider_that_moves_asks_for_no_exact_point(school):
+    computing = AtOnce()
+    work = Work(computing)
+    finished(work, school)
+    for total in np.linspace(0.5, 4, 50):
+        assert not work.ask(school.at(float(total)), rests=False).busy
+    assert {asked.total for asked in computing.asked} == set(LADDER)
+    work.close()
+
+
+def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(school):
+    computing = Gated()
+    work = Work(computing)
+    work.ask(school)
+    computing.began.acquire()
+    other = replace(school, keep="records")
+    work.ask(other)
+    assert computing.stops == 1
+    computing.began.acquire()
+    assert computing.asked[1].keep == "records"
+    assert work.ask(other).points == ()
+    # back to the first: nothing of it is there, and nothing is taken for an error
+    known = work.ask(school)
+    assert (known.points, known.error, computing.stops) == ((), None, 2)
+    work.close()
+
+
+def test_another_way_of_the_same_lets_the_allocation_finish(school):
+    computing = Gated()
+    work = Work(computing)
+    work.ask(school)
+    computing.began.acquire()
+    work.ask(replace(school, way="optimum"))
+    assert computing.stops == 0
+    work.close()
+
+
+def test_many_threads_ask_and_nothing_is_computed_twice(school):
+    computing = AtOnce()
+    work = Work(computing)
+    mixed = [replace(school, keep=keep, n=n) for keep in (None, "records") for n in (10, 1000)]
+
+    def ask(seed: int) -> None:
+        rng = random.Random(seed)
+        for _ in range(200):
+            work.ask(rng.choice(mixed).at(rng.choice(LADDER)), rests=rng.random() < 0.5)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for question in mixed:
+        finished(work, question)
+    # a question that was left for another may have been given up once for every time that it was stopped
+    asked = [(q.keep, q.total) for q in computing.asked]
+    assert len(asked) - len(set(asked)) <= computing.stops
+    work.close()
+
+
+@pytest.mark.slow
+def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line():
+    small = Question.of(declared({**SCHOOL, "attributes": SCHOOL["attributes"][:2]}), "marginals")
+    work = Work()
+    known = finished(work, small)
+    assert len(known.points) == len(LADDER)
+    for got in known.points[::4]:
+        assert got == point(replace(small.at(got.total), n=10**10))
+    nobody = finished(work, replace(small, way="nobody's"))
+    assert nobody.points == () and nobody.error is not None
+    assert 'no way of asking "nobody\'s"' in nobody.error and "\n" not in nobody.error
+    work.close()
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_is_an_error_and_the_next_question_is_computed(school):
+    work = Work()
+    work.ask(school)
+    process = work._computing
+    while process._process is None:  # type: ignore[attr-defined]
+        time.sleep(0.01)
+    process._process.kill()  # type: ignore[attr-defined]
+    error = None
+    for _ in range(100 * _PATIENCE):
+        error = work.ask(school).error
+        if error is not None:
+            break
+        time.sleep(0.01)
+    assert error is not None and error.startswith("the computation ended by itself")
+    other = replace(school, keep="records")
+    for _ in range(100 * _PATIENCE):
+        if work.ask(other).points:
+            break
+        time.sleep(0.01)
+    assert work.ask(other).points[0].total == 1.0
+    work.close()
