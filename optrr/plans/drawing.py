@@ -95,9 +95,13 @@ def frontier_chart(points: Curve, bound: Curve, chosen: tuple[float, float] | No
     margins = [m for c in (points, bound) for _, m in c.drawn] + ([chosen[1]] if chosen else [])
     margins = [m for m in margins if 0 < m < math.inf] or [1.0, 10.0]
     across = _logarithmic(*ends, _LEFT, _RIGHT)
-    up = _logarithmic(min(margins) / 1.15, max(margins) * 1.15, _BOTTOM, _TOP)
+    # a factor of ten at least, so that the first points do not look like all of the curve
+    middle = math.sqrt(min(margins) * max(margins))
+    lowest = min(min(margins) / 1.15, middle / math.sqrt(10))
+    highest = max(max(margins) * 1.15, middle * math.sqrt(10))
+    up = _logarithmic(lowest, highest, _BOTTOM, _TOP)
     out = [_axis_line(across(t), _TOP, _BOTTOM, f"{t:g}") for t in _doubles(*ends)]
-    for margin in _nice(min(margins), max(margins)):
+    for margin in _nice(lowest, highest):
         y = up(margin)
         out += [f'<path class="grid" d="M{_LEFT} {y:.1f}H{_RIGHT}"/>', _text(_LEFT - 5, y + 4, f"±{margin:g}", "end")]
     out.append(_text((_LEFT + _RIGHT) / 2, _HEIGHT - 6, "total ε, nats", "middle"))

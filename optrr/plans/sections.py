@@ -85,7 +85,7 @@ class Shown:
         for way in point.ways:
             if way.name == "kronecker" != point.way.name:
                 rows.append(_beside(preview, way, "Kronecker: every answer for itself", figures))
-        columns = ("", "typical margin, points", "error over the bound", "largest conditional ε")
+        columns = ("way of asking", "typical margin, points", "error over the bound", "largest conditional ε")
         note = (
             "The bound is what no mechanism of this total, of whatever form, can be below: ± "
             f"{digits(preview.bound_margin, 4)} points. The conditional ε is what an answer gives away to "
