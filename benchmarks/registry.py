@@ -95,6 +95,7 @@ BENCHMARKS = (
     long("por_ratios", SOLVED),
     long("public_optimiser", SIMULATED, needs=("factorization", "autograd")),
     long("passing_through", TIMED),
+    long("plan_latency", TIMED),
     long("protocols_comparison", SIMULATED),
     long("protocols_costs", TIMED),
     long("readme", SOLVED, after=("ball_totals", "inference_level")),
