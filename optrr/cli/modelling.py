@@ -35,12 +35,12 @@ from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
-from optrr.show.text import amount
+from optrr.show.text import amount, crossed
 from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import impossible
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
-from optrr.tables.measures.measure import said_among
+from optrr.tables.measures.among import said_among
 from optrr.tables.synthesis import synthesize as draw_records
 
 
@@ -101,9 +101,9 @@ def measure(
 
 def _print_measures(result: Measures) -> None:
     together = ", for all together" if result.simultaneous else ""
-    title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
+    title = f"{result.measure}: {crossed(result.attributes)}, {result.n} records"
     print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
-    for line in told_scores([result.outcomes], None if result.scores is None else [result.scores], 2):
+    for line in told_scores(result.attributes[-1:], None if result.scores is None else [result.scores], 2):
         say(line)
 
 

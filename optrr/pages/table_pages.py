@@ -45,7 +45,7 @@ def table_page(result: TableResult, given: Given) -> Page:
 
 @table_page.register
 def _(result: Measures, given: Given) -> Page:
-    title = crossed((result.groups, result.outcomes))
+    title = crossed(result.attributes)
     together = "all together" if result.simultaneous else "each"
     words = result.measure.replace("-", " ").capitalize()
     lead = (
@@ -53,7 +53,7 @@ def _(result: Measures, given: Given) -> Page:
         f"{100 * result.confidence:g} % confidence; where one has no end, the noise leaves none."
     )
     scores = None if result.scores is None else [result.scores]
-    notes = [Text(sentence(line)) for line in told_scores([result.outcomes], scores, 2)]
+    notes = [Text(sentence(line)) for line in told_scores(result.attributes[-1:], scores, 2)]
     chart = _FOREST, f"{result.measure} of {title} with intervals"
     return _page((f"{title}: {result.measure}", lead, "Comparisons"), result, given, chart, notes)
 

@@ -30,6 +30,7 @@ NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
     *("Alternative", "AuditOptions", "Bins", "Comparing", "Proposing", "PublicColumns", "RecordsAt"),
+    "WeightedShare",
     *("AssociationDesign", "Fitted", "GenomicDesign", "GenomicReports", "Reports", "VariantAnswers", "Worksheet"),
     *(
         "Budget",

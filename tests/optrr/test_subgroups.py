@@ -1,0 +1,188 @@
+"""Shares in sub-populations, contrasts, quantiles and answered tables: pandas at large ε, coverage elsewhere, and commands."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.proportion import confint_proportions_2indep
+
+import optrr
+from optrr import Attribute, Bins, Domain, InvalidInput
+from optrr.domain.domain import binned
+from optrr.tables.measures import quantities
+from optrr.tables.measures.contrasts import WeightedShare, contrast
+from optrr.tables.measures.quantile import quantiles
+
+EDGES = (18.0, 30.0, 40.0, 50.0, 65.0)
+DOMAIN = Domain(
+    (
+        Attribute("sex", ("F", "M")),
+        binned("age", Bins(EDGES)),
+        Attribute("income", ("low", ">=50K", "top", None)),
+        Attribute("school", ("none", "some", "much"), ordered=True, missing=("NA",)),
+    )
+)
+AGES = DOMAIN["age"].texts
+PLAIN = 30.0
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    """Records whose answers depend on each other, a tenth to a third of them without an income or a school."""
+    rng = np.random.default_rng(seed)
+    law = rng.dirichlet(np.full(int(np.prod(DOMAIN.sizes)), 0.7))
+    codes = np.unravel_index(rng.choice(law.size, n, p=law), tuple(DOMAIN.sizes))
+    return pd.DataFrame({a.name: [a.texts[c] for c in column] for a, column in zip(DOMAIN, codes, strict=True)})
+
+
+def reported(frame: pd.DataFrame, epsilon: float = PLAIN) -> Any:
+    """Reports of these records, which at ε_i = 30 are as good as true."""
+    design = optrr.design(DOMAIN, epsilon)
+    return design.reports(design.randomize(frame, random_state=1))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int) -> None:
+    frame = people(3000, seed)
+    reports = reported(frame)
+    young = frame[(frame.sex == "F") & frame.age.isin(AGES[:2])]
+    among = {"sex": "F", "age": list(AGES[:2])}
+    share = reports.share("income", ">=50K", among=among)
+    assert share.rows[0].estimate == pytest.approx((young.income == ">=50K").mean(), abs=1e-6)
+    assert share.among == {"sex": ["F"], "age": list(AGES[:2])} and share.n == 3000
+    two = reports.share("income", [">=50K", "top"], among=among, answered=True)
+    told = young.income.dropna()
+    assert two.rows[0].estimate == pytest.approx(told.isin([">=50K", "top"]).mean(), abs=1e-6)
+    assert two.among["income"] == ["low", ">=50K", "top"]
+    table = reports.table("school", "income", among=among, answered=True)
+    both = young.dropna(subset=["income", "school"])
+    expected = pd.crosstab(both.school, both.income, normalize=True)
+    expected = expected.reindex(index=["none", "some", "much"], columns=["low", ">=50K", "top"], fill_value=0)
+    np.testing.assert_allclose(table.proportions, expected, atol=1e-6)
+    assert table.share == pytest.approx(len(both) / len(frame), abs=1e-6)
+    rows = reports.measure("row-shares", "school", "income", among=among, answered=True)
+    within = (expected.T / expected.sum(axis=1)).T.to_numpy().ravel()
+    np.testing.assert_allclose([row.estimate for row in rows.rows], within, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_noise_contrasts_are_those_of_pandas(seed: int) -> None:
+    frame = people(3000, seed)
+    reports = reported(frame)
+    rng = np.random.default_rng(seed)
+    groups = list(itertools.product("FM", (AGES[:2], AGES[2:])))
+    weights = rng.normal(size=len(groups) + 2)
+    shares, expected = [], 0.0
+    for weight, (sex, ages) in zip(weights, groups, strict=False):
+        shares.append(WeightedShare({"income": ">=50K"}, {"sex": sex, "age": ages}, weight))
+        expected += weight * (frame[(frame.sex == sex) & frame.age.isin(ages)].income == ">=50K").mean()
+    # a second share of a group that is there, and one of everybody
+    shares.append(WeightedShare({"school": "much"}, {"sex": "F", "age": AGES[:2]}, weights[-2]))
+    expected += weights[-2] * (frame[(frame.sex == "F") & frame.age.isin(AGES[:2])].school == "much").mean()
+    shares.append(WeightedShare({"sex": "M", "school": ["some", "much"]}, weight=weights[-1]))
+    expected += weights[-1] * ((frame.sex == "M") & frame.school.isin(["some", "much"])).mean()
+    (row,) = reports.contrast(*shares).rows
+    # numerator and denominator are each without bias, so that their ratio differs from the plain one by a part of 1/n
+    assert row.estimate == pytest.approx(expected, abs=5 / 3000) and row.lower < expected < row.upper
+    assert row.upper - row.lower > 0.02
+
+
+def test_a_difference_of_two_groups_is_the_risk_difference() -> None:
+    frame = people(4000, 5)
+    reports = reported(frame, 2.0)
+    terms = [{"of": {"income": "top"}, "among": {"sex": sex}, "weight": w} for sex, w in (("M", 1), ("F", -1))]
+    (row,) = reports.contrast(*terms).rows
+    known = next(r for r in reports.measure("risk-difference", "sex", "income").rows if r.outcome == "top")
+    for of in ("estimate", "standard_error", "lower", "upper"):
+        assert getattr(row, of) == pytest.approx(getattr(known, of), abs=1e-8)
+    one = reports.contrast({"of": {"income": "low"}}, {"of": {"income": "top"}, "weight": 1})
+    both = reports.share("income", ["low", "top"])
+    assert one.rows[0].lower == pytest.approx(both.rows[0].lower, abs=1e-8)
+    cell = reports.table("income", among={"sex": "F"}).to_pandas().set_index("income")
+    share = reports.share("income", "top", among={"sex": "F"}).rows[0]
+    assert (share.lower, share.upper) == pytest.approx((cell.lower["top"], cell.upper["top"]), abs=1e-6)
+
+
+def test_without_noise_the_limits_of_a_difference_are_those_of_statsmodels() -> None:
+    domain = Domain.of({"group": ["a", "b"], "outcome": ["x", "y"]})
+    counts = optrr.Counts(domain, np.array([[30, 70], [45, 55]]))
+    mechanism = optrr.design(domain, PLAIN).mechanism
+    terms = [WeightedShare({"outcome": "x"}, {"group": g}, w) for g, w in (("a", 1.0), ("b", -1.0))]
+    (row,) = contrast(counts, mechanism, terms).rows
+    low, high = confint_proportions_2indep(30, 100, 45, 100, method="score", compare="diff", correction=False)
+    # the group's sizes are random here, which moves limits by a part of 1/n
+    assert (row.lower, row.upper) == pytest.approx((low, high), abs=0.01)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_derivatives_of_sums_of_means_are_those_of_differences(count: int) -> None:
+    rng = np.random.default_rng(count)
+    odds = quantities.sum_of_means([(rng.normal(size=9), np.isin(np.arange(9), rng.choice(9, 4, False)) * 1.0) for _ in range(count)])
+    x, step = rng.uniform(0.5, 1.5, 2 * count), 1e-5
+    for part in (odds.over, odds.under):
+        there = part.at(x)
+        for k, e in enumerate(np.eye(x.size) * step):
+            assert (part.at(x + e).value - part.at(x - e).value) / (2 * step) == pytest.approx(there.gradient[k], abs=1e-6)
+            bend = (part.at(x + e).gradient - part.at(x - e).gradient) / (2 * step)
+            np.testing.assert_allclose(bend, there.hessian[k], atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_noise_quantiles_are_those_of_the_plain_distribution(seed: int) -> None:
+    frame = people(2000, seed)
+    reports = reported(frame)
+    young = frame[(frame.sex == "F") & frame.school.isin(["none", "some"])]
+    wanted = [0.1, 0.5, 0.77]
+    result = reports.quantiles("age", wanted, among={"sex": "F", "school": ["none", "some"]})
+    shares = young.age.value_counts(normalize=True).reindex(AGES, fill_value=0).to_numpy()
+    expected = np.interp(wanted, np.append(0, np.cumsum(shares)), EDGES)
+    np.testing.assert_allclose([row.estimate for row in result.rows], expected, atol=1e-3)
+    told = frame.school.dropna()
+    steps = reports.quantiles("school", wanted)
+    ranks = told.map({"none": 0, "some": 1, "much": 2}).quantile(wanted, interpolation="lower")
+    position = [float(r.estimate) for r in steps.rows if not np.isnan(r.estimate)]
+    assert position == [v for v, r in zip(ranks, steps.rows, strict=True) if not np.isnan(r.estimate)]
+    assert steps.among == {"school": ["none", "some", "much"]}
+
+
+def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
+    domain = Domain((Attribute("x", tuple(range(12))), Attribute("g", ("a", "b"))))
+    table = np.random.default_rng(1).integers(5, 40, (12, 2))
+    result = quantiles(optrr.Counts(domain, table), optrr.design(domain, PLAIN).mechanism, [0.25, 0.5], among={})
+    below, n = np.cumsum(table.sum(axis=1)), table.sum()
+    for q, row in zip([0.25, 0.5], result.rows, strict=True):
+        error = np.sqrt(n * q * (1 - q))
+        z = (below - n * q) / error
+        lower = np.flatnonzero(z >= -stats.norm.isf(0.025))[0]
+        upper = np.flatnonzero(np.append(-np.inf, z[:-1]) <= stats.norm.isf(0.025))[-1]
+        # exact where no limit is decided by the law's skewness
+        assert abs(row.lower - lower) <= 1 and abs(row.upper - upper) <= 1
+        assert row.lower <= np.flatnonzero(below >= n * q)[0] <= row.upper
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda r: r.share("income", "much"), "has no category"),
+        (lambda r: r.share("wealth", "much"), "there is no attribute"),
+        (lambda r: r.share("income", "low", among={"sex": []}), "no category of 'sex' is kept"),
+        (lambda r: r.share("income", list(("low", ">=50K", "top", None))), "same whatever people answered"),
+        (lambda r: r.table("sex", answered=True), "declares a missing value"),
+        (lambda r: r.table("income", answered=True, prior=1.0), "leave one out"),
+        (lambda r: r.table("income", "sex", among={"sex": "F"}), "leave it out of the table"),
+        (lambda r: r.measure("entropy", "income", answered=True), "takes no answered"),
+        (lambda r: r.contrast(), "no share names"),
+        (lambda r: r.contrast({"if": 1}), "give an object with 'of'"),
+        (lambda r: r.contrast({"of": {"sex": "F"}, "weight": "x"}), "give a finite number"),
+        (lambda r: r.quantiles("sex"), "have no order"),
+        (lambda r: r.quantiles("age", [0.5, 1.0]), "between 0 and 1"),
+        (lambda r: r.tables(), "no table is asked for"),
+    ],
+)
+def test_mistakes_are_named(call: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        call(reported(people(200, 1), 2.0))
