@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression
-    from optrr.models.tests import Alternative, PredictedPower, TestResult
+    from optrr.models.tests import Alternative, PredictedPower, TestFamily, TestResult
+    from optrr.models.tests.family import Adjustment
     from optrr.records.counts import Counts
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
@@ -72,6 +73,7 @@ class Reports(OpenedRecords):
         *attributes: str,
         among: Among | None = None,
         answered: bool = False,
+        ignorable: str | None = None,
         method: str = "unbiased",
         prior: float | ArrayLike | None = None,
         weights: str | None = None,
@@ -96,6 +98,9 @@ class Reports(OpenedRecords):
         answered
             leave out people who gave no answer to an attribute of the table or of ``among``: those that declare a missing value
             (:mod:`optrr.tables.measures.among`).
+        ignorable
+            an attribute whose missing answers depend on the table's other attributes alone, as you declare: the table is then
+            that of everybody (:mod:`optrr.tables.measures.shares`).
         method
             "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.tables.estimation.estimator.estimate`).
         prior
@@ -110,8 +115,13 @@ class Reports(OpenedRecords):
         asked, groups = PublicColumns(weights, strata, clusters), (by,) if isinstance(by, str) else tuple(by)
         sample = self._sample(asked, groups, unweighted)
         intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-        restricted = among is not None or answered
-        own = {"answered" if among is None else "among": restricted, "method": method != "unbiased", "prior": prior is not None}
+        some = {"among": among is not None, "answered": answered, "ignorable": ignorable is not None}
+        restricted = any(some.values())
+        own = {
+            next((name for name, given in some.items() if given), "among"): restricted,
+            "method": method != "unbiased",
+            "prior": prior is not None,
+        }
         chosen = [name for name, given in own.items() if given]
         if len(chosen) > 1 or (sample and chosen):
             beside = "the public columns of a sample" if sample else chosen[-1]
@@ -143,10 +153,12 @@ class Reports(OpenedRecords):
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
         if restricted:
-            from optrr.tables.measures import estimate_among
+            from optrr.tables.measures.among import restriction
+            from optrr.tables.measures.shares import estimate_among
 
-            names, kept = self._restricted(attributes, among, answered)
-            return estimate_among(*self._table(names), kept, attributes=attributes, **intervals)
+            names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
+            intervals |= {"attributes": attributes, "ignorable": ignorable}
+            return estimate_among(*self._table(names), kept, **intervals)
         counts = self._counts(attributes)
         if prior is not None:
             from optrr.tables.bayes import posterior
@@ -163,7 +175,12 @@ class Reports(OpenedRecords):
         Each of k tables is that of :meth:`table` with all its cells together and 1 − (1 − confidence)/k, which it shows.
         """
         if not tables:
-            raise InvalidInput("no table is asked for; name the attributes of each, such as ['sex', 'income'], ['race']")
+            raise InvalidInput(
+                "no table is asked for; name the attributes of each, such as ['sex', 'income'], ['race']"
+            )
+        from optrr.tables.estimation.estimator import check_confidence
+
+        check_confidence(confidence)
         each = 1 - (1 - confidence) / len(tables)
         return [self.table(*_names(names), confidence=each, simultaneous=True, **how) for names in tables]
 
@@ -175,6 +192,7 @@ class Reports(OpenedRecords):
         reference_outcome: Category | None = None,
         among: Among | None = None,
         answered: bool = False,
+        ignorable: str | None = None,
         scores: Any = None,
         confidence: float = 0.95,
         simultaneous: bool = False,
@@ -192,7 +210,7 @@ class Reports(OpenedRecords):
             two, groups first; of an entropy any number.
         reference, reference_outcome, scores
             what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
-        among, answered
+        among, answered, ignorable
             who counts, as in :meth:`table`.
         """
         from optrr.tables.estimation.derived import derive
@@ -201,7 +219,7 @@ class Reports(OpenedRecords):
         self._warn()
         if name in STATISTICS:
             given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
-            given["answered"] = answered or None
+            given |= {"answered": answered or None, "ignorable": ignorable}
             chosen = [
                 each for each, value in {**given, "simultaneous": simultaneous or None}.items() if value is not None
             ]
@@ -209,10 +227,12 @@ class Reports(OpenedRecords):
                 raise InvalidInput(f"{name} is one number of a table and takes no {chosen[0]}; leave it out")
             return derive(*self._table(attributes), name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
         from optrr.tables.measures import Comparing, measure
+        from optrr.tables.measures.among import restriction
 
         comparing = Comparing(reference, reference_outcome, scores)
-        names, kept = self._restricted(attributes, among, answered)
+        names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": kept}
+        how["ignorable"] = ignorable
         return measure(*self._table(names), name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
 
     def share(
@@ -256,10 +276,11 @@ class Reports(OpenedRecords):
         simultaneous: bool = False,
     ) -> Measures:
         """Quantiles of an attribute of bins, numbers or ordered categories (:func:`optrr.tables.measures.quantiles`)."""
+        from optrr.tables.measures.among import restriction
         from optrr.tables.measures.quantile import quantiles
 
         self._warn()
-        names, kept = self._restricted((attribute,), among, False)
+        names, kept = restriction(self.asking.domain, (attribute,), among, False)
         how: dict[str, Any] = {"among": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
         return quantiles(*self._table(names), probabilities, **how)
 
@@ -329,6 +350,23 @@ class Reports(OpenedRecords):
 
             return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
         return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
+
+    def tests(self, tests: Iterable[Sequence[str]], *, adjust: Adjustment = "holm", **how: Any) -> TestFamily:
+        """Several hypotheses of one kind, with p-values adjusted for their number (:mod:`optrr.models.tests.family`).
+
+        Parameters
+        ----------
+        tests
+            the attributes of each, as :meth:`test` takes them: ``[("sex", "income"), ("race", "income")]``.
+        adjust
+            "holm" or "bonferroni" for the chance of any wrong rejection, "bh" for the share of wrong ones among all.
+        how
+            what :meth:`test` takes beside the attributes, for each of them.
+        """
+        from optrr.models.tests import family
+
+        names = [_names(each) for each in tests]
+        return family(names, [self.test(*each, **how) for each in names], adjust)
 
     def _test_of_answers(
         self,
@@ -462,17 +500,6 @@ class Reports(OpenedRecords):
         self._one()
         (counts,) = self.counts(attributes)
         return counts
-
-    def _restricted(
-        self, attributes: Sequence[str], among: Among | None, answered: bool
-    ) -> tuple[list[str], Among]:
-        """What is counted for a table of some people, the table's attributes first, and who they are."""
-        names = [*attributes, *(name for name in among or {} if name not in attributes)]
-        if not answered:
-            return names, among or {}
-        from optrr.tables.measures import who_answered
-
-        return names, who_answered(self.asking.domain.subset(names), among)
 
     def _table(self, attributes: str | Iterable[str]) -> tuple[Counts | CountedTable, Mechanism | None]:
         """What analyses of one table take: counts and what randomized them, or the table estimated from answers."""

@@ -7,41 +7,34 @@ both estimated from all reports, and its interval inverts the equation (1 − v)
 of the table adds up all cells of the counts that are in it and are kept.
 
 Who gave no answer is a category of its own where an attribute declares a missing value. *Among those who answered* is the
-restriction to all its other categories. Shares of one attribute within groups of the others are then those of everybody if,
-among people alike in these others, who answers does not depend on the answer (ignorable: Rubin, Biometrika 63, 1976); shares of
-a whole table, if it depends on none of its attributes.
+restriction to all its other categories, and says something of these people alone, unless who answers is *ignorable*: among
+people alike in the other attributes asked, it does not depend on the answer (missing at random: Rubin, Biometrika 63, 1976).
+Whoever declares that gets numbers of everybody (:mod:`optrr.tables.measures.shares` for tables, :func:`ignored` for measures).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from optrr.domain.domain import Attribute, Category, Domain, category_text, listed, shown
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer
-from optrr.records.counts import Counts
 from optrr.show.text import category_word
-from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
-from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.queries import box
-from optrr.tables.measures import quantities
-from optrr.tables.measures.quantities import Inversion, Odds
+from optrr.tables.measures.quantities import Odds
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # By attribute the categories that are kept, or the only one.
 Among = Mapping[str, Category | Sequence[Category]]
-# A total this near to 0, in standard errors, leaves the shares of it open.
-_FAINT = 3.0
 # Sums of cells times cells of the counts: an interval takes some 60 laws of so many cells, a few seconds in all.
 MOST_WORK = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """A table of some of the people counted: its ``domain``, and which of its cells each cell of the counts adds to, −1 for none.
+    """A table of some of the people counted: its ``domain``, and to which of its cells each cell of the counts adds; −1: none.
 
     ``texts`` are the categories that are kept of each attribute that is restricted, as people read them.
     """
@@ -85,7 +78,7 @@ class Kept:
         inside = self.place >= 0
         sizes = tuple(int(r) for r in self.domain.sizes)
         flat = np.bincount(self.place[inside], cells.ravel()[inside], int(np.prod(sizes)))
-        return flat.reshape(sizes)
+        return np.asarray(flat.reshape(sizes), dtype=np.float64)
 
 
 def kept_codes(domain: Domain, among: Among) -> dict[str, list[int]]:
@@ -105,7 +98,7 @@ def marked(domain: Domain, among: Among) -> np.ndarray:
 
 def as_list(kept: Category | Sequence[Category]) -> list[Category]:
     """Categories as a list; a single one stands for itself."""
-    return list(kept) if isinstance(kept, Sequence) and not isinstance(kept, str) else [kept]  # type: ignore[list-item]
+    return list(kept) if isinstance(kept, Sequence) and not isinstance(kept, str) else [kept]
 
 
 def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
@@ -157,6 +150,71 @@ def who_answered(domain: Domain, among: Among | None) -> Among:
     return {**given, **answers}
 
 
+# Measures of groups (first) and outcomes (second) that are those of everybody once people without an answer are left out, where
+# who answers depends on the other attribute alone.
+_IGNORABLE = (
+    ("column-shares", "odds-ratio"),
+    ("row-shares", "risk-difference", "risk-ratio", "odds-ratio", "means", "mean-difference"),
+)
+
+
+def ignored(domain: Domain, name: str, measure: str, among: Among) -> tuple[Among, str]:
+    """The restriction that a measure of the domain's first two attributes takes if missing answers of one are ignorable.
+
+    Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
+    are missing; where those about groups are, odds ratios and shares within outcomes are.
+
+    Raises
+    ------
+    InvalidInput
+        for an attribute that is none of the two or declares no missing value, and for a measure that would be another one.
+    """
+    two = domain.names[:2]
+    if name not in two:
+        raise InvalidInput(f"{name!r} is none of {listed(two)}, so none of their answers are missing; name one of them")
+    answers, place = answers_of(domain, name, among), two.index(name)
+    if measure not in _IGNORABLE[place]:
+        fitting = ", ".join(_IGNORABLE[place])
+        raise InvalidInput(
+            f"{measure} is not that of everybody where answers about {name!r} are left out; {fitting} are with it as "
+            f"{'the outcome' if place else 'the groups'}, or take those who answered"
+        )
+    return {**among, name: answers}, said_ignorable(name, [two[1 - place]])
+
+
+def answers_of(domain: Domain, name: str, among: Among) -> list[Category]:
+    """All categories of an attribute but the missing one. Raises InvalidInput where it has none, or is restricted already."""
+    if None not in domain[name].codes:
+        raise InvalidInput(
+            f"attribute {name!r} declares no missing value, so that everybody answered; leave out ignorable"
+        )
+    if name in among:
+        raise InvalidInput(
+            f"people are restricted by their answers about {name!r}; leave it out of among, or of ignorable"
+        )
+    return [c for c in domain[name].categories if c is not None]
+
+
+def said_ignorable(name: str, given: Sequence[str]) -> str:
+    """What is taken for granted."""
+    alike = f"among people alike in {' and '.join(map(repr, given))} " if given else ""
+    return f"of everybody, if {alike}who answered about {name!r} does not depend on the answer, as is declared"
+
+
+def restriction(
+    domain: Domain, attributes: Sequence[str], among: Among | None, answered: bool, ignorable: str | None = None
+) -> tuple[list[str], Among]:
+    """What is counted for a table of some people, the table's attributes first, and who they are; errors as `who_answered`.
+
+    Those who did not answer about the ``ignorable`` attribute stay.
+    """
+    names = [*attributes, *(name for name in among or {} if name not in attributes)]
+    if not answered:
+        return names, among or {}
+    kept = who_answered(domain.subset(names), among)
+    return names, {name: c for name, c in kept.items() if name != ignorable or name in (among or {})}
+
+
 def check_work(sums: int, domain: Domain) -> None:
     """Raise InvalidInput for more sums of cells than are tested in a few seconds."""
     cells = int(np.prod(domain.sizes))
@@ -165,94 +223,3 @@ def check_work(sums: int, domain: Domain) -> None:
             f"{sums} shares of {cells} cells of {listed(domain.names)} are asked for, and at most {MOST_WORK} shares times "
             "cells take a few seconds; ask for fewer, or restrict by fewer attributes"
         )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EstimateAmong(Estimate):
-    """Estimated proportions among the people whose true answers are in the categories of ``among``.
-
-    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people.
-    """
-
-    among: dict[str, list[str]] = field(default_factory=dict)
-    share: float = 1.0
-
-    in_summary = (*Estimate.in_summary, "among", "share")
-
-    @property
-    def counts(self) -> FloatArray:
-        """Estimated counts in the records, same shape."""
-        return np.asarray(self.n * self.share * self.proportions)
-
-    def headline(self) -> str:
-        """Which table, of how many records, among whom."""
-        return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all"
-
-
-def estimate_among(  # noqa: PLR0913 (each argument is one question a user answers)
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
-    among: Among,
-    *,
-    attributes: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    simultaneous: bool = False,
-) -> EstimateAmong:
-    """Proportions of the true records among those whose true answers are in the given categories.
-
-    Parameters
-    ----------
-    counts
-        of randomized records over the attributes of the table and of ``among``, all records: none is to be left out beforehand.
-        Or a table that is estimated already, without a mechanism.
-    among
-        by attribute the categories that are kept; attributes that are not named keep all.
-    attributes
-        of the table, all that are counted unless given; the others only restrict who counts.
-    confidence, simultaneous
-        of the intervals, as in :func:`optrr.estimate`.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown attributes or categories, a large table, or too few records. SingularMarginal where the mechanism
-        hides an effect of what is counted.
-    """
-    check_confidence(confidence)
-    check_records(counts.n)
-    kept = Kept.of(counts.domain, among, attributes)
-    sizes = tuple(int(r) for r in kept.domain.sizes)
-    wanted = int(np.prod(sizes))
-    check_work(wanted, counts.domain)
-    table = counted_table(counts, mechanism)
-    kernel, sampling, observed = table.kernel, table.sampling, table.observed.ravel()
-    kernel.check_invertible()
-    tail = (1 - confidence) / (wanted if simultaneous else 1) / 2
-    each = [Inversion.of(kept.odds(quantities.share(m, 1 - m)), sampling, observed) for m in np.eye(wanted)]
-    ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
-    error, low, high = (np.array(column).reshape(sizes) for column in zip(*ends, strict=True))
-    everybody = replace(sampling, sums=(kept.place >= 0).astype(np.float64)[None])
-    total_error = float(np.sqrt(np.maximum(everybody.covariance(observed, counts.n - 1), 0.0))[0, 0])
-    # the unbiased table over its own sum, so that the shares sum to 1
-    cells = kept.totals(kernel.solve(table.observed))
-    total = float(cells.sum())
-    shares = cells / total if total > 0 else np.full(sizes, np.nan)
-    faint = f"the kept share{said_among(kept.texts)}, cannot be told from 0, so the records say next to nothing on them"
-    inside = np.clip(shares, 0.0, 1.0)
-    return EstimateAmong(
-        domain=kept.domain,
-        n=counts.n,
-        method="unbiased",
-        proportions=shares,
-        standard_errors=error,
-        lower=np.fmin(low, inside),
-        upper=np.fmax(high, inside),
-        confidence=confidence,
-        target="population",
-        interval="score",
-        bias="a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative",
-        simultaneous=simultaneous,
-        warnings=(faint,) if total < _FAINT * total_error else (),
-        among=kept.texts,
-        share=total,
-    )

@@ -1,9 +1,9 @@
 """Shares in sub-populations, and any sum of them with weights: one number θ with an interval.
 
-A share is that of the cells ``of`` among those of a group ``among``, each given by categories of several attributes. θ = Σ w_k
-(share k): the difference of two shares, in one group or in two; a difference of differences; a sum of a table's cells. Shares of
-one group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over the group, so that θ is a sum of one mean
-for each different group:
+A share is that of the cells ``of`` among those of a group ``among``, each given by categories of several attributes.
+θ = Σ w_k (share k): the difference of two shares, in one group or in two; a difference of differences; a sum of cells.
+Shares of one group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over the group, so that θ is a sum of
+one mean for each different group:
 
     θ = Σ_g A_g/D_g,    A_g = Σ s π and D_g = Σ π over the cells of the group.
 
@@ -56,7 +56,7 @@ class WeightedShare:
 
 
 def read_shares(given: Iterable[WeightedShare | Mapping[str, Any]]) -> list[WeightedShare]:
-    """Shares from objects with the keys ``of``, ``among`` and ``weight``, as JSON holds them. Raises InvalidInput for others."""
+    """Shares from objects with the keys ``of``, ``among``, ``weight``, as JSON holds them. Raises InvalidInput for others."""
     return [each if isinstance(each, WeightedShare) else _read(each) for each in given]
 
 
@@ -103,8 +103,8 @@ def contrast(
     Returns
     -------
     Measures
-        "share" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any population; the
-        estimate is NaN where the interval is that whole range.
+        "share" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any population;
+        the estimate is NaN where the interval is that whole range.
 
     Raises
     ------
@@ -171,5 +171,3 @@ def _said(domain: Domain, shares: Sequence[WeightedShare]) -> str:
         # what a single share is among, the result says beside it
         each.append(f"{times}{of}{f' among {among}' if among and not alone else ''}")
     return " ".join(each).removeprefix("+ ")
-
-

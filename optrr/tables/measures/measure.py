@@ -28,7 +28,7 @@ from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.queries import code_of
 from optrr.tables.measures import quantities
-from optrr.tables.measures.among import Among, Kept, said_among
+from optrr.tables.measures.among import Among, Kept, ignored, said_among
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray
 
@@ -89,7 +89,7 @@ class Measures(TableResult):
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
     none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
-    what people's true answers were restricted to.
+    what people's true answers were restricted to, ``note`` what the numbers take for granted.
     """
 
     measure: str
@@ -101,6 +101,7 @@ class Measures(TableResult):
     warnings: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     among: dict[str, list[str]] = field(default_factory=dict)
+    note: str = ""
 
     in_summary = ("attributes", "measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
 
@@ -149,7 +150,7 @@ class Measures(TableResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; None for what is not a finite number."""
         among = {"among": self.among} if self.among else {}
-        return super().summary() | among
+        return super().summary() | among | ({"note": self.note} if self.note else {})
 
 
 def label(row: Named) -> str:
@@ -176,6 +177,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     confidence: float = 0.95,
     simultaneous: bool = False,
     among: Among | None = None,
+    ignorable: str | None = None,
 ) -> Measures:
     """A measure of the true records, with intervals by test inversion; the target is the population.
 
@@ -196,6 +198,9 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     among
         by attribute the categories that a person's true answers must be among to count, two or more of groups and outcomes
         (:mod:`optrr.tables.measures.among`); scores are then those of the outcomes that are kept.
+    ignorable
+        one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
+        where it would not be (:func:`optrr.tables.measures.among.ignored`).
 
     Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
 
@@ -206,9 +211,13 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         not differ. SingularMarginal where the mechanism hides the table.
     """
     check_confidence(confidence)
-    comparing, restricted = comparing or Comparing(), among or {}
+    comparing, restricted, note = comparing or Comparing(), among or {}, ""
+    if ignorable is not None:
+        restricted, note = ignored(counts.domain, ignorable, name, restricted)
     # what is counted beside groups and outcomes only restricts who counts
-    kept = Kept.of(counts.domain, restricted, [n for k, n in enumerate(counts.domain.names) if k < 2 or n not in restricted])
+    kept = Kept.of(
+        counts.domain, restricted, [n for k, n in enumerate(counts.domain.names) if k < 2 or n not in restricted]
+    )
     check_records(counts.n)
     _check(kept.domain, name, comparing)
     table = counted_table(counts, mechanism)
@@ -228,6 +237,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         warnings=warnings,
         scores=scores,
         among=kept.texts,
+        note=note,
     )
 
 

@@ -1,7 +1,7 @@
 """Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function.
 
-The q-quantile is at value u if the share of people below u is at most q and the share up to u at least q. Whether a share F is q
-is tested as every measure is (:mod:`optrr.tables.measures.quantities`), so nothing is divided by the density, which the delta
+The q-quantile is at value u if the share of people below u is at most q and the share up to u at least q. Whether a share F is
+q is tested as every measure is (:mod:`optrr.tables.measures.quantities`), so nothing is divided by the density, which the delta
 method does and noise may leave near 0:
 
     lower limit     the smallest value u with F(u) not significantly below q
@@ -10,10 +10,10 @@ method does and noise may leave near 0:
 Each errs with probability (1 − confidence)/2 at most, however many values there are: the lower limit is above the quantile only
 if the one test at the quantile rejects (Woodruff, JASA 47, 1952, with that test in place of his normal one).
 
-Categories that are numbers, have scores or are only ordered are the values themselves, so that coverage is above the confidence:
-the distribution function jumps. Bins of numbers are read as a piecewise linear distribution function, as if numbers were spread
-evenly within each bin; between edges F(t) is a sum of shares with weights, and the limits are continuous. Within an outer bin
-without an edge nothing is known: a limit there is infinite, or the bin's only edge.
+Categories that are numbers, have scores or are only ordered are the values themselves, so that coverage is above the
+confidence: the distribution function jumps. Bins of numbers are read as a piecewise linear distribution function, as if numbers
+were spread evenly within each bin; between edges F(t) is a sum of shares with weights, and the limits are continuous. Within an
+outer bin without an edge nothing is known: a limit there is infinite, or the bin's only edge.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ class Scale:
             return Scale(edges, np.tri(edges.size, attribute.size, -1), True)
         if scores is None and not (attribute.ordered or has_numbers(attribute)):
             raise InvalidInput(
-                f"the categories of {attribute.name!r} have no order, and quantiles need one; declare it ordered, or give scores"
+                f"the categories of {attribute.name!r} have no order, and quantiles need one; declare it ordered, or give "
+                "scores"
             )
         given = checked_scores(attribute, scores)
         values = np.unique(given)
@@ -72,7 +73,7 @@ class Scale:
     def up_to(self, t: float) -> FloatArray:
         """(r,) how much of each category counts in F(t)."""
         if not self.even:
-            return self.below[int(np.searchsorted(self.values, t))]
+            return np.asarray(self.below[int(np.searchsorted(self.values, t))])
         j = min(max(int(np.searchsorted(self.values, t)), 1), self.values.size - 1)
         share = (t - self.values[j - 1]) / (self.values[j] - self.values[j - 1])
         return np.asarray(self.below[j - 1] + share * (self.below[j] - self.below[j - 1]))
@@ -101,7 +102,7 @@ class _Tested:
     def tail(self, t: float, q: float, side: int) -> float:
         """Probability where F(t) is q of an estimate as high (side 0) or as low (side 1) as the one there is."""
         inside = self.scale.up_to(t)
-        if not inside.any() or inside.all() and inside.min() == 1:
+        if not inside.any() or (inside.all() and inside.min() == 1):
             # F is 0 or 1 whatever the records are, and is not tested
             return float((side == 0) == (not inside.any()))
         odds = self.kept.odds(quantities.share(inside, 1 - inside))
@@ -173,7 +174,9 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     wanted = [float(q) for q in np.atleast_1d(np.asarray(probabilities, dtype=np.float64))]
     wrong = [q for q in wanted if not 0 < q < 1]
     if wrong or not wanted:
-        raise InvalidInput(f"quantiles are asked for {wrong or 'no probability'}; give numbers between 0 and 1, such as 0.5")
+        raise InvalidInput(
+            f"quantiles are asked for {wrong or 'no probability'}; give numbers between 0 and 1, such as 0.5"
+        )
     outcome, given = counts.domain.attributes[0], dict(among or {})
     if None in outcome.codes and outcome.name not in given:
         given = dict(who_answered(counts.domain.subset(outcome.name), given))
@@ -202,6 +205,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         ),
         scores=None if scale.even else tuple(checked_scores(left, scores).tolist()),
         among=kept.texts,
+        note=SPREAD if scale.even else "",
     )
 
 
@@ -211,6 +215,3 @@ def _row(attribute: Attribute, tested: _Tested, near: FloatArray, q: float, tail
     middle = nan if whole else scale.at(near, q)
     estimate = middle if np.isnan(middle) else min(max(middle, lower), upper)
     return Row(outcome=f"{q:g}", estimate=estimate, standard_error=nan, lower=lower, upper=upper)
-
-
-

@@ -15,12 +15,12 @@ group g and have the outcome, y_g of those who are in it and have not, b_g = x_g
     difference of means       as the risk difference, with the scores moved to 0..1
     gamma                     L = C                       U = D                         C, D: concordant, discordant pairs
     Somers' d                 L = 1 − Σ r² + 2(C − D)     U = 1 − Σ r² − 2(C − D)       r the shares of the groups
-    sum of means m_k          L = Σ_k a_k Π_{j≠k} b_j             U likewise with c         a_k, c_k: L and U of the mean m_k
+    sum of means m_k          L = Σ l_k Π_{j≠k} d_j       U = Σ u_k Π_{j≠k} d_j         l, u: L, U of m_k; d = (l + u)/range
     Kendall's tau-b           L = T + 2(C − D)            U = T − 2(C − D)              T = sqrt((1 − Σ r²)(1 − Σ c²))
 
 C = Σ π_ab π_cd over a < c, b < d, and D over a < c, b > d. All but tau-b and sums of three or more means are quadratic in a few
-sums of cells, so their unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962; Kendall, Biometrika 33,
-1945).
+sums of cells, so their unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962;
+Kendall, Biometrika 33, 1945); of those sums the bias of second order is taken off, and a part of 1/n² is left.
 
 Intervals are by test inversion. "The measure is at v" says that G = (1 − v) L − v U is 0. The unbiased estimate of G
 is tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G
@@ -232,6 +232,13 @@ def share(inside: FloatArray, outside: FloatArray) -> Odds:
     return Odds(np.stack([inside, outside]), over, under, 0.0, 1.0)
 
 
+def imputed(row: FloatArray, cell: FloatArray, answered: FloatArray) -> Odds:
+    """Of all people those in ``row``, times the share of ``cell`` among those in it who ``answered``; each (R,) marks cells."""
+    sums = np.stack([row, cell, answered, np.ones_like(row)])
+    over = _product(4, 0, 1)
+    return Odds(sums, over, Quadratic(_product(4, 2, 3).matrix - over.matrix), 0.0, 1.0)
+
+
 def mean(group: FloatArray, scores: FloatArray) -> Odds:
     """Of the scores (R,) of the cells in ``group`` (R,)."""
     return sum_of_means([(scores, group)])
@@ -259,8 +266,8 @@ def sum_of_means(parts: Sequence[tuple[FloatArray, FloatArray]]) -> Odds:
     ends = [(float(s[g > 0].min()), float(s[g > 0].max())) for s, g in parts]
     sums = [sum_ for (s, g), (low, high) in zip(parts, ends, strict=True) for sum_ in (g * (s - low), g * (high - s))]
     lows, highs = np.array(ends).T
-    both = [SumOfRatios(highs - lows, side) for side in (0, 1)]
-    return Odds(np.stack(sums), *both, float(lows.sum()), float(highs.sum()))
+    over, under = (SumOfRatios(highs - lows, side) for side in (0, 1))
+    return Odds(np.stack(sums), over, under, float(lows.sum()), float(highs.sum()))
 
 
 def odds_ratio(hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
