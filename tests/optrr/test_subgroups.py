@@ -57,6 +57,7 @@ def reported(frame: pd.DataFrame, epsilon: float = PLAIN) -> Any:
     return design.reports(design.randomize(frame, random_state=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int) -> None:
     frame = people(3000, seed)
@@ -81,6 +82,7 @@ def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int)
     np.testing.assert_allclose([row.estimate for row in rows.rows], within, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_without_noise_contrasts_are_those_of_pandas(seed: int) -> None:
     frame = people(3000, seed)
@@ -103,6 +105,7 @@ def test_without_noise_contrasts_are_those_of_pandas(seed: int) -> None:
     assert row.upper - row.lower > 0.02
 
 
+@pytest.mark.slow
 def test_a_difference_of_two_groups_is_the_risk_difference() -> None:
     frame = people(4000, 5)
     reports = reported(frame, 2.0)
@@ -147,6 +150,7 @@ def test_derivatives_of_sums_of_means_are_those_of_differences(count: int) -> No
             np.testing.assert_allclose(bend, there.hessian[k], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_without_noise_quantiles_are_those_of_the_plain_distribution(seed: int) -> None:
     frame = people(2000, seed)
@@ -204,6 +208,7 @@ def test_mistakes_are_named(call: Any, said: str) -> None:
         call(reported(people(200, 1), 2.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     frame = people(4000, seed)
@@ -253,6 +258,7 @@ def test_adjusted_p_values_are_those_of_statsmodels() -> None:
             np.testing.assert_allclose(made.adjusted, multipletests(p, method=theirs)[1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_families_of_tests_and_of_tables() -> None:
     reports = reported(people(3000, 1), 2.0)
     pairs = [("sex", "income"), ("age", "income"), ("sex", "school")]
@@ -272,6 +278,7 @@ def test_families_of_tests_and_of_tables() -> None:
         reports.tests([])
 
 
+@pytest.mark.slow
 def test_answers_to_questions_have_the_same() -> None:
     frame = people(20000, 1)[["sex", "income", "age"]]
     domain = DOMAIN.subset(["sex", "income", "age"])
@@ -291,6 +298,7 @@ def test_answers_to_questions_have_the_same() -> None:
     assert reports.tests([("sex", "income"), ("sex", "age")]).names == (("sex", "income"), ("sex", "age"))
 
 
+@pytest.mark.slow
 def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     design = optrr.design(DOMAIN, 3.0)
     optrr.save(design, tmp_path / "d.json")

@@ -184,13 +184,13 @@ def ignored(domain: Domain, name: str, measure: str, among: Among) -> tuple[Amon
 
 def answers_of(domain: Domain, name: str, among: Among) -> list[Category]:
     """All categories of an attribute but the missing one. Raises InvalidInput where it has none, or is restricted already."""
-    if None not in domain[name].codes:
-        raise InvalidInput(
-            f"attribute {name!r} declares no missing value, so that everybody answered; leave out ignorable"
-        )
     if name in among:
         raise InvalidInput(
             f"people are restricted by their answers about {name!r}; leave it out of among, or of ignorable"
+        )
+    if None not in domain[name].codes:
+        raise InvalidInput(
+            f"attribute {name!r} declares no missing value, so that everybody answered; leave out ignorable"
         )
     return [c for c in domain[name].categories if c is not None]
 

@@ -92,7 +92,7 @@ class Scale:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tested:
+class _DistributionTests:
     """F at every value of a scale, tested on one table of reports."""
 
     scale: Scale
@@ -188,7 +188,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     table.kernel.check_invertible()
     cells = kept.totals(table.kernel.solve(table.observed))
     near = projection(cells / cells.sum()) if cells.sum() > 0 else np.full(cells.shape, 1 / cells.size)
-    tested, tail = _Tested(scale, kept, table), (1 - confidence) / 2 / (len(wanted) if simultaneous else 1)
+    tested, tail = _DistributionTests(scale, kept, table), (1 - confidence) / 2 / (len(wanted) if simultaneous else 1)
     rows = tuple(_row(left, tested, near, q, tail) for q in wanted)
     nothing = "the records say nothing on the quantile {}; collect more, or give the attributes a larger epsilon"
     return Measures(
@@ -209,7 +209,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     )
 
 
-def _row(attribute: Attribute, tested: _Tested, near: FloatArray, q: float, tail: float) -> Row:
+def _row(attribute: Attribute, tested: _DistributionTests, near: FloatArray, q: float, tail: float) -> Row:
     scale, (lower, upper) = tested.scale, tested.limits(q, tail)
     whole = (lower, upper) == (scale.values[0], scale.values[-1])
     middle = nan if whole else scale.at(near, q)
