@@ -3,7 +3,9 @@
     reports = optrr.reports("out.parquet", design)      or design.reports(frame)
     reports.table("sex", "income")                      shares, for groups, with weights, or with a prior
     reports.measure("odds-ratio", "sex", "income")      two attributes compared; one number of a table
-    reports.test("sex", "income", given="age")          a hypothesis
+    reports.share("income", ">50K", among={"sex": "F"}) a share in a sub-population; contrast(…): sums of them
+    reports.quantiles("age", [0.25, 0.5, 0.75])         medians and their like
+    reports.test("sex", "income", given="age")          a hypothesis; tests([…]): a family of them
     reports.model("sex*income + age")                   a log-linear model
     reports.regress("income ~ age + sex")               a regression
     reports.synthesize(1000)                            records to hand on
@@ -38,14 +40,15 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression
-    from optrr.models.tests import Alternative, PredictedPower, TestResult
+    from optrr.models.tests import Alternative, PredictedPower, TestFamily, TestResult
+    from optrr.models.tests.family import Adjustment
     from optrr.records.counts import Counts
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
     from optrr.tables.estimation.impossible import CountedTable
-    from optrr.tables.measures import Among, Measures
+    from optrr.tables.measures import Among, Measures, WeightedShare
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
@@ -69,6 +72,8 @@ class Reports(OpenedRecords):
         self,
         *attributes: str,
         among: Among | None = None,
+        answered: bool = False,
+        ignorable: str | None = None,
         method: str = "unbiased",
         prior: float | ArrayLike | None = None,
         weights: str | None = None,
@@ -88,8 +93,14 @@ class Reports(OpenedRecords):
         attributes
             of the table; its axes, in this order.
         among
-            by attribute of the table the categories that people must truly have to count
+            by attribute, of the table or not, the categories that people must truly have to count
             (:func:`optrr.tables.measures.estimate_among`).
+        answered
+            leave out people who gave no answer to an attribute of the table or of ``among``: those that declare a missing value
+            (:mod:`optrr.tables.measures.among`).
+        ignorable
+            an attribute whose missing answers depend on the table's other attributes alone, as you declare: the table is then
+            that of everybody (:mod:`optrr.tables.measures.shares`).
         method
             "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.tables.estimation.estimator.estimate`).
         prior
@@ -104,7 +115,13 @@ class Reports(OpenedRecords):
         asked, groups = PublicColumns(weights, strata, clusters), (by,) if isinstance(by, str) else tuple(by)
         sample = self._sample(asked, groups, unweighted)
         intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-        own = {"among": among is not None, "method": method != "unbiased", "prior": prior is not None}
+        some = {"among": among is not None, "answered": answered, "ignorable": ignorable is not None}
+        restricted = any(some.values())
+        own = {
+            next((name for name, given in some.items() if given), "among"): restricted,
+            "method": method != "unbiased",
+            "prior": prior is not None,
+        }
         chosen = [name for name, given in own.items() if given]
         if len(chosen) > 1 or (sample and chosen):
             beside = "the public columns of a sample" if sample else chosen[-1]
@@ -115,7 +132,7 @@ class Reports(OpenedRecords):
                     "answers to questions have unbiased tables, without a prior or a sample's columns; leave these out, or ask "
                     "for whole records, with a design"
                 )
-            if among is None:
+            if not restricted:
                 return self._cells(attributes, confidence, simultaneous)
         if sample:
             from optrr.tables.weighting import estimate_weighted
@@ -135,10 +152,13 @@ class Reports(OpenedRecords):
             from optrr.tables.estimation.estimator import estimate_adjusted
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
-        if among is not None:
-            from optrr.tables.measures import estimate_among
+        if restricted:
+            from optrr.tables.measures.among import restriction
+            from optrr.tables.measures.shares import estimate_among
 
-            return estimate_among(*self._table(attributes), among, **intervals)
+            names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
+            intervals |= {"attributes": attributes, "ignorable": ignorable}
+            return estimate_among(*self._table(names), kept, **intervals)
         counts = self._counts(attributes)
         if prior is not None:
             from optrr.tables.bayes import posterior
@@ -149,6 +169,21 @@ class Reports(OpenedRecords):
 
         return estimate(counts, self._mechanism, method=method, **intervals)
 
+    def tables(self, *tables: Sequence[str], confidence: float = 0.95, **how: Any) -> list[Any]:
+        """Several tables whose intervals all hold together with this confidence, by Bonferroni's inequality.
+
+        Each of k tables is that of :meth:`table` with all its cells together and 1 − (1 − confidence)/k, which it shows.
+        """
+        if not tables:
+            raise InvalidInput(
+                "no table is asked for; name the attributes of each, such as ['sex', 'income'], ['race']"
+            )
+        from optrr.tables.estimation.estimator import check_confidence
+
+        check_confidence(confidence)
+        each = 1 - (1 - confidence) / len(tables)
+        return [self.table(*_names(names), confidence=each, simultaneous=True, **how) for names in tables]
+
     def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         name: str,
@@ -156,6 +191,8 @@ class Reports(OpenedRecords):
         reference: Category | None = None,
         reference_outcome: Category | None = None,
         among: Among | None = None,
+        answered: bool = False,
+        ignorable: str | None = None,
         scores: Any = None,
         confidence: float = 0.95,
         simultaneous: bool = False,
@@ -173,25 +210,79 @@ class Reports(OpenedRecords):
             two, groups first; of an entropy any number.
         reference, reference_outcome, scores
             what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
+        among, answered, ignorable
+            who counts, as in :meth:`table`.
         """
         from optrr.tables.estimation.derived import derive
         from optrr.tables.estimation.statistics import STATISTICS
 
         self._warn()
-        known = self._table(attributes)
         if name in STATISTICS:
             given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
+            given |= {"answered": answered or None, "ignorable": ignorable}
             chosen = [
                 each for each, value in {**given, "simultaneous": simultaneous or None}.items() if value is not None
             ]
             if chosen:
                 raise InvalidInput(f"{name} is one number of a table and takes no {chosen[0]}; leave it out")
-            return derive(*known, name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
+            return derive(*self._table(attributes), name, confidence=confidence, scores=scores)  # type: ignore[arg-type]
         from optrr.tables.measures import Comparing, measure
+        from optrr.tables.measures.among import restriction
 
         comparing = Comparing(reference, reference_outcome, scores)
-        how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": among}
-        return measure(*known, name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
+        names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
+        how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": kept}
+        how["ignorable"] = ignorable
+        return measure(*self._table(names), name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
+
+    def share(
+        self,
+        attribute: str,
+        categories: Category | Sequence[Category],
+        *,
+        among: Among | None = None,
+        answered: bool = False,
+        confidence: float = 0.95,
+    ) -> Measures:
+        """The share of people with some of an attribute's categories, of all or of those ``among`` others.
+
+        ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``answered`` as in :meth:`table`.
+        """
+        wanted: dict[str, Any] = {"of": {attribute: categories}, "among": among or {}}
+        return self.contrast(wanted, answered=answered, confidence=confidence)
+
+    def contrast(
+        self, *shares: WeightedShare | Mapping[str, Any], answered: bool = False, confidence: float = 0.95
+    ) -> Measures:
+        """A sum of shares with weights, in one sub-population or several (:func:`optrr.tables.measures.contrast`).
+
+        ``contrast({"of": {"income": ">50K"}, "among": {"sex": "F"}}, {"of": {"income": ">50K"}, "among": {"sex": "M"},
+        "weight": -1})`` is the difference between women and men.
+        """
+        from optrr.tables.measures.contrasts import contrast, names_of, read_shares
+
+        wanted = read_shares(shares)
+        self._warn()
+        return contrast(*self._table(names_of(wanted)), wanted, answered=answered, confidence=confidence)
+
+    def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
+        self,
+        attribute: str,
+        probabilities: float | Sequence[float] = 0.5,
+        *,
+        among: Among | None = None,
+        scores: ArrayLike | None = None,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+    ) -> Measures:
+        """Quantiles of an attribute of bins, numbers or ordered categories (:func:`optrr.tables.measures.quantiles`)."""
+        from optrr.tables.measures.among import restriction
+        from optrr.tables.measures.quantile import quantiles
+
+        self._warn()
+        names, kept = restriction(self.asking.domain, (attribute,), among, False)
+        how: dict[str, Any] = {"among": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
+        return quantiles(*self._table(names), probabilities, **how)
 
     def test(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -259,6 +350,23 @@ class Reports(OpenedRecords):
 
             return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
         return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
+
+    def tests(self, tests: Iterable[Sequence[str]], *, adjust: Adjustment = "holm", **how: Any) -> TestFamily:
+        """Several hypotheses of one kind, with p-values adjusted for their number (:mod:`optrr.models.tests.family`).
+
+        Parameters
+        ----------
+        tests
+            the attributes of each, as :meth:`test` takes them: ``[("sex", "income"), ("race", "income")]``.
+        adjust
+            "holm" or "bonferroni" for the chance of any wrong rejection, "bh" for the share of wrong ones among all.
+        how
+            what :meth:`test` takes beside the attributes, for each of them.
+        """
+        from optrr.models.tests import family
+
+        names = [_names(each) for each in tests]
+        return family(names, [self.test(*each, **how) for each in names], adjust)
 
     def _test_of_answers(
         self,
@@ -436,6 +544,10 @@ class Reports(OpenedRecords):
     def _warn(self, ignoring: PublicColumns | None = None) -> None:
         """What is in doubt about people who may count twice, and the columns that the analysis ignores."""
         warn([*self.twice, *(self.public if ignoring is None else ignoring).ignored()])
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def effect(  # noqa: PLR0913 (each argument is one question a user answers)

@@ -37,7 +37,8 @@ from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
 from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
-from optrr.genomics.tests import GENOME_WIDE, bonferroni, copy_tables
+from optrr.genomics.tests import GENOME_WIDE, copy_tables
+from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file

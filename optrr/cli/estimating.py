@@ -13,9 +13,11 @@ from optrr.cli.inputs import (
     Counted,
     among_of,
     among_option,
+    answered_option,
     confidence_option,
     counted,
     design_option,
+    ignorable_option,
     input_argument,
     scores_of_two,
     scores_option,
@@ -34,7 +36,7 @@ from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
 from optrr.show.text import amount
-from optrr.tables.estimation.estimator import METHODS
+from optrr.tables.estimation.estimator import METHODS, check_confidence
 from optrr.tables.estimation.estimator import estimate as estimate_table
 from optrr.tables.estimation.statistics import STATISTICS
 from optrr.ways.protocols.sampled_tables import load_asking
@@ -138,6 +140,11 @@ def _print(result: Posterior) -> None:
 @confidence_option
 @simultaneous_option
 @click.option(
+    "--tables",
+    type=click.IntRange(min=1),
+    help="With --simultaneous: one of so many tables, whose intervals are all to hold together (Bonferroni).",
+)
+@click.option(
     "--derive",
     "statistics",
     multiple=True,
@@ -146,6 +153,8 @@ def _print(result: Posterior) -> None:
 )
 @scores_option
 @among_option
+@answered_option
+@ignorable_option
 @posterior_options
 @fake_reports_option
 @sampled_options
@@ -160,9 +169,12 @@ def estimate(
     method: str,
     confidence: float,
     simultaneous: bool,
+    tables: int | None,
     statistics: tuple[str, ...],
     scores: tuple[str, ...],
     among: tuple[str, ...],
+    answered: bool,
+    ignorable: str | None,
     posterior: bool,
     prior: float | None,
     random_state: int | None,
@@ -177,12 +189,24 @@ def estimate(
     """
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    others = _options(method != "unbiased", simultaneous, bool(statistics), bool(among))
+    others = _options(method != "unbiased", simultaneous, bool(statistics), _some(among, answered, ignorable))
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
     reports = OpenedRecords.of(asking, input)
-    wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
+    if tables and not simultaneous:
+        raise InvalidInput("--tables is for intervals that hold together; give --simultaneous, too")
+    if tables:
+        check_confidence(confidence)
+        confidence = 1 - (1 - confidence) / tables
+    wished: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+    of: Sequence[str] = names
+    if among or answered or ignorable:
+        from optrr.tables.measures.among import restriction  # noqa: PLC0415 (as in _derived)
+
+        _check_restriction(others, fakes)
+        of, wished["among"] = restriction(asking.domain, names, among_of(among, asking.domain), answered, ignorable)
+        wished |= {"ignorable": ignorable} if ignorable else {}
     if not isinstance(asking, Design):
         _check_answers({"--method": others["--method"], "--posterior": posterior, **sample.options})
         _give(_of_answers(asking, reports, names, wished, derived, fakes), asking, design_file, reports, outputs)
@@ -193,7 +217,8 @@ def estimate(
         drawn = {"prior": prior, "confidence": confidence, "random_state": random_state}
         give_posterior(reports, asking, design_file, attributes, drawn, outputs)
     else:
-        estimated = _of_records(counted(asking, reports, names), method, wished, derived, fakes)
+        wished |= {"attributes": names} if "among" in wished else {}
+        estimated = _of_records(counted(asking, reports, of), method, wished, derived, fakes)
         _give(estimated, asking, design_file, reports, outputs)
 
 
@@ -230,24 +255,28 @@ def _check_answers(options: dict[str, bool]) -> None:
         )
 
 
-def _options(method: bool, simultaneous: bool, derive: bool, among: bool) -> dict[str, bool]:
-    """Which options are given that not every estimate takes, by name."""
-    return {"--method": method, "--simultaneous": simultaneous, "--derive": derive, "--among": among}
+def _options(method: bool, simultaneous: bool, derive: bool, some: dict[str, bool]) -> dict[str, bool]:
+    """Which options are given that not every estimate takes, by name; ``some`` are those that restrict who counts."""
+    return {"--method": method, "--simultaneous": simultaneous, "--derive": derive, **some}
 
 
-def _restriction(among: Sequence[str], others: dict[str, bool], fakes: int | None) -> dict[str, Any]:
-    """The true answers that an estimate is restricted to, if any; then refuses options that say something else."""
+def _some(among: Sequence[str], answered: bool, ignorable: str | None) -> dict[str, bool]:
+    return {"--among": bool(among), "--answered": answered, "--ignorable": ignorable is not None}
+
+
+def _check_restriction(others: dict[str, bool], fakes: int | None) -> None:
+    """Raise InvalidInput for options that an estimate of some people does not take."""
     also = others | {"--fake-reports": bool(fakes)}
-    given = [o for o, is_given in also.items() if is_given and o not in ("--among", "--simultaneous")]
-    if among and given:
+    taken = ("--among", "--answered", "--ignorable", "--simultaneous")
+    given = [o for o, is_given in also.items() if is_given and o not in taken]
+    if given:
         raise InvalidInput(f"an estimate among some categories takes no {' and no '.join(given)}; leave it out")
-    return {"among": among_of(among)} if among else {}
 
 
 def _estimate(known: Counted, method: str, wished: dict[str, Any]) -> Estimate:
     (counts,) = known.counts
     if "among" in wished:
-        from optrr.tables.measures.measure import estimate_among  # noqa: PLC0415 (as in _derived)
+        from optrr.tables.measures.shares import estimate_among  # noqa: PLC0415 (as in _derived)
 
         return estimate_among(counts, known.mechanism, **wished)
     if method == "adjusted":

@@ -115,7 +115,17 @@ among_option = click.option(
     "--among",
     multiple=True,
     metavar="A=CATEGORY,CATEGORY,…",
-    help="Only people whose true answer to A is one of these, such as those who did answer; repeatable.",
+    help="Only people whose true answer to A, in the table or not, is one of these; repeatable.",
+)
+answered_option = click.option(
+    "--answered",
+    is_flag=True,
+    help="Only people who answered, where attributes declare a missing value.",
+)
+ignorable_option = click.option(
+    "--ignorable",
+    metavar="A",
+    help="Everybody, if who answered about A depends on the other attributes alone, which you declare so.",
 )
 
 
@@ -138,9 +148,31 @@ def by_name(texts: Iterable[str], option: str, meant: str) -> dict[str, str]:
     return out
 
 
-def among_of(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The categories that --among keeps, by attribute. Raises InvalidInput where a text is not understood."""
-    return {name: split_names(said) for name, said in by_name(texts, "--among", "vote=yes,no").items()}
+def categories_of(texts: Sequence[str], option: str, domain: Domain) -> dict[str, tuple[str, ...]]:
+    """Categories by attribute from texts such as ``age=18-29,30-39``; names and categories may hold = themselves.
+
+    Raises
+    ------
+    InvalidInput
+        for a text that begins with no attribute and =, or an attribute that is given twice.
+    """
+    out: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        names = [text[:k] for k, character in enumerate(text) if character == "=" and text[:k] in domain.names]
+        if not names:
+            raise InvalidInput(
+                f"{option} {text} is not understood; write {option} ATTRIBUTE=CATEGORY,CATEGORY with one of "
+                f"{listed(domain.names)}"
+            )
+        if names[0] in out:
+            raise InvalidInput(f"{option} is given twice for {names[0]!r}, and only one can count; give it once")
+        out[names[0]] = split_names(text[len(names[0]) + 1 :])
+    return out
+
+
+def among_of(texts: Sequence[str], domain: Domain) -> dict[str, tuple[str, ...]]:
+    """The categories that --among keeps, by attribute. Raises InvalidInput as :func:`categories_of`."""
+    return categories_of(texts, "--among", domain)
 
 
 def keep_input(output: Path, input: RecordsAt) -> None:
@@ -331,6 +363,11 @@ def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Cou
     from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
 
     asking = load_asking(design_file)
+    return counted_by(asking, place, names)
+
+
+def counted_by(asking: Any, place: RecordsAt, names: Sequence[str]) -> Counted:
+    """The same for a way of asking that is loaded already."""
     if isinstance(asking, Design):
         return counted(asking, asking.reports(place), names)
     reports = asking.reports(place)

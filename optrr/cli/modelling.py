@@ -9,10 +9,13 @@ import click
 from optrr.cli.inputs import (
     among_of,
     among_option,
+    answered_option,
     attributes_option,
     confidence_option,
     counted_at,
+    counted_by,
     design_option,
+    ignorable_option,
     input_argument,
     keep_input,
     refuse_options,
@@ -35,13 +38,14 @@ from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
-from optrr.show.text import amount
+from optrr.show.text import amount, crossed
 from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import impossible
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
-from optrr.tables.measures.measure import said_among
+from optrr.tables.measures.among import restriction, said_among
 from optrr.tables.synthesis import synthesize as draw_records
+from optrr.ways.protocols.sampled_tables import load_asking
 
 
 @click.command()
@@ -57,6 +61,8 @@ from optrr.tables.synthesis import synthesize as draw_records
 @click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
 @scores_option
 @among_option
+@answered_option
+@ignorable_option
 @confidence_option
 @simultaneous_option
 @table_option
@@ -72,6 +78,8 @@ def measure(
     reference_outcome: str | None,
     scores: tuple[str, ...],
     among: tuple[str, ...],
+    answered: bool,
+    ignorable: str | None,
     confidence: float,
     simultaneous: bool,
     output: Path | None,
@@ -83,7 +91,9 @@ def measure(
     outputs.check([input])
     names = split_names(attributes)
     numbers = scores_of(scores, names[-1:])
-    known = counted_at(design_file, input, names)
+    asking = load_asking(design_file)
+    of, kept = restriction(asking.domain, names, among_of(among, asking.domain), answered, ignorable)
+    known = counted_by(asking, input, of)
     comparing = Comparing(reference, reference_outcome, numbers.get(names[-1]))
     result = measure_table(
         known.counts[0],
@@ -92,19 +102,21 @@ def measure(
         comparing,
         confidence=confidence,
         simultaneous=simultaneous,
-        among=among_of(among),
+        among=kept,
+        ignorable=ignorable,
     )
-    outputs.give_table(
-        result, (known.design, design_file, known.reports, known.doubts), lambda: _print_measures(result)
-    )
+    outputs.give_table(result, (known.design, design_file, known.reports, known.doubts), lambda: print_measures(result))
 
 
-def _print_measures(result: Measures) -> None:
+def print_measures(result: Measures) -> None:
+    """The table, whom it is among, and the scores that counted."""
     together = ", for all together" if result.simultaneous else ""
-    title = f"{result.measure}: {result.groups} × {result.outcomes}, {result.n} records"
+    title = f"{result.measure}: {crossed(result.attributes)}, {result.n} records"
     print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
-    for line in told_scores([result.outcomes], None if result.scores is None else [result.scores], 2):
+    for line in told_scores(result.attributes[-1:], None if result.scores is None else [result.scores], 2):
         say(line)
+    if result.note:
+        say(result.note)
 
 
 @click.command()

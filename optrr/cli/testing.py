@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -29,7 +29,7 @@ from optrr.cli.inputs import (
     split_names,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option
-from optrr.cli.printing import json_option, print_json, say
+from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
@@ -45,6 +45,7 @@ from optrr.models.tests import (
     IntervalWidths,
     TestResult,
     alternative_of,
+    family,
     goodness_alternative,
     goodness_of_fit,
     homogeneity,
@@ -53,12 +54,13 @@ from optrr.models.tests import (
     required_records,
 )
 from optrr.models.tests import test as test_table
+from optrr.models.tests.family import ADJUSTMENTS, Adjustment
 from optrr.models.tests.testing import CALIBRATIONS
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
-from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
+from optrr.show.text import crossed
+from optrr.ways.protocols.sampled_tables import load_asking
 from optrr_solvers.allocating.energy import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
@@ -78,6 +80,19 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
 @input_argument
 @design_option
 @tested_attributes_option
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="A,B",
+    help="The same test of other attributes, which make a family with the first; repeatable.",
+)
+@click.option(
+    "--adjust",
+    type=click.Choice(ADJUSTMENTS),
+    default="holm",
+    show_default=True,
+    help="For a family: how p-values are adjusted for the number of tests.",
+)
 @click.option(
     "--test",
     "name",
@@ -119,6 +134,8 @@ def test(
     input: RecordsAt,
     design_file: Path,
     attributes: str,
+    also: tuple[str, ...],
+    adjust: Adjustment,
     name: str | None,
     given: str | None,
     proportions: str | None,
@@ -140,30 +157,100 @@ def test(
     stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
     _check_options(name, stated, calibration)
     check_trend(name, scores)
+    _check_family(also, proportions)
     places = [input, *(replace(input, place=group) for group in groups)]
     outputs = Outputs(None, report, as_json)
     outputs.check(places)
-    names, strata = _table(attributes, given)
+    tables = [_table(each, given) for each in (attributes, *also)]
     sample, design = Sampled(by=None, **sampled), load_asking(design_file)
     reports = design.reports(*places)
     _check_sampled(name, sample, calibration)
+    asked = _Asked(name, proportions, scores, design, design_file, reports)
     if not isinstance(design, Design):
-        hypothesis = None if proportions is None else read_proportions(proportions, design.domain.subset(names))
-        how = {"hypothesis": name, "given": strata, "proportions": hypothesis, "scores": scores_of_two(scores, names)}
         _check_answers(sample, groups, calibration)
-        _give_answers(design, design_file, reports, (names, strata), outputs, **how)
-        return
-    if name == "independence" and (columns := sample.columns(reports)):
-        _give_sampled(design, design_file, reports, names, outputs, columns, **sample.how)
-        return
-    known = counted(design, reports, [*names, *strata])
-    drawn: dict[str, Any] = {"random_state": random_state, "scores": scores_of_two(scores, names)}
-    if name in _STATED_BY:
-        result = _other_test(name, known.counts, known.mechanism, proportions, drawn)
+        made = [asked.of_answers(*of) for of in tables]
+    elif name == "independence" and (columns := sample.columns(reports)):
+        made = [asked.of_sample(*of, columns, **sample.how) for of in tables]
     else:
-        drawn |= {"calibration": calibration, "bootstrap": bootstrap}
-        result = test_table(known.counts[0], known.mechanism, name, **drawn)  # type: ignore[arg-type]  # a literal
-    _give(outputs, result, (names, strata), known.doubts, lambda: _page(result, known, design_file))
+        drawn: dict[str, Any] = {"random_state": random_state}
+        if name not in _STATED_BY:
+            drawn |= {"calibration": calibration, "bootstrap": bootstrap}
+        made = [asked.of_records(*of, drawn) for of in tables]
+    if also:
+        _give_family(made, tables, adjust, asked, outputs)
+    else:
+        _give(outputs, made[0], tables[0])
+
+
+def _check_family(also: Sequence[str], proportions: str | None) -> None:
+    """Raise InvalidInput for what a single test, or a family, does not take."""
+    if not also:
+        refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
+    elif proportions is not None:
+        raise InvalidInput("--proportions are those of one table; leave out --also, or test each table on its own")
+
+
+class _Made(NamedTuple):
+    """A test's result, what is in doubt about its records, and its page."""
+
+    result: TestResult
+    doubts: Sequence[str]
+    page: Callable[[], Page]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command asks of every table that it tests."""
+
+    name: str
+    proportions: str | None
+    scores: tuple[str, ...]
+    design: Any
+    design_file: Path
+    reports: Any
+
+    def of_records(self, names: list[str], strata: list[str], drawn: dict[str, Any]) -> _Made:
+        """A test of randomized records."""
+        known = counted(self.design, self.reports, [*names, *strata])
+        how = drawn | {"scores": scores_of_two(self.scores, names)}
+        if self.name in _STATED_BY:
+            result = _other_test(self.name, known.counts, known.mechanism, self.proportions, how)
+        else:
+            result = test_table(known.counts[0], known.mechanism, self.name, **how)  # type: ignore[arg-type]  # a literal
+        return _Made(result, known.doubts, lambda: _page(result, known, self.design_file))
+
+    def of_answers(self, names: list[str], strata: list[str]) -> _Made:
+        """A test of answers to questions."""
+        doubts, text = self.reports.unweighted_doubts, self.proportions
+        hypothesis = None if text is None else read_proportions(text, self.design.domain.subset(names))
+        how = {"hypothesis": self.name, "given": strata, "scores": scores_of_two(self.scores, names)}
+        result = self.reports.test(*names, proportions=hypothesis, **how)
+
+        def page() -> Page:
+            from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+
+            table = self.design.estimate(self.reports, [*names, *strata])
+            return test_page(result, page_given(self.design, self.design_file, self.reports, doubts), [("", table)])
+
+        return _Made(result, doubts, page)
+
+    def of_sample(self, names: list[str], strata: list[str], columns: PublicColumns, **how: Any) -> _Made:
+        """The test of independence that takes the sample into account."""
+        from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
+
+        why = "is for tests that ignore the sample; leave it out, or give --unweighted"
+        refuse_options(why, "calibration", "bootstrap", "random_state")
+        sample, doubts = sampled_records(self.design, self.reports, names, columns)
+        result = tested_sample(sample, self.design.mechanism, columns, **how)
+
+        def page() -> Page:
+            from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+            from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
+
+            table = estimate_sample(sample, self.design.mechanism, columns, **how)
+            return test_page(result, page_given(self.design, self.design_file, self.reports, doubts), [("", table)])
+
+        return _Made(result, doubts, page)
 
 
 def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> None:
@@ -179,44 +266,39 @@ def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> 
     )
 
 
-def _give_answers(
-    asking: SampledTables,
-    design_file: Path,
-    reports: Any,
-    of: tuple[list[str], list[str]],
-    outputs: Outputs,
-    **how: Any,
-) -> None:
-    """A test of answers to questions."""
-    doubts = reports.unweighted_doubts
-    result = reports.test(*of[0], **how)
-
-    def page() -> Page:
-        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-
-        table = asking.estimate(reports, [*of[0], *of[1]])
-        return test_page(result, page_given(asking, design_file, reports, doubts), [("", table)])
-
-    _give(outputs, result, of, doubts, page)
-
-
-def _give(
-    outputs: Outputs,
-    result: TestResult,
-    of: tuple[list[str], list[str]],
-    doubts: Sequence[str],
-    page: Callable[[], Page],
-) -> None:
+def _give(outputs: Outputs, made: _Made, of: tuple[list[str], list[str]]) -> None:
     """Print or write a result; ``of``: the attributes that are tested, and those that make strata."""
-    names, strata = of
-    said = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
+    (result, doubts, page), (names, strata) = made, of
     outputs.give(
         None,
         result.summary() | {"attributes": names, "given": strata, "doubts": list(doubts)},
         [*doubts, *result.warnings],
         page,
-        lambda: _print_result(result, said, names),
+        lambda: _print_result(result, _said(names, strata), names),
     )
+
+
+def _said(names: Sequence[str], strata: Sequence[str]) -> str:
+    return " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
+
+
+def _give_family(
+    made: Sequence[_Made],
+    tables: Sequence[tuple[list[str], list[str]]],
+    adjust: Adjustment,
+    asked: _Asked,
+    outputs: Outputs,
+) -> None:
+    """Print or write several tests with adjusted p-values."""
+    result = family([names for names, _ in tables], [each.result for each in made], adjust)
+    doubts = list(dict.fromkeys(line for each in made for line in each.doubts))
+
+    def show() -> None:
+        strata = tables[0][1]
+        print_shown(f"{result.n} records{f', given {crossed(strata)}' if strata else ''}", result.shown())
+        say(result.promise)
+
+    outputs.give_table(result, (asked.design, asked.design_file, asked.reports, doubts), show)
 
 
 def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
@@ -225,33 +307,6 @@ def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
         if given and option != "--unweighted" and (name != "independence" or calibration != "auto"):
             of = f"--calibration {calibration}" if name == "independence" else f"--test {name}"
             raise InvalidInput(f"{option} is for --test independence without a calibration; leave it out, or {of}")
-
-
-def _give_sampled(
-    design: Design,
-    design_file: Path,
-    reports: OpenedRecords,
-    names: list[str],
-    outputs: Outputs,
-    columns: PublicColumns,
-    **how: Any,
-) -> None:
-    """The test of independence that takes the sample into account."""
-    from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
-
-    why = "is for tests that ignore the sample; leave it out, or give --unweighted"
-    refuse_options(why, "calibration", "bootstrap", "random_state")
-    sample, doubts = sampled_records(design, reports, names, columns)
-    result = tested_sample(sample, design.mechanism, columns, **how)
-
-    def page() -> Page:
-        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-        from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
-
-        table = estimate_sample(sample, design.mechanism, columns, **how)
-        return test_page(result, page_given(design, design_file, reports, doubts), [("", table)])
-
-    _give(outputs, result, (names, []), doubts, page)
 
 
 def _page(result: TestResult, known: Counted, design_file: Path) -> Page:

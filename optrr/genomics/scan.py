@@ -42,10 +42,8 @@ from optrr.genomics.tests import (
     CopyTables,
     Progress,
     Scores,
-    bonferroni,
     controlled_p,
     copy_tables,
-    false_discovery_rate,
     naive_is_harmless,
     naive_score_test,
     naive_shift,
@@ -56,6 +54,7 @@ from optrr.genomics.tests import (
 )
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
+from optrr.models.tests.family import bonferroni, false_discovery_rate
 from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
 from optrr.records.whole_files import whole_file
 from optrr.show.result import TableResult, in_json

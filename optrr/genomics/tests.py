@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
-from scipy.stats import chi2, false_discovery_control, ncx2
+from scipy.stats import chi2, ncx2
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
@@ -101,20 +101,6 @@ def _covariance(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArr
 
 # Genome-wide significance for common variants (Pe'er et al. 2008).
 GENOME_WIDE = 5e-8
-
-
-def bonferroni(p: FloatArray) -> FloatArray:
-    """min(1, p · number of tests), shape as ``p``."""
-    return np.asarray(np.minimum(p * np.count_nonzero(np.isfinite(p)), 1.0))
-
-
-def false_discovery_rate(p: FloatArray) -> FloatArray:
-    """Benjamini–Hochberg adjusted p-values, shape as ``p``."""
-    out = np.full(p.shape, np.nan)
-    tested = np.isfinite(p)
-    if tested.any():
-        out[tested] = false_discovery_control(p[tested])
-    return out
 
 
 def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:

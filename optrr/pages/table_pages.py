@@ -15,6 +15,7 @@ from optrr.domain.scores import told_scores
 from optrr.models.loglinear.estimating import Comparison
 from optrr.models.loglinear.loglinear import LogLinear
 from optrr.models.regression.result import Regression
+from optrr.models.tests.family import TestFamily
 from optrr.models.tests.result import TestResult
 from optrr.pages.sections import CHARTED, ROWS, Given
 from optrr.records.counts import Counts
@@ -26,10 +27,11 @@ from optrr.tables.bayes.posterior import PROMISE, Posterior
 from optrr.tables.estimation.derived import Derived
 from optrr.tables.estimation.estimator import Estimate
 from optrr.tables.estimation.fake_reports import Poisoning
+from optrr.tables.measures.among import said_among
 from optrr.tables.measures.measure import Measures
 from optrr.tables.weighting.estimating import WeightedEstimate
 
-_OneTable = Measures | LogLinear | Regression | WeightedEstimate | Posterior
+_OneTable = Measures | LogLinear | Regression | WeightedEstimate | Posterior | TestFamily
 
 _FOREST = (
     "Dots are estimates and lines their intervals, as in the table; one without an end is drawn as far as the others."
@@ -45,15 +47,16 @@ def table_page(result: TableResult, given: Given) -> Page:
 
 @table_page.register
 def _(result: Measures, given: Given) -> Page:
-    title = crossed((result.groups, result.outcomes))
+    title = crossed(result.attributes)
     together = "all together" if result.simultaneous else "each"
     words = result.measure.replace("-", " ").capitalize()
     lead = (
-        f"{words} of {title} among the people behind {result.n} randomized records. Intervals hold {together} with "
+        f"{words} of {title} behind {result.n} randomized records{said_among(result.among)}. Intervals hold {together} with "
         f"{100 * result.confidence:g} % confidence; where one has no end, the noise leaves none."
     )
     scores = None if result.scores is None else [result.scores]
-    notes = [Text(sentence(line)) for line in told_scores([result.outcomes], scores, 2)]
+    notes = [Text(sentence(line)) for line in told_scores(result.attributes[-1:], scores, 2)]
+    notes += [Text(sentence(result.note))] if result.note else []
     chart = _FOREST, f"{result.measure} of {title} with intervals"
     return _page((f"{title}: {result.measure}", lead, "Comparisons"), result, given, chart, notes)
 
@@ -107,6 +110,17 @@ def _(result: Posterior, given: Given) -> Page:
     notes = [Text(line) for line in (f"{result.prior_text}.", f"{result.drawn_text}.", PROMISE)]
     chart = "", f"Posterior means of {title} with credible intervals, as in the table"
     return _page((f"{title}, posterior", lead, "Posterior"), result, given, chart, notes)
+
+
+@table_page.register
+def _(result: TestFamily, given: Given) -> Page:
+    hypotheses = list(dict.fromkeys(sentence(f"{each.hypothesis}") for each in result.tests))
+    lead = (
+        f"{amount(len(result.tests), 'test')} of hypotheses about the people behind {result.n} randomized records, each: "
+        f"{' '.join(hypotheses)}"
+    )
+    chart = "Dots are adjusted p-values.", "Adjusted p-values, as in the table"
+    return _page(("A family of tests", lead, "Tests"), result, given, chart, [Text(sentence(result.promise))])
 
 
 def _page(

@@ -198,7 +198,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
     reports = ASKING.reports(ASKING.perturb(frame, 5))
     one, other = (ASKING.counted(reports, names) for names in (("sex", "income"), ("income", "sex")))
     np.testing.assert_allclose(one.observed, other.observed.T)
-    assert reports.measure("row-shares", "income", "sex").groups == "income"
+    assert reports.measure("row-shares", "income", "sex").attributes == ("income", "sex")
     assert reports.test("sex", "income").statistic == pytest.approx(reports.test("income", "sex").statistic)
     together = reports.table("sex", "income", simultaneous=True)
     alone = reports.table("sex", "income")

@@ -26,14 +26,13 @@ from optrr.genomics.randomize import randomize_records, randomized_cohort, recor
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.tests import (
     all_tables,
-    bonferroni,
     controlled_p,
-    false_discovery_rate,
     genomic_control,
     naive_score_test,
     score_test,
 )
 from optrr.mechanisms.kernel import unrandomized
+from optrr.models.tests.family import bonferroni, false_discovery_rate
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
 from optrr.releases.account import Release

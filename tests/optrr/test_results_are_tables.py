@@ -14,6 +14,7 @@ import optrr
 import optrr.devices.auditing.audit
 import optrr.models.loglinear
 import optrr.models.regression.fitting
+import optrr.models.tests
 import optrr.tables.bayes
 import optrr.tables.estimation
 import optrr.tables.measures
@@ -30,6 +31,7 @@ NO_RESULTS = {
     *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
     *("Mechanism", "MatrixMechanism", "SampledTables"),
     *("Alternative", "AuditOptions", "Bins", "Comparing", "Proposing", "PublicColumns", "RecordsAt"),
+    "WeightedShare",
     *("AssociationDesign", "Fitted", "GenomicDesign", "GenomicReports", "Reports", "VariantAnswers", "Worksheet"),
     *(
         "Budget",
@@ -99,6 +101,9 @@ MADE = {
     "WeightedEstimate": weighted,
     "Posterior": lambda: optrr.tables.bayes.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.tables.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
+    "TestFamily": lambda: optrr.models.tests.family(
+        [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
+    ),
     "LogLinear": lambda: optrr.models.loglinear.fit_loglinear(
         counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]
     ),

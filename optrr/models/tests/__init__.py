@@ -4,11 +4,12 @@ Associations: ``testing`` is the front door, ``nullfit`` fits the null hypothesi
 make the statistic. ``calibration`` says where χ² holds for it, and where a p-value is simulated instead:
 ``simulation`` draws until that is known well enough, ``tail`` and ``saddlepoint`` go far into the tail; scans take
 theirs from ``conditional``. ``goodness`` and ``homogeneity`` test tables of one or several groups, with ``exact`` for
-what they share. Power is in ``power_analysis``, and where reports are rare in ``drawn_power``;
-records needed for narrow intervals in ``interval_width``.
+what they share; ``family`` adjusts p-values of several tests. Power is in ``power_analysis``, and where reports are rare in
+``drawn_power``; records needed for narrow intervals in ``interval_width``.
 """
 
 from optrr.models.tests.drawn_power import PredictedPower
+from optrr.models.tests.family import TestFamily, family
 from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity, naive_pearson
 from optrr.models.tests.nullfit import ScoreTests, all_contrasts, score_tests, trend_contrast
 from optrr.models.tests.power_analysis import (
@@ -32,10 +33,12 @@ __all__ = [
     "IntervalWidths",
     "PredictedPower",
     "ScoreTests",
+    "TestFamily",
     "TestResult",
     "all_contrasts",
     "alternative",
     "alternative_of",
+    "family",
     "goodness_alternative",
     "goodness_of_fit",
     "homogeneity",

@@ -1,16 +1,12 @@
 """Measures of two attributes from randomized records: the groups in the rows, what is compared between them in the columns.
 
-Tables and measures may be of the people whose true answers are among some categories: without those who did not answer, say.
-The restriction is on what is true, and who it leaves out is not known: a report in a category that is left out may come from
-anybody. So no report is left out. A share among those kept is the ratio of a cell's proportion to that of all kept cells,
-both estimated from all reports, and its interval inverts the equation (1 − v) π_cell = v π_others, which divides by nothing
-(:mod:`optrr.tables.measures.quantities`). Every measure is an equation of the same degree in all cells, so that it needs no
-division either: the cells that are left out have weight 0.
+Each may be of the people whose true answers are among some categories (:mod:`optrr.tables.measures.among`): a measure is an
+equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, nan, prod
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.domain.domain import Attribute, Category, Domain, category_text, listed, shown
+from optrr.domain.domain import Category, Domain
 from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
@@ -26,174 +22,19 @@ from optrr.records.counts import Counts
 from optrr.show.charts import COLOURS, interval_figure, plain_logarithms
 from optrr.show.parts import Table
 from optrr.show.result import TableResult, arrow_rows, intervals_said
-from optrr.show.text import category_word, records_enough
+from optrr.show.text import category_word, crossed, records_enough
 from optrr.tables.estimation.derived import enough
-from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
+from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.queries import code_of
 from optrr.tables.measures import quantities
+from optrr.tables.measures.among import Among, Kept, ignored, said_among
 from optrr.tables.measures.quantities import Inversion, Odds
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
-
-
-# By attribute the categories that are kept.
-Among = Mapping[str, Sequence[Category]]
-# A total this near to 0, in standard errors, leaves the shares of it open.
-_FAINT = 3.0
-
-
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Which cells of a table are kept: the table's domain without the other categories, and their places, of its sizes."""
-
-    domain: Domain
-    cells: IntArray
-    all: int
-
-    @staticmethod
-    def of(domain: Domain, among: Among) -> Kept:
-        """Raises InvalidInput for attributes or categories that are not declared, and fewer than two categories."""
-        unknown = [name for name in among if name not in domain.names]
-        if unknown:
-            raise InvalidInput(f"{unknown[0]!r} is not in the table of {listed(domain.names)}; restrict what is in it")
-        codes = [_codes(each, among[each.name]) if each.name in among else list(range(each.size)) for each in domain]
-        left = tuple(_only(each, kept) for each, kept in zip(domain, codes, strict=True))
-        cells = np.arange(int(np.prod(domain.sizes))).reshape(tuple(domain.sizes))[np.ix_(*codes)]
-        return Kept(Domain(left), cells, int(np.prod(domain.sizes)))
-
-    def sums(self, sums: FloatArray) -> FloatArray:
-        """Sums (K, kept cells) as sums of all cells, (K, R): those that are left out have weight 0."""
-        out = np.zeros((len(sums), self.all))
-        out[:, self.cells.ravel()] = sums
-        return out
-
-    def odds(self, odds: Odds) -> Odds:
-        """A measure of the kept cells as one of the whole table."""
-        return replace(odds, sums=self.sums(odds.sums))
-
-    def texts(self, among: Among) -> dict[str, list[str]]:
-        """What is kept of the attributes that are named, as people read it."""
-        return {name: [category_word(text) for text in self.domain[name].texts] for name in among}
-
-
-def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
-    given = [kept] if isinstance(kept, str) or not isinstance(kept, Sequence) else list(kept)
-    texts, known = [category_text(each) for each in given], attribute.codes
-    unknown = [each for each, text in zip(given, texts, strict=True) if text not in known]
-    if unknown:
-        raise InvalidInput(
-            f"attribute {attribute.name!r} has no category {unknown[0]!r}; choose among {listed(attribute.texts)}"
-        )
-    if len(set(texts)) < 2:
-        raise InvalidInput(
-            f"of {attribute.name!r} only one category is kept; keep two or more, or measure row-shares for those within one"
-        )
-    return sorted({known[text] for text in texts})
-
-
-def _only(attribute: Attribute, codes: list[int]) -> Attribute:
-    """The attribute with some of its categories; all of them leave it as it is."""
-    if len(codes) == attribute.size:
-        return attribute
-    return Attribute(attribute.name, tuple(attribute.categories[c] for c in codes), attribute.ordered)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EstimateAmong(Estimate):
-    """Estimated proportions among the people whose true answers are in the categories of ``domain``.
-
-    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people.
-    """
-
-    among: dict[str, list[str]] = field(default_factory=dict)
-    share: float = 1.0
-
-    in_summary = (*Estimate.in_summary, "among", "share")
-
-    @property
-    def counts(self) -> FloatArray:
-        """Estimated counts in the records, same shape."""
-        return np.asarray(self.n * self.share * self.proportions)
-
-    def headline(self) -> str:
-        """Which table, of how many records, among whom."""
-        return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all"
-
-
-def estimate_among(
-    counts: Counts | CountedTable,
-    mechanism: Randomizer | None,
-    among: Among,
-    *,
-    confidence: float = 0.95,
-    simultaneous: bool = False,
-) -> EstimateAmong:
-    """Proportions of the true records among those whose true answers are in the given categories.
-
-    Parameters
-    ----------
-    counts
-        of randomized records over the attributes of the table, all of them: none is to be left out beforehand. Or a table that
-        is estimated already, without a mechanism.
-    among
-        by attribute the categories that are kept, two or more; attributes that are not named keep all.
-    confidence, simultaneous
-        of the intervals, as in :func:`optrr.estimate`.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown attributes or categories, more than 512 cells, or too few records. SingularMarginal where the mechanism
-        hides an effect of the table.
-    """
-    check_confidence(confidence)
-    check_records(counts.n)
-    kept = Kept.of(counts.domain, among)
-    if kept.all > MAX_CELLS:
-        raise InvalidInput(f"the table has {kept.all} cells; among some categories it has at most {MAX_CELLS}")
-    table = counted_table(counts, mechanism)
-    kernel, sampling, observed = table.kernel, table.sampling, table.observed.ravel()
-    kernel.check_invertible()
-    tail = (1 - confidence) / (kept.cells.size if simultaneous else 1) / 2
-    each = [Inversion.of(kept.odds(quantities.share(m, 1 - m)), sampling, observed) for m in np.eye(kept.cells.size)]
-    ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
-    error, low, high = (np.array(column).reshape(kept.cells.shape) for column in zip(*ends, strict=True))
-    everybody = replace(sampling, sums=kept.sums(np.ones((1, kept.cells.size))))
-    total_error = float(np.sqrt(np.maximum(everybody.covariance(observed, counts.n - 1), 0.0))[0, 0])
-    # the unbiased table over its own sum, so that the shares sum to 1
-    cells = kernel.solve(table.observed).ravel()[kept.cells]
-    total = float(cells.sum())
-    shares = cells / total if total > 0 else np.full(cells.shape, np.nan)
-    texts = kept.texts(among)
-    faint = f"the kept share{said_among(texts)}, cannot be told from 0, so the records say next to nothing on them"
-    inside = np.clip(shares, 0.0, 1.0)
-    return EstimateAmong(
-        domain=kept.domain,
-        n=counts.n,
-        method="unbiased",
-        proportions=shares,
-        standard_errors=error,
-        lower=np.fmin(low, inside),
-        upper=np.fmax(high, inside),
-        confidence=confidence,
-        target="population",
-        interval="score",
-        bias="a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative",
-        simultaneous=simultaneous,
-        warnings=(faint,) if total < _FAINT * total_error else (),
-        among=texts,
-        share=total,
-    )
-
-
-def said_among(texts: Mapping[str, Sequence[str]]) -> str:
-    """Among whom, as the end of a sentence; empty where it is everybody."""
-    each = (f"{name} {' or '.join(map(shown, kept))}" for name, kept in texts.items())
-    return f", among people with {' and '.join(each)}" if texts else ""
 
 
 MeasureName = Literal[
@@ -214,8 +55,7 @@ RATIOS = ("risk-ratio", "odds-ratio")
 _AGAINST_REFERENCE = ("risk-difference", "risk-ratio", "odds-ratio", "mean-difference")
 _SCORED = ("means", "mean-difference")
 _ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": quantities.somers_d}
-# An ordinal measure's matrices have the square of this many entries, 2 MB each; intervals among some categories take some 60
-# laws of so many cells, a few seconds in all.
+# An ordinal measure's matrices have the square of this many entries, 2 MB each.
 MAX_CELLS = 512
 # An interval over more than this share of all positions says next to nothing.
 _WIDE = 0.9
@@ -242,19 +82,18 @@ class Row(Named):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measures(TableResult):
-    """A measure of the attributes ``groups`` × ``outcomes``, for every group and outcome that it compares.
+    """A measure of ``attributes``, groups before outcomes, for every group and outcome that it compares.
 
     ``estimate`` solves the equation of :mod:`optrr.tables.measures.quantities` without bias and lies in the measure's range; it
     is NaN where the interval is that whole range, as nothing is known then.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
     infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
     none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
-    what people's true answers were restricted to.
+    what people's true answers were restricted to, ``note`` what the numbers take for granted.
     """
 
     measure: str
-    groups: str
-    outcomes: str
+    attributes: tuple[str, ...]
     n: int
     confidence: float
     simultaneous: bool
@@ -262,15 +101,17 @@ class Measures(TableResult):
     warnings: tuple[str, ...] = ()
     scores: tuple[float, ...] | None = None
     among: dict[str, list[str]] = field(default_factory=dict)
+    note: str = ""
 
-    in_summary = ("measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
+    in_summary = ("attributes", "measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
 
     def headline(self) -> str:
         """What is measured, of how many records."""
         first = self.rows[0]
         value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
         one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
-        return f"{self.measure} of {self.groups} × {self.outcomes}{one}, {self.n} records{said_among(self.among)}"
+        title = crossed(self.attributes)
+        return f"{self.measure} of {title}{one}, {self.n} records{said_among(self.among)}"
 
     def to_arrow(self) -> pa.Table:
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
@@ -309,7 +150,7 @@ class Measures(TableResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; None for what is not a finite number."""
         among = {"among": self.among} if self.among else {}
-        return {"attributes": [self.groups, self.outcomes], **super().summary(), **among}
+        return super().summary() | among | ({"note": self.note} if self.note else {})
 
 
 def label(row: Named) -> str:
@@ -336,6 +177,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     confidence: float = 0.95,
     simultaneous: bool = False,
     among: Among | None = None,
+    ignorable: str | None = None,
 ) -> Measures:
     """A measure of the true records, with intervals by test inversion; the target is the population.
 
@@ -343,7 +185,8 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     ----------
     counts
         of two attributes: the groups, then what is compared between them. At most 512 cells for ordinal measures, which take
-        the categories in their declared order. Or a table that is estimated already, without a mechanism.
+        the categories in their declared order. What is counted behind the two only restricts who counts. Or a table that is
+        estimated already, without a mechanism.
     name
         one of `MEASURES`; :mod:`optrr.tables.measures.quantities` defines them. Column shares are those of the groups within an
         outcome.
@@ -353,8 +196,11 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     simultaneous
         intervals that hold for all rows together (Bonferroni).
     among
-        by attribute the categories, two or more, that a person's true answers must be among to count
-        (:mod:`optrr.tables.measures.measure`); scores are then those of the outcomes that are kept.
+        by attribute the categories that a person's true answers must be among to count, two or more of groups and outcomes
+        (:mod:`optrr.tables.measures.among`); scores are then those of the outcomes that are kept.
+    ignorable
+        one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
+        where it would not be (:func:`optrr.tables.measures.among.ignored`).
 
     Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
 
@@ -365,14 +211,40 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         not differ. SingularMarginal where the mechanism hides the table.
     """
     check_confidence(confidence)
-    comparing, restricted = comparing or Comparing(), among or {}
-    kept = Kept.of(counts.domain, restricted)
+    comparing, restricted, note = comparing or Comparing(), among or {}, ""
+    if ignorable is not None:
+        restricted, note = ignored(counts.domain, ignorable, name, restricted)
+    # what is counted beside groups and outcomes only restricts who counts
+    kept = Kept.of(
+        counts.domain, restricted, [n for k, n in enumerate(counts.domain.names) if k < 2 or n not in restricted]
+    )
     check_records(counts.n)
     _check(kept.domain, name, comparing)
     table = counted_table(counts, mechanism)
     table.kernel.check_invertible()
     compared = [(named, kept.odds(odds)) for named, odds in asked(kept.domain, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
+    rows, warnings = tested(compared, name, table, tail)
+    outcomes = kept.domain.attributes[-1]
+    scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
+    return Measures(
+        measure=name,
+        attributes=kept.domain.names,
+        n=counts.n,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        rows=rows,
+        warnings=warnings,
+        scores=scores,
+        among=kept.texts,
+        note=note,
+    )
+
+
+def tested(
+    compared: Iterable[tuple[Named, Odds]], name: str, table: CountedTable, tail: float
+) -> tuple[tuple[Row, ...], tuple[str, ...]]:
+    """Every measure with its interval, of error probability ``tail`` on either side, and warnings of those that say nothing."""
     rows, wide = [], dict[str, Inversion]()
     for named, odds in compared:
         inversion = Inversion.of(odds, table.sampling, table.observed.ravel())
@@ -380,20 +252,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         rows.append(_row(named, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
             wide[label(named) or name] = inversion
-    groups, outcomes = kept.domain
-    scores = tuple(checked_scores(outcomes, comparing.scores).tolist()) if name in _SCORED else None
-    return Measures(
-        measure=name,
-        groups=groups.name,
-        outcomes=outcomes.name,
-        n=counts.n,
-        confidence=confidence,
-        simultaneous=simultaneous,
-        rows=tuple(rows),
-        warnings=_said_of_wide(wide, tail),
-        scores=scores,
-        among=kept.texts(restricted),
-    )
+    return tuple(rows), _said_of_wide(wide, tail)
 
 
 def _row(named: Named, inversion: Inversion, limits: tuple[float, float]) -> Row:

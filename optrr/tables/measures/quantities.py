@@ -15,11 +15,12 @@ group g and have the outcome, y_g of those who are in it and have not, b_g = x_g
     difference of means       as the risk difference, with the scores moved to 0..1
     gamma                     L = C                       U = D                         C, D: concordant, discordant pairs
     Somers' d                 L = 1 − Σ r² + 2(C − D)     U = 1 − Σ r² − 2(C − D)       r the shares of the groups
+    sum of means m_k          L = Σ l_k Π_{j≠k} d_j       U = Σ u_k Π_{j≠k} d_j         l, u: L, U of m_k; d = (l + u)/range
     Kendall's tau-b           L = T + 2(C − D)            U = T − 2(C − D)              T = sqrt((1 − Σ r²)(1 − Σ c²))
 
-C = Σ π_ab π_cd over a < c, b < d, and D over a < c, b > d. All but tau-b are quadratic in a few sums of cells, so their
-unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962; Kendall, Biometrika 33,
-1945).
+C = Σ π_ab π_cd over a < c, b < d, and D over a < c, b > d. All but tau-b and sums of three or more means are quadratic in a few
+sums of cells, so their unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962;
+Kendall, Biometrika 33, 1945); of those sums the bias of second order is taken off, and a part of 1/n² is left.
 
 Intervals are by test inversion. "The measure is at v" says that G = (1 − v) L − v U is 0. The unbiased estimate of G
 is tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G
@@ -38,6 +39,7 @@ range is above the confidence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import copysign, inf, sqrt
@@ -139,6 +141,41 @@ class RootPlus:
 
 
 @dataclass(frozen=True, eq=False)
+class SumOfRatios:
+    """Σ_k x_k Π_{j≠k} d_j, the numerator of Σ_k x_k/d_k, with d_j = (a_j + b_j)/range_j of the sums a_1, b_1, a_2, b_2, ….
+
+    x is a (``side`` 0) or b (1). ``ranges`` are by how much the mean score of each group can change.
+    """
+
+    ranges: FloatArray
+    side: int
+
+    def at(self, sums: FloatArray) -> Expansion:
+        """Value, gradient (2K,) and second derivatives (2K, 2K) at these sums: everything is linear in each x and each d."""
+        count = self.ranges.size
+        pairs = sums.reshape(count, 2)
+        x, d = pairs[:, self.side], pairs.sum(axis=1) / self.ranges
+
+        def others(*left_out: int) -> float:
+            """Σ_k x_k Π_{j≠k} d_j without the terms and factors left out."""
+            kept = [j for j in range(count) if j not in left_out]
+            return float(sum(x[k] * np.prod([d[j] for j in kept if j != k]) for k in kept))
+
+        gradient, hessian = np.empty(2 * count), np.zeros((2 * count, 2 * count))
+        for k in range(count):
+            gradient[k], gradient[count + k] = np.prod(np.delete(d, k)), others(k)
+            for j in (j for j in range(count) if j != k):
+                hessian[k, count + j] = hessian[count + j, k] = np.prod(np.delete(d, [k, j]))
+                hessian[count + k, count + j] = others(k, j)
+        # x and d from the sums
+        chosen = np.zeros((2 * count, 2 * count))
+        at = np.arange(count)
+        chosen[at, 2 * at + self.side] = 1
+        chosen[count + at, 2 * at] = chosen[count + at, 2 * at + 1] = 1 / self.ranges
+        return Expansion(others(), gradient @ chosen, chosen.T @ hessian @ chosen)
+
+
+@dataclass(frozen=True, eq=False)
 class Odds:
     """A measure: two quantities L and U of K sums of cells, and the range of the measure.
 
@@ -151,8 +188,8 @@ class Odds:
     """
 
     sums: FloatArray
-    over: Quadratic | RootPlus
-    under: Quadratic | RootPlus
+    over: Quadratic | RootPlus | SumOfRatios
+    under: Quadratic | RootPlus | SumOfRatios
     low: float
     high: float
 
@@ -191,13 +228,20 @@ class Odds:
 
 def share(inside: FloatArray, outside: FloatArray) -> Odds:
     """Of the people who are in either, those who are ``inside``; both (R,) mark cells, and no cell twice."""
-    return _linear(inside, outside, 0.0, 1.0)
+    over, under = (SumOfRatios(np.ones(1), side) for side in (0, 1))
+    return Odds(np.stack([inside, outside]), over, under, 0.0, 1.0)
+
+
+def imputed(row: FloatArray, cell: FloatArray, answered: FloatArray) -> Odds:
+    """Of all people those in ``row``, times the share of ``cell`` among those in it who ``answered``; each (R,) marks cells."""
+    sums = np.stack([row, cell, answered, np.ones_like(row)])
+    over = _product(4, 0, 1)
+    return Odds(sums, over, Quadratic(_product(4, 2, 3).matrix - over.matrix), 0.0, 1.0)
 
 
 def mean(group: FloatArray, scores: FloatArray) -> Odds:
     """Of the scores (R,) of the cells in ``group`` (R,)."""
-    low, high = float(scores.min()), float(scores.max())
-    return _linear(group * (scores - low), group * (high - scores), low, high)
+    return sum_of_means([(scores, group)])
 
 
 def risk_ratio(hit: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
@@ -211,11 +255,19 @@ def difference(scores: FloatArray, group: FloatArray, reference: FloatArray) -> 
 
     With scores 1 for the outcome and 0 elsewhere it is the risk difference.
     """
-    low, high = float(scores.min()), float(scores.max())
-    unit = (scores - low) / (high - low)
-    sums = np.stack([unit * group, group, unit * reference, reference])
-    both, more = _product(4, 1, 3).matrix, _product(4, 0, 3).matrix - _product(4, 2, 1).matrix
-    return Odds(sums, Quadratic(both + more), Quadratic(both - more), low - high, high - low)
+    return sum_of_means([(scores, group), (-scores, reference)])
+
+
+def sum_of_means(parts: Sequence[tuple[FloatArray, FloatArray]]) -> Odds:
+    """The sum over some groups of the mean score in each; scores of the cells and marks of the group, (R,) and (R,), for each.
+
+    No group's scores may be all alike.
+    """
+    ends = [(float(s[g > 0].min()), float(s[g > 0].max())) for s, g in parts]
+    sums = [sum_ for (s, g), (low, high) in zip(parts, ends, strict=True) for sum_ in (g * (s - low), g * (high - s))]
+    lows, highs = np.array(ends).T
+    over, under = (SumOfRatios(highs - lows, side) for side in (0, 1))
+    return Odds(np.stack(sums), over, under, float(lows.sum()), float(highs.sum()))
 
 
 def odds_ratio(hit: FloatArray, miss: FloatArray, group: FloatArray, reference: FloatArray) -> Odds:
@@ -250,12 +302,6 @@ def value_at(odds: Odds, table: FloatArray) -> float:
     """The measure of a distribution (R,); NaN where both quantities are 0, so that it has no value."""
     position = odds.of_sums(odds.sums @ table)
     return float("nan") if position is None else odds.shown(position)
-
-
-def _linear(over: FloatArray, under: FloatArray, low: float, high: float) -> Odds:
-    # a sum of cells is quadratic, too: its product with the sum of all, which is 1
-    sums = np.stack([over, under, np.ones_like(over)])
-    return Odds(sums, _product(3, 0, 2), _product(3, 1, 2), low, high)
 
 
 def _product(count: int, i: int, j: int) -> Quadratic:

@@ -1,0 +1,175 @@
+"""optrr share, contrast and quantile: one number of some people, sums of such shares, and medians."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from optrr.cli.inputs import (
+    among_of,
+    among_option,
+    answered_option,
+    attributes_option,
+    categories_of,
+    confidence_option,
+    counted_by,
+    design_option,
+    input_argument,
+    read_numbers,
+    scores_of,
+    scores_option,
+    simultaneous_option,
+    split_names,
+)
+from optrr.cli.modelling import print_measures
+from optrr.cli.outputs import Outputs, report_option, table_option
+from optrr.cli.printing import json_option
+from optrr.errors import InvalidInput
+from optrr.records.reading.source import RecordsAt
+from optrr.tables.measures.among import restriction
+from optrr.tables.measures.contrasts import contrast as contrast_of
+from optrr.tables.measures.contrasts import names_of, read_shares
+from optrr.tables.measures.measure import Measures
+from optrr.tables.measures.quantile import quantiles
+from optrr.ways.protocols.sampled_tables import load_asking
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "--of",
+    multiple=True,
+    required=True,
+    metavar="A=CATEGORY,CATEGORY,…",
+    help="Whose share: people with one of these categories of A; several attributes are all to hold.",
+)
+@among_option
+@answered_option
+@confidence_option
+@table_option
+@report_option
+@json_option
+def share(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    of: tuple[str, ...],
+    among: tuple[str, ...],
+    answered: bool,
+    confidence: float,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """The share of people with some categories, of all or among those with others, from randomized records."""
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    domain = load_asking(design_file).domain
+    wanted = {"of": categories_of(of, "--of", domain), "among": among_of(among, domain)}
+    _give_contrast([wanted], answered, confidence, input, design_file, outputs)
+
+
+@click.command()
+@input_argument
+@design_option
+@click.option(
+    "--share",
+    "shares",
+    multiple=True,
+    required=True,
+    metavar="JSON",
+    help='A share of the sum: {"of": {"income": ">50K"}, "among": {"sex": "F"}, "weight": -1}; repeatable.',
+)
+@answered_option
+@confidence_option
+@table_option
+@report_option
+@json_option
+def contrast(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    shares: tuple[str, ...],
+    answered: bool,
+    confidence: float,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """A sum of shares with weights, such as the difference of two, from randomized records."""
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    _give_contrast([_read(text) for text in shares], answered, confidence, input, design_file, outputs)
+
+
+def _read(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(
+            f'--share {text} is not JSON ({error}); write --share \'{{"of": {{"income": ">50K"}}, "weight": -1}}\''
+        ) from None
+
+
+def _give_contrast(
+    given: list[Any], answered: bool, confidence: float, input: RecordsAt, design_file: Path, outputs: Outputs
+) -> None:
+    wanted = read_shares(given)
+    known = counted_by(load_asking(design_file), input, names_of(wanted))
+    result = contrast_of(known.counts[0], known.mechanism, wanted, answered=answered, confidence=confidence)
+    _give(result, known, design_file, outputs)
+
+
+def _give(result: Measures, known: Any, design_file: Path, outputs: Outputs) -> None:
+    of = (known.design, design_file, known.reports, known.doubts)
+    outputs.give_table(result, of, lambda: print_measures(result))
+
+
+@click.command()
+@input_argument
+@design_option
+@attributes_option("A", "The attribute: bins, numbers, ordered categories, or any with --scores.")
+@click.option("--at", default="0.5", show_default=True, metavar="Q,Q,…", help="Which quantiles, between 0 and 1.")
+@scores_option
+@among_option
+@confidence_option
+@simultaneous_option
+@table_option
+@report_option
+@json_option
+def quantile(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    attributes: str,
+    at: str,
+    scores: tuple[str, ...],
+    among: tuple[str, ...],
+    confidence: float,
+    simultaneous: bool,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Medians and other quantiles of the true records, from randomized ones; people who did not answer have none."""
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    names = split_names(attributes)
+    if len(names) != 1:
+        raise InvalidInput(f"--attributes names {len(names)} of them, and quantiles are of one; name one")
+    wanted = read_numbers(at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75")
+    asking = load_asking(design_file)
+    of, kept = restriction(asking.domain, names, among_of(among, asking.domain), False)
+    known = counted_by(asking, input, of)
+    how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+    numbers = scores_of(scores, names).get(names[0])
+    _give(
+        quantiles(known.counts[0], known.mechanism, wanted, among=kept, scores=numbers, **how),
+        known,
+        design_file,
+        outputs,
+    )

@@ -1,0 +1,192 @@
+"""Shares of a table's cells among some people: of those whose true answers are in some categories, or of everybody.
+
+Among people who are kept (:mod:`optrr.tables.measures.among`) a cell's share is π_cell/Σ π. Where missing answers about one
+attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the cells of
+the table's other attributes and y the answer,
+
+    share of (x, y) = π_x/Σ π · π_xy/π_x,answered,
+
+the share of x among all, times that of y among those in x who answered. "It is v" is the equation
+(1 − v) π_x π_xy = v (π_x,answered Σ π − π_x π_xy), which divides by nothing, as that of every measure. Without other attributes
+it is the share among those who answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from optrr.domain.domain import Domain
+from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Randomizer
+from optrr.records.counts import Counts
+from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
+from optrr.tables.estimation.impossible import CountedTable, counted_table
+from optrr.tables.measures import quantities
+from optrr.tables.measures.among import Among, Kept, answers_of, check_work, said_among, said_ignorable
+from optrr.tables.measures.quantities import Inversion, Odds
+from optrr_solvers.arrays import FloatArray
+
+# A total this near to 0, in standard errors, leaves the shares of it open.
+_FAINT = 3.0
+_BIAS = "a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EstimateAmong(Estimate):
+    """Estimated proportions among the people whose true answers are in the categories of ``among``.
+
+    ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
+    says what is taken for granted where missing answers are ignorable.
+    """
+
+    among: dict[str, list[str]] = field(default_factory=dict)
+    share: float = 1.0
+    note: str = ""
+
+    in_summary = (*Estimate.in_summary, "among", "share", "note")
+
+    @property
+    def counts(self) -> FloatArray:
+        """Estimated counts in the records, same shape."""
+        return np.asarray(self.n * self.share * self.proportions)
+
+    def headline(self) -> str:
+        """Which table, of how many records, among whom."""
+        note = f"; {self.note}" if self.note else ""
+        return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all{note}"
+
+
+def estimate_among(  # noqa: PLR0913 (each argument is one question a user answers)
+    counts: Counts | CountedTable,
+    mechanism: Randomizer | None,
+    among: Among,
+    *,
+    attributes: Sequence[str] | None = None,
+    ignorable: str | None = None,
+    confidence: float = 0.95,
+    simultaneous: bool = False,
+) -> EstimateAmong:
+    """Proportions of the true records among those whose true answers are in the given categories.
+
+    Parameters
+    ----------
+    counts
+        of randomized records over the attributes of the table and of ``among``, all records: none is to be left out beforehand.
+        Or a table that is estimated already, without a mechanism.
+    among
+        by attribute the categories that are kept; attributes that are not named keep all.
+    attributes
+        of the table, all that are counted unless given; the others only restrict who counts.
+    ignorable
+        an attribute of the table whose missing answers depend on its other attributes alone: the shares are those of all people
+        who are kept, as if they had answered.
+    confidence, simultaneous
+        of the intervals, as in :func:`optrr.estimate`.
+
+    Raises
+    ------
+    InvalidInput
+        for unknown attributes or categories, a large table, or too few records. SingularMarginal where the mechanism
+        hides an effect of what is counted.
+    """
+    check_confidence(confidence)
+    check_records(counts.n)
+    kept = Kept.of(counts.domain, among, attributes)
+    wanted = _Cells.of(kept.domain) if ignorable is None else _Cells.without_missing(kept.domain, ignorable, among)
+    sizes = tuple(int(r) for r in wanted.domain.sizes)
+    cells = int(np.prod(sizes))
+    check_work(cells, counts.domain)
+    table = counted_table(counts, mechanism)
+    kernel, sampling, observed = table.kernel, table.sampling, table.observed.ravel()
+    kernel.check_invertible()
+    tail = (1 - confidence) / (cells if simultaneous else 1) / 2
+    each = [Inversion.of(kept.odds(odds), sampling, observed) for odds in wanted.odds()]
+    ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
+    error, low, high = (np.array(column).reshape(sizes) for column in zip(*ends, strict=True))
+    everybody = replace(sampling, sums=(kept.place >= 0).astype(np.float64)[None])
+    total_error = float(np.sqrt(np.maximum(everybody.covariance(observed, counts.n - 1), 0.0))[0, 0])
+    # the unbiased table over its own sum, so that the shares sum to 1
+    unbiased = kept.totals(kernel.solve(table.observed))
+    total = float(unbiased.sum())
+    shares = wanted.shares(unbiased)
+    faint = f"the kept share{said_among(kept.texts)}, cannot be told from 0, so the records say next to nothing on them"
+    inside = np.clip(shares, 0.0, 1.0)
+    return EstimateAmong(
+        domain=wanted.domain,
+        n=counts.n,
+        method="unbiased",
+        proportions=shares,
+        standard_errors=error,
+        lower=np.fmin(low, inside),
+        upper=np.fmax(high, inside),
+        confidence=confidence,
+        target="population",
+        interval="score",
+        bias=_BIAS,
+        simultaneous=simultaneous,
+        warnings=(faint,) if total < _FAINT * total_error else (),
+        among=kept.texts,
+        share=total,
+        note=wanted.note,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Whose shares are asked for: the cells of ``domain``, out of a table that may have one category more of one ``axis``.
+
+    ``sizes`` are the table's, ``answers`` the codes of the axis that are answers; without an axis the table itself is meant.
+    """
+
+    domain: Domain
+    sizes: tuple[int, ...]
+    axis: int | None = None
+    answers: tuple[int, ...] = ()
+    note: str = ""
+
+    @staticmethod
+    def of(table: Domain) -> _Cells:
+        return _Cells(table, tuple(int(r) for r in table.sizes))
+
+    @staticmethod
+    def without_missing(table: Domain, name: str, among: Among) -> _Cells:
+        if name not in table.names:
+            raise InvalidInput(
+                f"{name!r} is no attribute of the table, so none of its answers are missing; name one that is"
+            )
+        answers = answers_of(table, name, among)
+        codes = tuple(table[name].codes[text] for text in table[name].texts if text is not None)
+        others = [each for each in table.names if each != name]
+        sizes = tuple(int(r) for r in table.sizes)
+        left = Kept.of(table, {name: answers}).domain
+        return _Cells(left, sizes, table.index(name), codes, said_ignorable(name, others))
+
+    def odds(self) -> Iterator[Odds]:
+        """Each cell's share, of the cells of the table."""
+        places = np.arange(int(np.prod(self.sizes))).reshape(self.sizes)
+        if self.axis is None:
+            for mark in np.eye(places.size):
+                yield quantities.share(mark, 1 - mark)
+            return
+        told = np.take(places, self.answers, axis=self.axis)
+        for at in np.ndindex(told.shape):
+            row = tuple(slice(None) if k == self.axis else i for k, i in enumerate(at))
+            marks = [
+                np.isin(places, within).ravel().astype(np.float64) for within in (places[row], told[at], told[row])
+            ]
+            yield quantities.imputed(*marks)
+
+    def shares(self, unbiased: FloatArray) -> FloatArray:
+        """From the unbiased table; NaN where a total that it divides by is not above 0."""
+        total = float(unbiased.sum())
+        if self.axis is None:
+            return unbiased / total if total > 0 else np.full(unbiased.shape, np.nan)
+        told = np.take(unbiased, self.answers, axis=self.axis)
+        rows, answered = unbiased.sum(axis=self.axis, keepdims=True), told.sum(axis=self.axis, keepdims=True)
+        divided = np.divide(
+            told * rows, answered * total, out=np.full(told.shape, np.nan), where=(answered > 0) & (total > 0)
+        )
+        return np.asarray(divided)
