@@ -14,7 +14,7 @@ from optrr.plans.preview import LADDER, Point, Preview, nearest, total_for
 from optrr.plans.question import Question
 from optrr.plans.sections import Shown
 from optrr.plans.seeing import MOST_CHARTS
-from optrr.plans.work import Known, Work
+from optrr.plans.work import Known, PlanWork
 from optrr.show.text import two_digits_up
 
 # What keeps a plan: the question, its reason, and what was seen before it; lines of what was written.
@@ -38,15 +38,15 @@ class _AskedSave(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class Answers:
+class PageAnswers:
     """What a page is answered; may be used from several threads.
 
     Every method takes a body of JSON, and raises msgspec.DecodeError where it is malformed and InvalidInput where what it says
     cannot be.
     """
 
-    def __init__(self, save: Save, work: Work | None = None) -> None:
-        self._save, self._work = save, work or Work()
+    def __init__(self, save: Save, work: PlanWork | None = None) -> None:
+        self._save, self._work = save, work or PlanWork()
         self._lock = threading.Lock()
         # previews that were exact and rested on, by all that decides an allocation
         self._seen: dict[Hashable, dict[Hashable, Preview]] = {}

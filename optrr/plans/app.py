@@ -32,10 +32,10 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from optrr.errors import OptrrError, in_one_line
-from optrr.plans.answers import Answers, Save
+from optrr.plans.answers import PageAnswers, Save
 from optrr.plans.controls import page_markup
 from optrr.plans.question import Question
-from optrr.plans.work import Work
+from optrr.plans.work import PlanWork
 from optrr.survey.guard import Guard, json_response
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.server import configured, listening, run
@@ -65,12 +65,12 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-def plan_app(question: Question, save: Save, token: str, address: str, work: Work | None = None) -> ASGIApp:
+def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
     """The application that shows this question first, at ``address`` (host and port), to whoever has the token.
 
     ``work`` computes points; by default a process of its own does.
     """
-    answers = Answers(save, work)
+    answers = PageAnswers(save, work)
 
     async def page(request: Request) -> Response:
         if not _same(token, request.query_params.get("token", "")):

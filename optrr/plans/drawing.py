@@ -40,7 +40,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Curve:
+class MarginCurve:
     """Margins in percentage points by total ε in nats, over at least one total."""
 
     totals: Sequence[float]
@@ -86,7 +86,9 @@ def intervals_chart(title: str, bars: Sequence[Bar], more: int = 0) -> Chart:
     return Chart(_svg(_WIDTH, height, out), title, f"{title}: {numbers}{rest}")
 
 
-def frontier_chart(points: Curve, bound: Curve, chosen: tuple[float, float] | None, ends: tuple[float, float]) -> Chart:
+def frontier_chart(
+    points: MarginCurve, bound: MarginCurve, chosen: tuple[float, float] | None, ends: tuple[float, float]
+) -> Chart:
     """± percentage points against the total, both on logarithmic axes, with the bound of any mechanism.
 
     ``chosen`` is the present total with its margin, None where that is not known; ``ends`` are the totals at which the axis

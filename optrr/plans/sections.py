@@ -13,7 +13,7 @@ from functools import cached_property
 
 from optrr.plans.alternatives import elsewhere_parts, ways_html
 from optrr.plans.commands import python_lines, shell_lines
-from optrr.plans.drawing import Curve, dots_chart, frontier_chart
+from optrr.plans.drawing import MarginCurve, dots_chart, frontier_chart
 from optrr.plans.figures import Figures, digits
 from optrr.plans.meaning import Meaning, surest
 from optrr.plans.preview import LADDER, Point, Preview, Way
@@ -103,8 +103,8 @@ class Shown:
         question, preview = self.question, self.preview
         seen = [Preview(question, each) for each in self.curve]
         totals = [each.point.total for each in seen]
-        curve = Curve(totals, [each.typical_margin for each in seen])
-        bound = Curve(totals, [each.bound_margin for each in seen])
+        curve = MarginCurve(totals, [each.typical_margin for each in seen])
+        bound = MarginCurve(totals, [each.bound_margin for each in seen])
         chosen = None if preview is None else (question.total, preview.typical_margin)
         return frontier_chart(curve, bound, chosen, (LADDER[0], LADDER[-1]))
 

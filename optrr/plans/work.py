@@ -51,7 +51,7 @@ class _Asked:
         return next((total for total in (self.wanted, *by_distance) if total not in self.outcomes), None)
 
 
-class Work:
+class PlanWork:
     """Points of the question that was asked last, computed in the background; may be used from several threads."""
 
     def __init__(self, computing: Computing | None = None) -> None:

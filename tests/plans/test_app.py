@@ -20,7 +20,7 @@ from plan_questions import AtOnce
 from optrr.errors import InvalidInput
 from optrr.plans.app import MOST_BYTES, plan_app
 from optrr.plans.question import Question
-from optrr.plans.work import Work
+from optrr.plans.work import PlanWork
 
 TOKEN = secrets.token_urlsafe(24)
 ADDRESS = "127.0.0.1:4711"
@@ -47,7 +47,7 @@ def kept() -> Kept:
 
 @pytest.fixture
 def app(school: Question, kept: Kept) -> Iterator[Any]:
-    work = Work(AtOnce())
+    work = PlanWork(AtOnce())
     yield plan_app(school, kept, TOKEN, ADDRESS, work)
     work.close()
 
@@ -327,7 +327,7 @@ def test_other_methods_and_addresses_are_refused(app):
 
 def test_nothing_of_what_was_sent_with_a_wrong_token_reaches_the_work(school, kept):
     computing = AtOnce()
-    work = Work(computing)
+    work = PlanWork(computing)
     app = plan_app(school, kept, TOKEN, ADDRESS, work)
     reply = asyncio.run(post(app, "/preview", asked(school), x_optrr_token="guess"))
     assert reply.status == 403

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from optrr.plans.drawing import Bar, Curve, dots_chart, frontier_chart, intervals_chart, plausible_shares
+from optrr.plans.drawing import Bar, MarginCurve, dots_chart, frontier_chart, intervals_chart, plausible_shares
 from optrr.plans.figures import digits, interval_text, power_of_ten
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -34,7 +34,7 @@ def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(se
     totals = np.sort(rng.uniform(0.125, 16, 8))
     margins = np.sort(rng.uniform(0.01, 200, 8))[::-1]
     chosen = (totals[3], margins[3])
-    chart = frontier_chart(Curve(totals, margins), Curve(totals, margins / 2), chosen, (0.125, 16))
+    chart = frontier_chart(MarginCurve(totals, margins), MarginCurve(totals, margins / 2), chosen, (0.125, 16))
     root = root_of(chart)
     left, right = float(root.get("data-left")), float(root.get("data-right"))
     dots = marks(root, "point")
@@ -53,7 +53,7 @@ def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(se
 def test_a_frontier_without_points_or_with_impossible_ones_is_drawn():
     for totals, margins in (((), ()), ((1.0,), (math.inf,)), ((1.0, 2.0), (math.inf, 3.0)), ((1.0, 2.0), (3.0, 3.0))):
         for chosen in (None, (1.5, math.inf), (0.05, 3.0), (20.0, 3.0)):
-            chart = frontier_chart(Curve(totals, margins), Curve((), ()), chosen, (0.125, 16))
+            chart = frontier_chart(MarginCurve(totals, margins), MarginCurve((), ()), chosen, (0.125, 16))
             assert "nan" not in str(chart.markup) and "inf" not in chart.svg
             root_of(chart)
 

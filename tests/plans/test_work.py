@@ -14,7 +14,7 @@ from plan_questions import SCHOOL, AtOnce, invented
 from optrr.designs.specification import declared
 from optrr.plans.preview import LADDER, Point, point
 from optrr.plans.question import Question
-from optrr.plans.work import Known, Work
+from optrr.plans.work import Known, PlanWork
 
 # Seconds for a process to start and compute on a busy machine.
 _PATIENCE = 120
@@ -38,7 +38,7 @@ class Gated(AtOnce):
         self.gate.release()
 
 
-def finished(work: Work, question: Question, rests: bool = True) -> Known:
+def finished(work: PlanWork, question: Question, rests: bool = True) -> Known:
     for _ in range(100 * _PATIENCE):
         known = work.ask(question, rests)
         if not known.busy:
@@ -49,7 +49,7 @@ def finished(work: Work, question: Question, rests: bool = True) -> Known:
 
 def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(school):
     computing = AtOnce()
-    work = Work(computing)
+    work = PlanWork(computing)
     known = finished(work, replace(school, total=3.0))
     totals = [asked.total for asked in computing.asked]
     assert totals[0] == 3.0
@@ -63,7 +63,7 @@ def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(sch
 
 def test_what_only_reads_points_computes_nothing_and_texts_neither(school):
     computing = AtOnce()
-    work = Work(computing)
+    work = PlanWork(computing)
     finished(work, school)
     before = len(computing.asked)
     retitled = declared({**SCHOOL, "title": "Another title"})
@@ -86,7 +86,7 @@ def test_what_only_reads_points_computes_nothing_and_texts_neither(school):
 
 def test_a_total_that_was_superseded_before_it_began_is_dropped(school):
     computing = Gated()
-    work = Work(computing)
+    work = PlanWork(computing)
     work.ask(school)
     computing.began.acquire()
     for total in (1.1, 1.2, 1.3):
@@ -102,7 +102,7 @@ def test_a_total_that_was_superseded_before_it_began_is_dropped(school):
 
 def test_a_slider_that_moves_asks_for_no_exact_point(school):
     computing = AtOnce()
-    work = Work(computing)
+    work = PlanWork(computing)
     finished(work, school)
     for total in np.linspace(0.5, 4, 50):
         assert not work.ask(school.at(float(total)), rests=False).busy
@@ -112,7 +112,7 @@ def test_a_slider_that_moves_asks_for_no_exact_point(school):
 
 def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(school):
     computing = Gated()
-    work = Work(computing)
+    work = PlanWork(computing)
     work.ask(school)
     computing.began.acquire()
     other = replace(school, keep="records")
@@ -129,7 +129,7 @@ def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(s
 
 def test_another_way_of_the_same_lets_the_allocation_finish(school):
     computing = Gated()
-    work = Work(computing)
+    work = PlanWork(computing)
     work.ask(school)
     computing.began.acquire()
     work.ask(replace(school, way="optimum"))
@@ -139,7 +139,7 @@ def test_another_way_of_the_same_lets_the_allocation_finish(school):
 
 def test_many_threads_ask_and_nothing_is_computed_twice(school):
     computing = AtOnce()
-    work = Work(computing)
+    work = PlanWork(computing)
     mixed = [replace(school, keep=keep, n=n) for keep in (None, "records") for n in (10, 1000)]
 
     def ask(seed: int) -> None:
@@ -163,7 +163,7 @@ def test_many_threads_ask_and_nothing_is_computed_twice(school):
 @pytest.mark.slow
 def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line():
     small = Question.of(declared({**SCHOOL, "attributes": SCHOOL["attributes"][:2]}), "marginals")
-    work = Work()
+    work = PlanWork()
     known = finished(work, small)
     assert len(known.points) == len(LADDER)
     for got in known.points[::4]:
@@ -176,7 +176,7 @@ def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line():
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_is_an_error_and_the_next_question_is_computed(school):
-    work = Work()
+    work = PlanWork()
     work.ask(school)
     process = work._computing
     while process._process is None:  # type: ignore[attr-defined]
