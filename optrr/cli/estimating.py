@@ -24,6 +24,7 @@ from optrr.cli.inputs import (
     table_attributes_option,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option, table_option
+from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
 from optrr.designs.design import Design
@@ -146,6 +147,7 @@ def _print(result: Posterior) -> None:
 )
 @scores_option
 @among_option
+@pool_option
 @posterior_options
 @fake_reports_option
 @sampled_options
@@ -163,6 +165,7 @@ def estimate(
     statistics: tuple[str, ...],
     scores: tuple[str, ...],
     among: tuple[str, ...],
+    pool: tuple[str, ...],
     posterior: bool,
     prior: float | None,
     random_state: int | None,
@@ -181,7 +184,7 @@ def estimate(
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
-    reports = OpenedRecords.of(asking, input)
+    reports = with_pool(OpenedRecords.of(asking, input), pool, names)
     wished = {"confidence": confidence, "simultaneous": simultaneous, **_restriction(among, others, fakes)}
     if not isinstance(asking, Design):
         _check_answers({"--method": others["--method"], "--posterior": posterior, **sample.options})

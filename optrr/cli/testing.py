@@ -29,6 +29,7 @@ from optrr.cli.inputs import (
     split_names,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option
+from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_json, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.designs.design import Design
@@ -111,6 +112,7 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
     help="Number of tables that a bootstrap draws.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
+@pool_option
 @sample_options
 @report_option
 @json_option
@@ -127,6 +129,7 @@ def test(
     calibration: str,
     bootstrap: int,
     random_state: int | None,
+    pool: tuple[str, ...],
     report: Path | None,
     as_json: bool,
     **sampled: Any,
@@ -145,7 +148,7 @@ def test(
     outputs.check(places)
     names, strata = _table(attributes, given)
     sample, design = Sampled(by=None, **sampled), load_asking(design_file)
-    reports = design.reports(*places)
+    reports = with_pool(design.reports(*places), pool, [*names, *strata])
     _check_sampled(name, sample, calibration)
     if not isinstance(design, Design):
         hypothesis = None if proportions is None else read_proportions(proportions, design.domain.subset(names))
@@ -242,13 +245,13 @@ def _give_sampled(
     why = "is for tests that ignore the sample; leave it out, or give --unweighted"
     refuse_options(why, "calibration", "bootstrap", "random_state")
     sample, doubts = sampled_records(design, reports, names, columns)
-    result = tested_sample(sample, design.mechanism, columns, **how)
+    result = tested_sample(sample, reports.mechanism, columns, **how)
 
     def page() -> Page:
         from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
         from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
 
-        table = estimate_sample(sample, design.mechanism, columns, **how)
+        table = estimate_sample(sample, reports.mechanism, columns, **how)
         return test_page(result, page_given(design, design_file, reports, doubts), [("", table)])
 
     _give(outputs, result, (names, []), doubts, page)

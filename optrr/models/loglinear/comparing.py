@@ -368,11 +368,12 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
         return plain
     drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
     if out.by_ratio[0]:
+        few = out.worth[0] < LEAST_WORTH or out.shown[0] < LEAST_SHOWN
         faint = (
-            f"the p-value is right, but these {counts.n} records tell as much of the associations under test as "
-            f"{out.shown[0]:.1g} true ones a cell would, so that only strong ones are likely to be seen: {remedy}"
+            f"only strong associations are likely to be seen: these {counts.n} records tell as much of {test.null.terms} as "
+            f"{out.worth[0]:.1g} true ones a cell would, and of what is tested as {out.shown[0]:.1g}: {remedy}"
         )
-        return replace(drawn, warnings=(*drawn.warnings, _RATIO, *[faint] * bool(out.shown[0] < LEAST_SHOWN)))
+        return replace(drawn, warnings=(*drawn.warnings, _RATIO, *[faint] * bool(few)))
     measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
     return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), *measured))
 

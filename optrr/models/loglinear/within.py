@@ -8,8 +8,8 @@ linear in each of the factors u, v and θ while the others stay, so that each in
 (:func:`optrr.tables.estimation.likelihood.likeliest_weights`, exact at empty cells too); β goes by scoring.
 
 A noisy table seldom leaves every estimated margin a proportion, and says little of each. That true shares are none the less at
-least 0 is most of what it tells then, and the likelihood uses it. T has no χ² law there: it is drawn from the fitted hypothesis,
-whose margins get half a record's worth more in every cell (:meth:`NullModel.cautious`). The likelihood may have several maxima;
+least 0 is most of what it tells then, and the likelihood uses it. T has no χ² law there; it is drawn from the fitted
+hypothesis, whose margins get half a record's worth more in every cell (:meth:`NullModel.cautious`). The likelihood may have several maxima;
 the one that turns reach from the estimated margins is taken, for drawn tables by the same rule, so that p-values are right for
 whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
 """
@@ -169,7 +169,9 @@ class _Turns:
         laws = laws.reshape(of.size, -1, laws.shape[-1])
         start = (self.factors[which][of] * total).reshape(of.size, -1)
         close = _CLOSE / float(self.n[of].max())
-        weights = likeliest_weights(self.observed[of], laws, _padded(start / start.sum(axis=1, keepdims=True)), close)[0]
+        weights = likeliest_weights(self.observed[of], laws, _padded(start / start.sum(axis=1, keepdims=True)), close)[
+            0
+        ]
         factor = np.maximum(weights, _NOBODY).reshape(total.shape) / total
         self.factors[which][of] = factor / factor.mean(axis=(1, 2), keepdims=True)
         return self.n[of] * _nats(self.observed[of], (weights[:, None, :] @ laws)[:, 0])
