@@ -1,7 +1,7 @@
 """Type I error, at nominal 5 % and 0.1 %, of independence within strata where its p-values come from likelihood ratios.
 
-Run as ``python benchmarks/strata_levels.py [jobs]`` (ten to twenty minutes of processor time). 44 settings drawn at random: tables of
-2 × 2 × 2 to 3 × 3 × 3 and up to six strata, in every second setting with a category or a stratum that less than 2 % of the
+Run as ``python benchmarks/strata_levels.py [jobs]`` (twenty minutes of processor time). 44 settings drawn at random: tables
+of 2 × 2 × 2 to 3 × 3 × 3 and up to six strata, in every second setting with a category or a stratum that less than 2 % of the
 people are in, 700 to 40,000 records, ε_i of 0.4 to 2.5, randomized by Kronecker's mechanism, the optimum and the optimum that
 keeps pairs. 300 data sets each: a standard error of 1.3 % in a setting, and over all of 0.12 % and 0.02 %. A p-value ends with
 ten drawn statistics that reach the observed one, so that there are enough draws for 0.1 %.

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from optrr.domain.domain import Attribute, Category
     from optrr.domain.scores import GivenScores
     from optrr.mechanisms.mechanism import Mechanism
-    from optrr.mechanisms.pooled import Pool
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression
     from optrr.models.tests import Alternative, PredictedPower, TestResult
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.fake_reports import Poisoning
     from optrr.tables.estimation.impossible import CountedTable
     from optrr.tables.measures import Among, Measures
+    from optrr.tables.pooled import Pool
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
@@ -380,9 +380,9 @@ class Reports(OpenedRecords):
 
         ``pool`` is a share, such as 0.01: the categories of ``attributes``, all unless given, whose estimated shares are below
         it; or by attribute the categories themselves, which nothing in the records decides
-        (:func:`optrr.mechanisms.pooled.pooled`).
+        (:func:`optrr.tables.pooled.pooled`).
         """
-        from optrr.mechanisms.pooled import pooled
+        from optrr.tables.pooled import pooled
 
         return pooled(self, pool, attributes)
 

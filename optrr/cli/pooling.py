@@ -28,11 +28,11 @@ def with_pool(reports: _Opened, texts: Sequence[str], names: Sequence[str]) -> _
     Raises
     ------
     InvalidInput
-        for what is neither a share nor an attribute's categories, both at once, and as :func:`optrr.mechanisms.pooled.pooled`.
+        for what is neither a share nor an attribute's categories, both at once, and as :func:`optrr.tables.pooled.pooled`.
     """
     if not texts:
         return reports
-    from optrr.mechanisms.pooled import Pool, pooled  # noqa: PLC0415 (few commands pool categories)
+    from optrr.tables.pooled import Pool, pooled  # noqa: PLC0415 (few commands pool categories)
 
     if all("=" in text for text in texts):
         given = dict(text.split("=", 1) for text in texts)

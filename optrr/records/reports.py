@@ -133,7 +133,7 @@ class OpenedRecords:
 
     @property
     def pooled_notes(self) -> tuple[str, ...]:
-        """Which categories count as one, where some do (:mod:`optrr.mechanisms.pooled`)."""
+        """Which categories count as one, where some do (:mod:`optrr.tables.pooled`)."""
         return tuple(getattr(self.asking, "notes", ()))
 
     @cached_property

@@ -12,7 +12,7 @@ import pytest
 import optrr
 from optrr import Domain, InvalidInput, OptrrWarning, design
 from optrr.cli.main import run
-from optrr.mechanisms.pooled import REST, PooledAsking
+from optrr.tables.pooled import REST, PooledAsking
 
 DOMAIN = Domain.of({"a": ["p", "q", "x", "y", "z"], "b": ["no", "yes"], "c": ["k", "l", "m"]})
 POOL = {"a": ["x", "z"]}

@@ -9,9 +9,9 @@ linear in each of the factors u, v and θ while the others stay, so that each in
 
 A noisy table seldom leaves every estimated margin a proportion, and says little of each. That true shares are none the less at
 least 0 is most of what it tells then, and the likelihood uses it. T has no χ² law there; it is drawn from the fitted
-hypothesis, whose margins get half a record's worth more in every cell (:meth:`NullModel.cautious`). The likelihood may have several maxima;
-the one that turns reach from the estimated margins is taken, for drawn tables by the same rule, so that p-values are right for
-whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
+hypothesis, whose margins get half a record's worth more in every cell (:meth:`NullModel.cautious`). The likelihood may have
+several maxima; the one that turns reach from the estimated margins is taken, for drawn tables by the same rule, so that
+p-values are right for whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _Turns:
             before = reached[open_]
             for which in order:
                 scored = which == 2 and self.test.trend is not None and self.test.trend.size
-                reached[open_] = (self._scored if scored else lambda of, which=which: self._mixed(of, which))(open_)
+                reached[open_] = self._scored(open_) if scored else self._mixed(open_, which)
             open_ = open_[reached[open_] - before > _GAIN]
             if not open_.size:
                 break

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -172,8 +171,8 @@ class PooledAsking:
         for name, shares in estimates.items():
             attribute = asking.domain[name]
             rarest = [int(k) for k in np.argsort(shares, kind="stable") if k != attribute.missing_code]
-            rare = list(takewhile(lambda k, shares=shares: shares[k] < share, rarest))
-            rare = rarest[: max(len(rare), 2)] if rare else []
+            below = sum(float(shares[k]) < share for k in rarest)
+            rare = rarest[: max(below, 2)] if below else []
             # one category stays apart, whatever the share
             rare = rare[: attribute.size - 1]
             if len(rare) > 1 and _can_be_pooled(attribute):
