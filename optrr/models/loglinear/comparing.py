@@ -392,7 +392,7 @@ def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:
 # Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
 # are clear of 0 are shown well enough.
 _NOT_REFUSED = 2.0
-# Cells up to which likelihood ratios of drawn surveys take seconds; power in larger tables is that of the score statistic, which
+# Cells up to which likelihood ratios of drawn surveys take seconds; power in larger ones is that of the score statistic, which
 # the ratio's was below in 3 of 102 rows of real tables. And multiplications that a ratio takes, by the cube of the cells.
 _MOST_FITTED, _RATIO_WORK = 24, 40
 
