@@ -91,6 +91,7 @@ BENCHMARKS = (
     long("model_levels", SIMULATED, arguments=("3",)),
     cheap("one_record", SIMULATED),
     long("pairs_kept", TIMED),
+    long("strata_levels", SIMULATED, arguments=("2",)),
     long("paper_claims", SIMULATED, after=("mdr_fig2", "mdr_tables")),
     long("por_ratios", SOLVED),
     long("public_optimiser", SIMULATED, needs=("factorization", "autograd")),

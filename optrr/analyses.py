@@ -9,6 +9,7 @@
     reports.model("sex*income + age")                   a log-linear model
     reports.regress("income ~ age + sex")               a regression
     reports.synthesize(1000)                            records to hand on
+    reports.pooled(0.01).table("race", "income")        the same with rare categories as one
 
 Answers to questions (:class:`optrr.SampledTables`) are no records, but every table that they tell about is estimated with its
 law, so that tables, measures, tests and models are the same calls; what needs records is refused.
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.fake_reports import Poisoning
     from optrr.tables.estimation.impossible import CountedTable
     from optrr.tables.measures import Among, Measures, WeightedShare
+    from optrr.tables.pooled import Pool
     from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
@@ -481,6 +483,17 @@ class Reports(OpenedRecords):
             return moved
         return poisoning(self._counts(attributes), self._mechanism, fakes, method)
 
+    def pooled(self, pool: Pool, *attributes: str) -> Reports:
+        """The same reports, with categories of attributes pooled as "(rest)" in every analysis, which says so.
+
+        ``pool`` is a share, such as 0.01: the categories of ``attributes``, all unless given, whose estimated shares are below
+        it; or by attribute the categories themselves, which nothing in the records decides
+        (:func:`optrr.tables.pooled.pooled`).
+        """
+        from optrr.tables.pooled import pooled
+
+        return pooled(self, pool, attributes)
+
     @property
     def _of_records(self) -> bool:
         """Whether these are randomized records; answers to questions are none, whatever tables they tell about."""
@@ -543,7 +556,7 @@ class Reports(OpenedRecords):
 
     def _warn(self, ignoring: PublicColumns | None = None) -> None:
         """What is in doubt about people who may count twice, and the columns that the analysis ignores."""
-        warn([*self.twice, *(self.public if ignoring is None else ignoring).ignored()])
+        warn([*self.pooled_notes, *self.twice, *(self.public if ignoring is None else ignoring).ignored()])
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from optrr.cli.inputs import (
     table_attributes_option,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option, table_option
+from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
 from optrr.designs.design import Design
@@ -155,6 +156,7 @@ def _print(result: Posterior) -> None:
 @among_option
 @answered_option
 @ignorable_option
+@pool_option
 @posterior_options
 @fake_reports_option
 @sampled_options
@@ -175,6 +177,7 @@ def estimate(
     among: tuple[str, ...],
     answered: bool,
     ignorable: str | None,
+    pool: tuple[str, ...],
     posterior: bool,
     prior: float | None,
     random_state: int | None,
@@ -193,7 +196,7 @@ def estimate(
     names, derived = _asked(attributes, statistics, scores)
     check_posterior(posterior, others | {"--fake-reports": bool(fakes)}, prior, random_state)
     asking, sample = load_asking(design_file), Sampled(**sampled)
-    reports = OpenedRecords.of(asking, input)
+    reports = with_pool(OpenedRecords.of(asking, input), pool, names)
     if tables and not simultaneous:
         raise InvalidInput("--tables is for intervals that hold together; give --simultaneous, too")
     if tables:
@@ -205,7 +208,8 @@ def estimate(
         from optrr.tables.measures.among import restriction  # noqa: PLC0415 (as in _derived)
 
         _check_restriction(others, fakes)
-        of, wished["among"] = restriction(asking.domain, names, among_of(among, asking.domain), answered, ignorable)
+        domain = reports.asking.domain
+        of, wished["among"] = restriction(domain, names, among_of(among, domain), answered, ignorable)
         wished |= {"ignorable": ignorable} if ignorable else {}
     if not isinstance(asking, Design):
         _check_answers({"--method": others["--method"], "--posterior": posterior, **sample.options})

@@ -339,8 +339,8 @@ class Counted:
 
     @property
     def mechanism(self) -> Any:
-        """The design's; None of answers to questions, whose ``counts`` are tables that know how they vary."""
-        return self.design.mechanism if isinstance(self.design, Design) else None
+        """The reports'; None of answers to questions, whose ``counts`` are tables that know how they vary."""
+        return self.reports.mechanism
 
 
 def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Counted:
@@ -354,21 +354,25 @@ def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Cou
     doubts = reports.unweighted_doubts
     with late_bar() as show:
         counts = reports.counts(names, lambda done, share: show(f"{done} records counted", share))
-    return Counted(design, reports, counts, (*doubts, *impossible(counts, design.mechanism)))
+    return Counted(design, reports, counts, (*doubts, *impossible(counts, reports.mechanism)))
 
 
-def counted_at(design_file: Path, place: RecordsAt, names: Sequence[str]) -> Counted:
-    """The same for the records at one place and the design of a file; or for answers, and the sampled tables of one."""
+def counted_at(
+    design_file: Path, place: RecordsAt, names: Sequence[str], changed: Callable[[Any], Any] = lambda each: each
+) -> Counted:
+    """The same for the records at one place and the design of a file; or for answers, and the sampled tables of one.
+
+    ``changed`` makes of the reports those that are counted.
+    """
     # few of the commands that read records read answers to questions
     from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
 
     asking = load_asking(design_file)
-    return counted_by(asking, place, names)
+    return counted_by(asking, changed(asking.reports(place)), names)
 
 
-def counted_by(asking: Any, place: RecordsAt, names: Sequence[str]) -> Counted:
-    """The same for a way of asking that is loaded already."""
+def counted_by(asking: Any, reports: Any, names: Sequence[str]) -> Counted:
+    """The same for reports that are opened already."""
     if isinstance(asking, Design):
-        return counted(asking, asking.reports(place), names)
-    reports = asking.reports(place)
+        return counted(asking, reports, names)
     return Counted(asking, reports, (asking.counted(reports, names),), tuple(reports.unweighted_doubts))

@@ -26,6 +26,7 @@ from optrr.cli.inputs import (
     split_names,
 )
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
+from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
@@ -63,6 +64,7 @@ from optrr.ways.protocols.sampled_tables import load_asking
 @among_option
 @answered_option
 @ignorable_option
+@pool_option
 @confidence_option
 @simultaneous_option
 @table_option
@@ -80,6 +82,7 @@ def measure(
     among: tuple[str, ...],
     answered: bool,
     ignorable: str | None,
+    pool: tuple[str, ...],
     confidence: float,
     simultaneous: bool,
     output: Path | None,
@@ -92,8 +95,10 @@ def measure(
     names = split_names(attributes)
     numbers = scores_of(scores, names[-1:])
     asking = load_asking(design_file)
-    of, kept = restriction(asking.domain, names, among_of(among, asking.domain), answered, ignorable)
-    known = counted_by(asking, input, of)
+    reports = with_pool(asking.reports(input), pool, names)
+    domain = reports.asking.domain
+    of, kept = restriction(domain, names, among_of(among, domain), answered, ignorable)
+    known = counted_by(asking, reports, of)
     comparing = Comparing(reference, reference_outcome, numbers.get(names[-1]))
     result = measure_table(
         known.counts[0],
@@ -133,6 +138,7 @@ def print_measures(result: Measures) -> None:
     help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against.")
+@pool_option
 @confidence_option
 @simultaneous_option
 @click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the coefficients.")
@@ -147,6 +153,7 @@ def model(
     order: int | None,
     against: str | None,
     random_state: int | None,
+    pool: tuple[str, ...],
     confidence: float,
     simultaneous: bool,
     output: Path | None,
@@ -160,7 +167,8 @@ def model(
         refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    known = counted_at(design_file, input, split_names(attributes))
+    names = split_names(attributes)
+    known = counted_at(design_file, input, names, lambda reports: with_pool(reports, pool, names))
     (counts,) = known.counts
     other = None if against is None else parse_terms(against, counts.domain)
     if known.mechanism is None:
@@ -201,6 +209,7 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
     "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
 )
 @click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
+@pool_option
 @scores_option
 @confidence_option
 @table_option
@@ -213,6 +222,7 @@ def regress(
     formula: str,
     family: str | None,
     true_predictors: str | None,
+    pool: tuple[str, ...],
     scores: tuple[str, ...],
     confidence: float,
     output: Path | None,
@@ -224,13 +234,13 @@ def regress(
     outputs.check([input])
     check_confidence(confidence)
     design = load_design(design_file)
-    known = design.reports(input)
-    doubts = known.unweighted_doubts
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
     true = () if true_predictors is None else split_names(true_predictors)
-    reports = read_reports(known.places[0], design.mechanism, read.names, true)
-    doubts += impossible(reports.pairs(), design.mechanism)
+    known = with_pool(design.reports(input), pool, [name for name in read.names if name not in true])
+    doubts, mechanism = known.unweighted_doubts, known.mechanism
+    reports = read_reports(known.places[0], mechanism, read.names, true)
+    doubts += impossible(reports.pairs(), mechanism)
     result = fitted(*modelled(read, reports, family, given), confidence)
     outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))
 

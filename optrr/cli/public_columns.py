@@ -142,8 +142,8 @@ def sampled_records(
     columns.apart_from(design.domain)
     with late_bar() as show:
         place = reports.places[0].watched(lambda done, share: show(f"{done} records read", share))
-        sample = read_sample(place, design.domain.subset(names), columns)
-    return sample, [*doubts, *impossible([sample.counts()], design.mechanism)]
+        sample = read_sample(place, reports.asking.domain.subset(names), columns)
+    return sample, [*doubts, *impossible([sample.counts()], reports.mechanism)]
 
 
 def give_weighted(
@@ -153,7 +153,7 @@ def give_weighted(
     from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (most estimates have no weights)
 
     sample, doubts = sampled_records(design, reports, split_names(attributes), asked["columns"])
-    result = estimate_sample(sample, design.mechanism, **asked)
+    result = estimate_sample(sample, reports.mechanism, **asked)
     outputs.give_table(result, (design, design_file, reports, doubts), lambda: _print(result))
 
 

@@ -15,6 +15,7 @@ from optrr.cli.inputs import (
     attributes_option,
     categories_of,
     confidence_option,
+    counted_at,
     counted_by,
     design_option,
     input_argument,
@@ -119,7 +120,7 @@ def _give_contrast(
     given: list[Any], answered: bool, confidence: float, input: RecordsAt, design_file: Path, outputs: Outputs
 ) -> None:
     wanted = read_shares(given)
-    known = counted_by(load_asking(design_file), input, names_of(wanted))
+    known = counted_at(design_file, input, names_of(wanted))
     result = contrast_of(known.counts[0], known.mechanism, wanted, answered=answered, confidence=confidence)
     _give(result, known, design_file, outputs)
 
@@ -164,7 +165,7 @@ def quantile(
     wanted = read_numbers(at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75")
     asking = load_asking(design_file)
     of, kept = restriction(asking.domain, names, among_of(among, asking.domain), False)
-    known = counted_by(asking, input, of)
+    known = counted_by(asking, asking.reports(input), of)
     how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     numbers = scores_of(scores, names).get(names[0])
     _give(

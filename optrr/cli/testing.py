@@ -29,6 +29,7 @@ from optrr.cli.inputs import (
     split_names,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option
+from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.designs.design import Design
@@ -126,6 +127,7 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
     help="Number of tables that a bootstrap draws.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
+@pool_option
 @sample_options
 @report_option
 @json_option
@@ -144,6 +146,7 @@ def test(
     calibration: str,
     bootstrap: int,
     random_state: int | None,
+    pool: tuple[str, ...],
     report: Path | None,
     as_json: bool,
     **sampled: Any,
@@ -163,7 +166,9 @@ def test(
     outputs.check(places)
     tables = [_table(each, given) for each in (attributes, *also)]
     sample, design = Sampled(by=None, **sampled), load_asking(design_file)
-    reports = design.reports(*places)
+    reports = with_pool(
+        design.reports(*places), pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata)))
+    )
     _check_sampled(name, sample, calibration)
     asked = _Asked(name, proportions, scores, design, design_file, reports)
     if not isinstance(design, Design):
@@ -241,13 +246,13 @@ class _Asked:
         why = "is for tests that ignore the sample; leave it out, or give --unweighted"
         refuse_options(why, "calibration", "bootstrap", "random_state")
         sample, doubts = sampled_records(self.design, self.reports, names, columns)
-        result = tested_sample(sample, self.design.mechanism, columns, **how)
+        result = tested_sample(sample, self.reports.mechanism, columns, **how)
 
         def page() -> Page:
             from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
             from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
 
-            table = estimate_sample(sample, self.design.mechanism, columns, **how)
+            table = estimate_sample(sample, self.reports.mechanism, columns, **how)
             return test_page(result, page_given(self.design, self.design_file, self.reports, doubts), [("", table)])
 
         return _Made(result, doubts, page)

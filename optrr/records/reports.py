@@ -124,7 +124,17 @@ class OpenedRecords:
     @cached_property
     def doubts(self) -> list[str]:
         """What is in doubt about them, one line each, to be shown beside every number. Raises InvalidInput as ``twice``."""
-        return list(dict.fromkeys([*self.unbound, *self.twice]))
+        return list(dict.fromkeys([*self.pooled_notes, *self.unbound, *self.twice]))
+
+    @property
+    def mechanism(self) -> Any:
+        """What randomized them, as reports with pooled categories show it; None for answers to questions."""
+        return getattr(self.asking, "mechanism", None)
+
+    @property
+    def pooled_notes(self) -> tuple[str, ...]:
+        """Which categories count as one, where some do (:mod:`optrr.tables.pooled`)."""
+        return tuple(getattr(self.asking, "notes", ()))
 
     @cached_property
     def unbound(self) -> list[str]:

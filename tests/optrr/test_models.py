@@ -179,10 +179,12 @@ def test_the_statistic_is_the_efficient_score_with_the_nuisance_projected_out() 
     assert test.statistics(table[None].astype(float), fits)[0] == pytest.approx(expected, rel=1e-6)
 
 
-def test_records_that_hardly_show_the_strata_are_refused() -> None:
+def test_records_that_hardly_show_the_strata_have_a_p_value_that_says_how_little_that_is() -> None:
     faint = design(DOMAIN, [3.0, 3.0, 0.3], method="kronecker").mechanism
     with pytest.raises(InvalidInput, match="a test of more needs 10: about"):
-        stratified_test(drawn(1, 2000), faint)
+        stratified_test(drawn(1, 2000), faint, "same-odds-ratios")
+    result = stratified_test(drawn(1, 2000), faint, random_state=1)
+    assert result.calibration == "bootstrap" and any("records would do" in line for line in result.warnings)
 
 
 def test_interactions_that_the_mechanism_hides_are_named() -> None:

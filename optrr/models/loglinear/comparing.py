@@ -54,12 +54,13 @@ from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.fitting import check_size
 from optrr.models.loglinear.loglinear import check_seen
 from optrr.models.loglinear.margins import NullModel, TableFits, Terms, pushed, scaled_solve
+from optrr.models.loglinear.within import StrataRatio
 from optrr.models.tests.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
 from optrr.models.tests.nullfit import trend_contrast
 from optrr.models.tests.power_analysis import Alternative, checked_effect, spread_towards
 from optrr.models.tests.result import TestResult, check_testable, simulated_result
-from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks
-from optrr.models.tests.tail import LimitOrDrawn
+from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks, simulated_p_values
+from optrr.models.tests.tail import MANY_EXPECTED, LimitOrDrawn
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.distributions import chi2
@@ -96,6 +97,12 @@ LEAST_WORTH = 10.0
 # And where they show what is tested no better than so many true records a cell would. Not far above, levels are stated.
 LEAST_SHOWN, FAINTLY_SHOWN = 0.5, 2.0
 _MEASURED = "p-values of what records show as faintly as this were measured to reject 3 to 9 % of the time at level 5 %"
+_RATIO = (
+    "the statistic is the likelihood ratio, because some margins within strata are near 0 or reports few; it has no χ² law "
+    "there, and its p-value comes from drawn tables and needs no degrees of freedom"
+)
+# What is tested may not be shown at all.
+_TINY = 1e-12
 # Tables of a bootstrap: the larger number where fits are fast.
 _DRAWS, _LARGE, _CELLS = 1999, 9999, 100
 
@@ -149,24 +156,51 @@ class ModelTest:
         share = scaled_solve(weighted @ np.swapaxes(old, 1, 2), weighted @ np.swapaxes(new, 1, 2))
         return np.asarray((new - np.swapaxes(share, 1, 2) @ old) / lam)
 
+    @cached_property
+    def ratio(self) -> StrataRatio | None:
+        """The likelihood ratio that stands in where χ² does not hold; None where the score is drawn instead."""
+        return StrataRatio.of(self.null, None if self.saturated else self.added)
+
     def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> ModelTests:
         """Of tables of counts (B, *sizes)."""
         fits = self.null.fitted(tables)
-        statistic = self.statistics(tables, fits)
-        n = tables.sum(axis=self.null.kernel.axes)
+        n, ratio = tables.sum(axis=self.null.kernel.axes), self.ratio
+        statistic, by_score, answered = self.measured(tables, fits)
         fewest = n * fits.expected.min(axis=self.null.kernel.axes)
-        clear, shown = self.null.clear_of_zero(fits, n), self.shown(fits, n)
+        told = np.flatnonzero(by_score)
         tested = LimitOrDrawn.of(
-            statistic,
+            statistic[told],
             self.df,
-            fewest,
-            lambda where: self._draw(fits.part(where), n[where], rng),
+            fewest[told],
+            lambda where: self._draw(fits.part(told[where]), n[told[where]], rng),
             rule,
-            clear=clear,
-            possible=shown >= LEAST_SHOWN,
+            clear=self.null.clear_of_zero(fits.part(told), n[told]),
+            possible=answered[told],
         )
-        p, worth = np.where(shown >= LEAST_SHOWN, tested.p_value, np.nan), self.null.records_worth(fits, n)
-        return ModelTests(statistic, p, tested.simulated, tested.reached, fewest, worth, shown)
+        p, simulated, reached = np.full(n.size, np.nan), ~by_score, np.zeros(n.size, dtype=np.int64)
+        p[told], simulated[told], reached[told] = tested.p_value, tested.simulated, tested.reached
+        others = np.flatnonzero(~by_score)
+        if ratio is not None and others.size:
+            again = ratio.draw(tables[others], fits.part(others), rng)
+            drawn = simulated_p_values(statistic[others], again, rule)
+            p[others], reached[others] = drawn.p_value, drawn.reached
+        worth, shown = self.null.records_worth(fits, n), self.shown(fits, n)
+        return ModelTests(
+            statistic, np.where(answered, p, np.nan), simulated, reached, fewest, worth, shown, answered, ~by_score
+        )
+
+    def measured(self, tables: FloatArray, fits: TableFits) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Of tables of counts (B, *sizes): the statistic, whether it is the score's, and whether it says anything, all (B,)."""
+        statistic, n = self.statistics(tables, fits), tables.sum(axis=self.null.kernel.axes)
+        if self.ratio is None:
+            faint = (self.null.records_worth(fits, n) < LEAST_WORTH) | (self.shown(fits, n) < LEAST_SHOWN)
+            return statistic, np.ones(n.size, dtype=bool), ~faint
+        fewest = n * fits.expected.min(axis=self.null.kernel.axes)
+        by_score = (fewest >= MANY_EXPECTED) & self.null.clear_of_zero(fits, n)
+        others = np.flatnonzero(~by_score)
+        if others.size:
+            statistic[others] = self.ratio.tested(tables[others], fits.part(others))
+        return statistic, by_score, np.ones(n.size, dtype=bool)
 
     def shown(self, fits: TableFits, n: FloatArray) -> FloatArray:
         """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
@@ -200,7 +234,8 @@ class ModelTests:
     """Of a batch, shape (B,): where p-values were ``simulated``, and how many statistics ``reached`` the observed one there.
 
     ``fewest`` records are expected in any report, and the smaller model's faintest margin is shown as well as by ``worth``
-    records a cell without randomization, what is tested as well as by ``shown``; p-values are NaN where that is too little.
+    records a cell without randomization, what is tested as well as by ``shown``; p-values are NaN where that is too little for
+    what draws of the score need, where not ``answered``. ``by_ratio``: the statistic is the likelihood ratio's.
     """
 
     statistic: FloatArray
@@ -210,6 +245,8 @@ class ModelTests:
     fewest: FloatArray
     worth: FloatArray
     shown: FloatArray
+    answered: NDArray[np.bool_]
+    by_ratio: NDArray[np.bool_]
 
 
 def compare_models(
@@ -309,16 +346,17 @@ def within_strata(
 def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
     check_testable(counts.n)
     rule = Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
+    rule = rule if test.ratio is None else test.ratio.rule
     out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
     # both grow with the records, so the same design with as many times more would be enough
-    short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / float(out.shown[0]))
+    short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / max(float(out.shown[0]), _TINY))
     remedy = f"{records_enough(counts.n * short)}; else merge categories, or give the attributes a larger epsilon"
-    if out.worth[0] < LEAST_WORTH:
+    if not out.answered[0] and out.worth[0] < LEAST_WORTH:
         raise TooFewRecords(
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "
             f"test of more needs {LEAST_WORTH:g}: {remedy}"
         )
-    if out.shown[0] < LEAST_SHOWN:
+    if not out.answered[0]:
         raise TooFewRecords(
             f"these {counts.n} records tell as much of the associations under test as {out.shown[0]:.1g} true ones a cell "
             f"would, and a test needs {LEAST_SHOWN:g}: {remedy}"
@@ -329,6 +367,13 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     if not out.simulated[0]:
         return plain
     drawn = simulated_result(plain, out.p_value[0], out.reached[0], rule, "bootstrap")
+    if out.by_ratio[0]:
+        few = out.worth[0] < LEAST_WORTH or out.shown[0] < LEAST_SHOWN
+        faint = (
+            f"only strong associations are likely to be seen: these {counts.n} records tell as much of {test.null.terms} as "
+            f"{out.worth[0]:.1g} true ones a cell would, and of what is tested as {out.shown[0]:.1g}: {remedy}"
+        )
+        return replace(drawn, warnings=(*drawn.warnings, _RATIO, *[faint] * bool(few)))
     measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
     return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), *measured))
 
@@ -347,6 +392,9 @@ def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:
 # Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
 # are clear of 0 are shown well enough.
 _NOT_REFUSED = 2.0
+# Cells up to which likelihood ratios of drawn surveys take seconds; power in larger ones is that of the score statistic, which
+# the ratio's was below in 3 of 102 rows of real tables. And multiplications that a ratio takes, by the cube of the cells.
+_MOST_FITTED, _RATIO_WORK = 24, 40
 
 
 def stratified_alternative(
@@ -382,14 +430,17 @@ def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
     """Of people whose reports have these chances, with the fit of the smaller model to very many of them."""
 
     def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        own, n = test.null.fitted(tables), tables.sum(axis=test.null.kernel.axes)
-        statistic = test.statistics(tables, own)
-        answered = (test.null.records_worth(own, n) >= LEAST_WORTH) & (test.shown(own, n) >= LEAST_SHOWN)
+        own = test.null.fitted(tables)
+        if test.ratio is not None and test.null.kernel.cells > _MOST_FITTED:
+            return test.statistics(tables, own), np.zeros(len(tables))
+        statistic, _, answered = test.measured(tables, own)
         return statistic, np.where(answered, chi2.sf(statistic, test.df), np.nan)
 
     null = fits.expected[0]
     fewest = float(min(expected.min(), null.min()))
     work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
+    if test.ratio is not None and expected.size <= _MOST_FITTED:
+        work += _RATIO_WORK * expected.size**3
     return Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
 
 

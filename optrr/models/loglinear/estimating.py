@@ -97,7 +97,7 @@ class PinnedModel(NullModel):
         """The fit of tables (B, *sizes), which the whole model fits by ``fits``, with the coefficient at ``values`` (B,)."""
         n = tables.sum(axis=self.kernel.axes)
         moved = self._moved(values, fits)
-        start = TableFits(moved, self._expected(moved), fits.proper)
+        start = TableFits(moved, self.reports(moved), fits.proper)
         return self._likeliest(tables / n.reshape(-1, *(1,) * (tables.ndim - 1)), n, start)
 
     def _moved(self, values: FloatArray, fits: TableFits) -> FloatArray:

@@ -182,12 +182,20 @@ class NullModel:
 
     def fitted(self, tables: FloatArray) -> TableFits:
         """The model's fit to tables of counts (B, *sizes)."""
+        return self.likelier(tables, self.started(tables))
+
+    def started(self, tables: FloatArray) -> TableFits:
+        """The model's tables with the margins that tables of counts (B, *sizes) estimate, made proportions."""
         n = tables.sum(axis=self.kernel.axes)
-        observed = tables / _spread(n, tables.ndim)
-        margins = self._margins(observed)
+        margins = self._margins(tables / _spread(n, tables.ndim))
         proper = np.all([m.reshape(n.size, -1).min(axis=1) > 0 for m in margins], axis=0)
         start = self._proportional([_proper(m, _LEAST / n) for m in margins])
-        return self._likeliest(observed, n, TableFits(start, self._expected(start), proper))
+        return TableFits(start, self.reports(start), proper)
+
+    def likelier(self, tables: FloatArray, start: TableFits) -> TableFits:
+        """Scoring of the proper ones from fits of the model, for tables of counts (B, *sizes)."""
+        n = tables.sum(axis=self.kernel.axes)
+        return self._likeliest(tables / _spread(n, tables.ndim), n, start)
 
     def cautious(self, fits: TableFits, n: NDArray[np.integer]) -> FloatArray:
         """Expected reports to draw tables from, (B, *sizes): every cell of a margin gets half a record's worth more.
@@ -199,7 +207,7 @@ class NullModel:
         for chosen, part in zip(self.terms.generators, self.parts, strict=True):
             added = _LEAST / self._worth(chosen, part, fits.expected, n)
             margins.append(_padded(fits.proportions.sum(axis=self._beside(chosen)), added))
-        return self._expected(self._proportional(margins))
+        return self.reports(self._proportional(margins))
 
     def clear_of_zero(self, fits: TableFits, n: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Whether every cell of the fitted margins is at least two standard errors of its estimate above 0, (B,)."""
@@ -243,7 +251,8 @@ class NullModel:
                 break
         return np.asarray(table / table.sum(axis=self.kernel.axes, keepdims=True))
 
-    def _expected(self, table: FloatArray) -> FloatArray:
+    def reports(self, table: FloatArray) -> FloatArray:
+        """What true tables (B, *sizes) make expect of reports, positive and summing to 1."""
         lam = np.maximum(self.kernel.forward(table), _IMPOSSIBLE)
         return np.asarray(lam / lam.sum(axis=self.kernel.axes, keepdims=True))
 
@@ -254,7 +263,7 @@ class NullModel:
         for _ in range(_STEPS if open_.size else 0):
             seen, before = observed[open_], expected[open_]
             new, gain = self._step(seen, table[open_], before)
-            after = self._expected(new)
+            after = self.reports(new)
             better = _log_likelihood(seen, after) > _log_likelihood(seen, before)
             moved = open_[better]
             table[moved], expected[moved] = new[better], after[better]
