@@ -170,7 +170,7 @@ def test(
         design.reports(*places), pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata)))
     )
     _check_sampled(name, sample, calibration)
-    asked = _Asked(name, proportions, scores, design, design_file, reports)
+    asked = _TestsAsked(name, proportions, scores, design, design_file, reports)
     if not isinstance(design, Design):
         _check_answers(sample, groups, calibration)
         made = [asked.of_answers(*of) for of in tables]
@@ -204,7 +204,7 @@ class _Made(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _TestsAsked:
     """What the command asks of every table that it tests."""
 
     name: str
@@ -291,7 +291,7 @@ def _give_family(
     made: Sequence[_Made],
     tables: Sequence[tuple[list[str], list[str]]],
     adjust: Adjustment,
-    asked: _Asked,
+    asked: _TestsAsked,
     outputs: Outputs,
 ) -> None:
     """Print or write several tests with adjusted p-values."""

@@ -1,6 +1,6 @@
 """A process that computes the points of questions, one after the other, and can be stopped.
 
-It is this module as a program, and not a child of :mod:`multiprocessing`, which would run the caller's script once more.
+It is this module as a program, and not a child of Python's multiprocessing, which would run the caller's script once more.
 """
 
 from __future__ import annotations
