@@ -97,6 +97,7 @@ BENCHMARKS = (
     long("public_optimiser", SIMULATED, needs=("factorization", "autograd")),
     long("passing_through", TIMED),
     long("plan_latency", TIMED),
+    long("plan_page", TIMED, needs=("playwright",)),
     long("protocols_comparison", SIMULATED),
     long("protocols_costs", TIMED),
     long("readme", SOLVED, after=("ball_totals", "inference_level")),

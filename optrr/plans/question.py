@@ -13,7 +13,7 @@ from typing import Any
 from optrr.budgets.allocate import Keep
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.specification import Specification, declared
-from optrr.domain.domain import Domain
+from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.show.text import brief
 
@@ -68,6 +68,11 @@ class Question:
         _whole("releases", self.releases, MOST_RELEASES, "releases")
         if self.margin is not None:
             _within("margin", self.margin, 0.001, 50, "percentage points")
+        told = {name for table in self.learn.tables for name in table.attributes}
+        if untold := [name for name in self.domain.names if name not in told]:
+            raise InvalidInput(
+                f"no table that is to be learned holds {shown(untold[0])}; remove that question, or name a table with it"
+            )
         if self.keep not in (None, "records"):
             raise InvalidInput(f"keep {brief(self.keep)}; give 'records', or leave it out")
         if not (self.way is None or isinstance(self.way, str)):
