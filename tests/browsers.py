@@ -73,6 +73,15 @@ def axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
+def tab_to(page: Any, selector: str) -> None:
+    """Reach an element by the keyboard alone."""
+    for _ in range(1000):
+        if page.evaluate("(s) => document.activeElement.matches(s)", selector):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{selector} cannot be reached")
+
+
 def run(browser: Any, task: str, given: Any, client: Path) -> Any:
     """The result of a task of clients/harness.js in a browser; files that ``given`` names are fetched by the page."""
     files = {"/": None, "/optrr.js": client, "/harness.js": HARNESS}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +196,7 @@ def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
 
 
 def test_a_story_by_keyboard_alone(page):
-    def tab_to(selector: str) -> None:
-        for _ in range(200):
-            if page.evaluate("(s) => document.activeElement.matches(s)", selector):
-                return
-            page.keyboard.press("Tab")
-        raise AssertionError(f"{selector} cannot be reached")
-
+    tab_to = partial(browsers.tab_to, page)
     page.locator("body").focus()
     tab_to("#add-attribute")
     page.keyboard.press("Enter")

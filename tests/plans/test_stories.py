@@ -1,7 +1,7 @@
 """Five stories of `optrr plan` from the command to a saved design and statement, in a real Chromium.
 
-A school's five questions, nine attributes of Adult, one table only, a hundred attributes, and genotypes with status; each on a
-desk or a telephone, light or dark, and what was saved is recomputed.
+A school's five questions, nine attributes of Adult, one table only, a hundred attributes, and genotypes with status; each by
+keyboard alone, on a desk or a telephone, light or dark, without a fault of access, and what was saved is recomputed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import browsers
 import numpy as np
 import pytest
 
@@ -63,6 +64,7 @@ def command(*arguments: str | Path) -> Iterator[str]:
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_ends_in_a_design_and_a_statement(story: str, browser: Any, tmp_path: Path) -> None:
     domain, learn, total, n, width, scheme = STORIES[story]
+    program = browsers.axe()
     (tmp_path / "spec.toml").write_text(Specification(domain, np.full(domain.m, np.nan)).to_toml(), encoding="utf-8")
     wanted: list[str | Path] = ["--workload", str(learn)]
     if not isinstance(learn, str):
@@ -75,12 +77,21 @@ def test_a_story_ends_in_a_design_and_a_statement(story: str, browser: Any, tmp_
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(address)
-        page.locator("#total").fill(str(total))
-        page.locator("#total").blur()
+        page.locator("#see").get_by_text(domain.names[0]).first.wait_for()
+        page.locator("body").focus()
+        browsers.tab_to(page, "#total")
+        page.keyboard.press("Control+a")
+        page.keyboard.type(f"{total}")
+        page.keyboard.press("Tab")
         page.locator("#status").get_by_text("Exact numbers at this total").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        page.locator("#reason").fill("It is enough for what we want to know.")
-        page.locator("#save").click()
+        page.evaluate(program)
+        assert page.evaluate("() => axe.run(document)")["violations"] == []
+        browsers.tab_to(page, "#reason")
+        page.keyboard.type("It is enough for what we want to know.")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "save"
+        page.keyboard.press("Enter")
         page.locator("#saved").get_by_text("statement.html").first.wait_for()
         shown = page.locator("#see").inner_text()
         context.close()
