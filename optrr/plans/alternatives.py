@@ -47,7 +47,7 @@ def _refused(preview: Preview, way: Way) -> str:
 
 def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
     """What the same margins, or the same ε, would come to with somebody who is trusted, and by classical methods."""
-    delta = min(_DELTA, 0.1 / preview.n)
+    delta = min(_DELTA, 0.01 / preview.n)
     tables = [(t.cells, t.standard_error, t.sampling_margin / _POINTS) for t in preview.tables]
     try:
         others = comparisons(preview.point.epsilon, preview.n, tables, delta)

@@ -153,7 +153,10 @@ def comparisons(
     """
     errors = tuple(error for _, error, _ in tables)
     but = " but for a chance delta"
-    mixed = f"{_OTHER} somebody who mixes all reports and tells nobody whose is which; the epsilon holds{but}."
+    mixed = (
+        f"{_OTHER} somebody who mixes all reports and tells nobody whose is which, nor who was asked which question; the "
+        f"epsilon holds{but}."
+    )
     curated = f"{_OTHER} one place that holds all true records and adds {{}} noise to counts; the epsilon holds{{}}."
     bare = f"{_OTHER} all who see the true answers; only the choice of people makes errors."
     alone = "The same trust model, but only one yes/no question, on which people spend all: chance decides "

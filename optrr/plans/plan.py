@@ -200,13 +200,16 @@ def plan(  # noqa: PLR0913 (a front door: each argument is one question a user a
     made = Plan.of(question, reason)
     if margin is None or n is not None:
         return made
-    people = made.preview.people_for(margin)
-    if people is None or people > MOST_PEOPLE:
+    people, best = min(
+        ((Preview(question, each).people_for(margin) or MOST_PEOPLE + 1, each) for each in _points(made)),
+        key=lambda one: one[0],
+    )
+    if people > MOST_PEOPLE:
         raise InvalidInput(
             f"no number of people gives ± {margin:g} points at a total of {question.total:g} by way {made.point.way.name}; "
             "raise the total, or choose another way"
         )
-    return Plan.of(replace(question, n=people), reason)
+    return Plan.of(replace(question, n=people, way=_way(made, best)), reason)
 
 
 def specification_of(given: Declared) -> Specification:
@@ -224,10 +227,11 @@ def specification_of(given: Declared) -> Specification:
 
 
 def _least_total(question: Question, margin: float, reason: str) -> Plan:
-    """The plan with the least total at which every table has this margin, rounded up to the sixth decimal.
+    """The plan with the least total at which some way gives every table this margin, rounded up to the sixth decimal.
 
-    An allocation with the errors required says where to begin. Where the way that is best on average at that total leaves some
-    table with more, higher totals are tried, and where it has less, lower ones.
+    An allocation with the errors required says where to begin. Where all ways, as they are best on average at that total, leave
+    some table with more, higher totals are tried, and where one has less, lower ones. Questions that are best for the largest
+    error instead may do with less: :func:`optrr.allocate` with ``standard_error`` has them.
     """
     needed = allocate(
         question.domain,
@@ -241,20 +245,43 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
     high = max(_rounded_up(needed.epsilon if named is None else named.epsilon), LEAST_TOTAL)
     if high > MOST_TOTAL:
         raise _too_small(margin, question)
-    made, low = Plan.of(question.at(high), reason), high
+    made, low = _closest(question.at(high), reason), high
     while not _reaches(made, margin):
         low, high = high, min(_rounded_up(high * _STEP), MOST_TOTAL)
         if low == high:
             raise _too_small(margin, question)
-        made = Plan.of(question.at(high), reason)
+        made = _closest(question.at(high), reason)
     if low == high and _reaches(made, margin * (1 - _SLACK)):
         # a way that is compared at a total alone does with less
         low = max(needed.total_bound or 0.0, LEAST_TOTAL)
     while high > low * (1 + _NEAR):
         middle = _rounded_up(math.sqrt(low * high))
-        tried = Plan.of(question.at(middle), reason)
+        tried = _closest(question.at(middle), reason)
         low, high, made = (low, middle, tried) if _reaches(tried, margin) else (middle, high, made)
     return made
+
+
+def _closest(question: Question, reason: str) -> Plan:
+    """The plan of the way whose largest margin is smallest; the best on average where that is as good."""
+    made = Plan.of(question, reason)
+    best = min(_points(made), key=lambda each: max(table.margin for table in Preview(question, each).tables))
+    way = _way(made, best)
+    return made if way == question.way else Plan.of(replace(question, way=way), reason)
+
+
+def _points(made: Plan) -> list[Point]:
+    """The chosen way's point, and where no way was asked for those of all others that have what was asked for."""
+    question, allocation = made.question, made.allocation
+    if question.way is not None:
+        return [made.point]
+    others = [o for o in allocation.ways if o.suits and o.name != made.point.way.name and math.isfinite(o.error)]
+    kept = [o for o in others if o.keeps_records or question.keep is None]
+    return [made.point, *(point(question, allocation.choosing(o.name)) for o in kept)]
+
+
+def _way(made: Plan, best: Point) -> str | None:
+    """What names the way of a point: nothing where it is the chosen one."""
+    return made.question.way if best is made.point else best.way.name
 
 
 def _too_small(margin: float, question: Question) -> InvalidInput:

@@ -40,12 +40,10 @@ from optrr.ways.protocols.sampled_tables import SampledTables
 _ASKED, _CROSSED = 12, 7
 # Characters of a question, of a crossed table's name, of a title, and of a reason.
 _QUESTION, _NAMES, _TITLE, _REASON = 46, 38, 60, 280
-_WHOLE_RECORDS = (
-    "You answer {count}. Before anybody sees what you say, chance changes some of it. Nobody can tell what."
-)
+_WHOLE_RECORDS = "You answer {count}. Before anybody sees what you say, chance may change some of it."
 _ONE_QUESTION = (
-    "Lots decide what you are asked, and you are asked one thing only. Before anybody sees your answer, chance may change it. "
-    "Nobody can tell whether it did."
+    "Lots decide what you are asked, and you are asked one thing only. Before anybody sees your answer, chance may "
+    "change it."
 )
 
 
@@ -105,7 +103,8 @@ def _learned(preview: Preview) -> list[Part]:
             "Points are percentage points: half of a 95 % interval, as a root mean square over a table's cells, and at most "
             "that whatever is true. An epsilon is in nats and rounded up, the conditional one to whoever knows all other "
             "answers. The error is squared, times people, summed over all tables. A difference that is seen is one between two "
-            "halves of the people that a test at 5 % finds in 80 % of all surveys."
+            "halves of the people that a test at 5 % finds in 80 % of all surveys; for more than two categories it is "
+            "Cramér's V, times 100."
         ),
         Table(heads, rows, note=more_of(question.domain.m, _ASKED, "question")),
         _numbers(preview),

@@ -468,3 +468,9 @@ def test_intervals_cover(name: str, setting: tuple[float, int]) -> None:
         )
     draws = rng.multinomial(n, reports / reports.sum(), size=300)
     assert sum(covered(seen, kernel, odds, value) for seen in draws) >= 267
+
+
+def test_quantiles_are_not_restricted_by_their_own_attribute() -> None:
+    reports = reported(people(500, 1))
+    with pytest.raises(InvalidInput, match="among people of all its categories; restrict by other attributes"):
+        reports.quantiles("age", among={"age": list(AGES[:2])})

@@ -288,3 +288,14 @@ def test_a_plan_shows_itself() -> None:
     assert math.isclose(plan.summary()["choice"]["margin"], plan.preview.typical_margin)
     again = Plan(plan.question, plan.point)
     assert again.asking.digest == plan.asking.digest
+
+
+def test_the_least_total_and_the_fewest_people_are_those_of_the_way_that_needs_least() -> None:
+    """A margin is the largest of all tables: the way that is best on average may need more than another."""
+    domain = {"a": 2, "b": 20}
+    of_all = optrr.plan(domain, margin=4, n=1500)
+    ways = [way.name for way in of_all.point.ways]
+    each = [optrr.plan(domain, margin=4, n=1500, way=name).point.epsilon for name in ways]
+    assert of_all.point.epsilon <= min(each) * (1 + 2e-3)
+    people = [optrr.plan(domain, 2.0, margin=4, way=name).question.n for name in ways]
+    assert optrr.plan(domain, 2.0, margin=4).question.n == min(people)

@@ -157,7 +157,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     probabilities
         which quantiles, strictly between 0 and 1; the median unless given.
     among
-        by attribute the categories that people must truly have to count. People who did not answer never have a quantile: where
+        by other attribute the categories that people must truly have to count. Who did not answer never has a quantile: where
         the attribute declares a missing value, it is left out, and the result says so.
     scores
         values of the categories that count; the edges of bins, the categories' own numbers or their positions unless given.
@@ -167,7 +167,8 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
     Raises
     ------
     InvalidInput
-        for categories without order, probabilities outside 0..1, and what :func:`optrr.tables.measures.measure` refuses.
+        for a restriction by the attribute itself, categories without order, probabilities outside 0..1, and what
+        :func:`optrr.tables.measures.measure` refuses.
     """
     check_confidence(confidence)
     check_records(counts.n)
@@ -178,7 +179,12 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
             f"quantiles are asked for {wrong or 'no probability'}; give numbers between 0 and 1, such as 0.5"
         )
     outcome, given = counts.domain.attributes[0], dict(among or {})
-    if None in outcome.codes and outcome.name not in given:
+    if outcome.name in given:
+        # its own categories restricted would be another scale, and who did not answer has no place on any
+        raise InvalidInput(
+            f"quantiles of {outcome.name!r} are among people of all its categories; restrict by other attributes"
+        )
+    if None in outcome.codes:
         given = dict(who_answered(counts.domain.subset(outcome.name), given))
     kept = Kept.of(counts.domain, given, [outcome.name])
     check_work(1, counts.domain)
