@@ -137,7 +137,7 @@ def test_a_trend_within_strata_counts_by_them_too(seed: int) -> None:
         tested = stratified_test(counts, mechanism, "common-trend", random_state=1, scores=scores)
         # where the score has no χ² law it is a likelihood ratio, which agrees in the first order only; its own reference
         # stands in test_within_strata
-        assert tested.statistic == pytest.approx(within**2 / variance, rel=1e-2)
+        assert tested.statistic == pytest.approx(within**2 / variance, rel=3e-2)
         seen = stratified_alternative(counts.proportions, counts.domain, mechanism, "common-trend", scores)
         assert seen.noncentrality == pytest.approx(within**2 / variance / len(codes), rel=1e-4)
     assert tested.scores == (tuple(map(float, domain["a"].categories)), tuple(given))
