@@ -6,17 +6,15 @@ import math
 from collections.abc import Sequence
 
 from optrr.errors import InvalidInput
-from optrr.plans.elsewhere import Elsewhere, comparisons
+from optrr.plans.elsewhere import Elsewhere, chance_of_failure, comparisons
 from optrr.plans.figures import Figures, power_of_ten
-from optrr.plans.preview import Preview, Way
+from optrr.plans.preview import HALF_WIDTH, Preview, Way
 from optrr.plans.question import Question
 from optrr.show.parts import Part, Table, Text, page_environment
 from optrr.show.text import amount, one_line
 
 # Half of a 95 % interval in percentage points, of a standard error of a share.
-_POINTS = 100 * 1.959964
-# A chance of failure that a comparison may have, at most; with very many people a tenth of one person's share.
-_DELTA = 1e-6
+_POINTS = 100 * HALF_WIDTH
 
 
 def ways_html(question: Question, preview: Preview | None, figures: Figures) -> str:
@@ -47,10 +45,9 @@ def _refused(preview: Preview, way: Way) -> str:
 
 def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
     """What the same margins, or the same ε, would come to with somebody who is trusted, and by classical methods."""
-    delta = min(_DELTA, 0.01 / preview.n)
     tables = [(t.cells, t.standard_error, t.sampling_margin / _POINTS) for t in preview.tables]
     try:
-        others = comparisons(preview.point.epsilon, preview.n, tables, delta)
+        others = comparisons(preview.point.epsilon, preview.n, tables, chance_of_failure(preview.n))
     except InvalidInput as error:
         return [Text(f"There is nothing to compare with: {one_line(error.args[0])}.")]
     nobody = "Nobody: chance works on each person's own device."

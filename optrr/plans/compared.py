@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from optrr.plans.elsewhere import comparisons
+from optrr.plans.elsewhere import chance_of_failure, comparisons
 from optrr.plans.preview import HALF_WIDTH, Preview
 from optrr.plans.record import SeenWay
 from optrr.show.parts import Part, Table, Text
@@ -15,8 +15,6 @@ POINTS = "± points"
 # Rows of the alternatives, so that a statement stands on two sheets, how many of them are ways of asking at least, and
 # characters of what one gives up.
 _COMPARED, _LEAST_WAYS, _GIVEN_UP = 9, 5, 100
-# What no comparison may promise less than: a chance, and at most a hundredth of one person among all.
-_DELTA = 1e-6
 # Where a comparison begins that trusts somebody.
 _OTHER_TRUST = "Another trust model"
 
@@ -66,7 +64,7 @@ def elsewhere(preview: Preview) -> list[Part]:
     ]
     if not wanted:
         return [Text("No table can be compared: none can be estimated, or none loses anything by randomizing.")]
-    point, n, delta = preview.point, preview.n, min(_DELTA, 0.01 / preview.n)
+    point, n, delta = preview.point, preview.n, chance_of_failure(preview.n)
     largest = max(t.margin for t in preview.tables if math.isfinite(t.margin))
     rows: list[list[object]] = [
         ["this plan", epsilon_text(point.epsilon, 3), "0", f"{largest:.4g}", "only one's own device is trusted"]

@@ -86,6 +86,11 @@ def shuffled(epsilon: float, n: int, delta: float = 1e-6, clones: float | None =
     return min(epsilon, math.log1p(math.tanh(epsilon / 2) * spread) * _OUTWARD)
 
 
+def chance_of_failure(n: int) -> float:
+    """The δ that comparisons may have: 1e-6, and at most a hundredth of one person among all."""
+    return min(1e-6, 0.01 / n)
+
+
 def curator(tables: Sequence[WantedErrors], n: int, noise: str = "laplace", delta: float = 1e-6) -> float:
     """The ε, rounded up, that a trusted curator needs who adds noise to every count of these tables for the same errors.
 

@@ -16,7 +16,7 @@ from optrr.plans.commands import python_lines, shell_lines
 from optrr.plans.drawing import MarginCurve, dots_chart, frontier_chart
 from optrr.plans.figures import Figures, digits
 from optrr.plans.meaning import Meaning, surest
-from optrr.plans.preview import LADDER, Point, Preview, Way
+from optrr.plans.preview import HALF_WIDTH, LADDER, Point, Preview, Way
 from optrr.plans.question import Question
 from optrr.plans.seeing import interval_charts, table_parts
 from optrr.show.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
@@ -152,7 +152,7 @@ def _charts_html(charts: Sequence[Chart]) -> str:
 
 def _bound_margin(question: Question, error: float) -> str:
     typical = question.learn.typical_standard_error(question.domain, error, question.n)
-    return digits(100 * 1.959964 * (typical or 0.0), 4)
+    return digits(100 * HALF_WIDTH * (typical or 0.0), 4)
 
 
 def _beside(preview: Preview, way: Way, title: str, figures: Figures) -> tuple[str | None, ...]:
