@@ -102,7 +102,7 @@ BENCHMARKS = (
     long("protocols_costs", TIMED),
     long("readme", SOLVED, after=("ball_totals", "inference_level")),
     long("records", TIMED),
-    long("regression_coverage", SIMULATED, arguments=("20000", "2")),
+    long("regression_coverage", SIMULATED, arguments=("1500", "2")),
     long("questions", SOLVED),
     cheap("rij", SIMULATED),
     cheap("rij_age_sex", SIMULATED),

@@ -1,25 +1,24 @@
-"""Coverage of the 95 % intervals of regressions and the level of their tests, with randomized and with public predictors.
+"""Regressions: coverage of 95 % intervals, levels of tests, and how near printed errors are to the least attainable ones.
 
-Run as ``python benchmarks/regression_coverage.py [RUNS] [JOBS]`` (20,000 data sets a setting and one process unless told; some
-twenty minutes of one core). Half of the settings are a grid of families, ε_i and n over one population each; the other half are
-drawn at random: number, sizes and kinds of predictors, their joint law, ε_i in 1..4 for each attribute, the mechanism, n,
-interactions.
+Run as ``python benchmarks/regression_coverage.py [RUNS] [JOBS]`` (1,500 data sets a setting and one process unless told; an
+hour of one core). A grid of linear models of one population, ε_i and n, and a hundred settings drawn at random: families,
+number, sizes and kinds of predictors, two to four of them, their joint law, ε_i in 1..4 for each attribute, which of them are
+randomized, the mechanism, n, interactions. In half of those drawn some category is one that less than 2 % of the people have.
 
 The truth is the regression of the population: the equations solved at the exact law of the reports. There is a row for each
 parameter, and one for each term of several columns, which has a test and no interval; thresholds of ordered outcomes have an
 interval and no test. An interval holds the truth where the test of the truth does not reject, or where the search for its end
 stops before it; of the first CHECKED data sets the printed interval is compared with that. "none" is the share of data sets
 without an interval: no solution, or other predictors that cannot be told from noise; "covered" counts the others, and "endless"
-is the share, among those compared, with an infinite end.
+is the share, among those compared, with an infinite end. "attainable" is the least standard error that any regular estimate
+can have (:func:`attainable`), and "printed" the median of those that are printed.
 
 The test of the truth is made and refused as that of 0 is, of all data sets, whether or not they have estimates. "no test" is
 the share in which the hypothesis has no solution, "refused" the share of the others in which the test has no p-value because
 its law does not hold. "rejected" is of the p-values that are printed, "refused rejects" of those that are not.
 
-A level is within where the printed p-values reject 4–6 % at 5 % and 0.05–0.2 % at 0.1 %. Where fewer than LEAST_PRINTED of the
-data sets print one, there are too few to tell, and the row counts as refused. With 20,000 data sets a level has standard errors
-of 0.15 % and 0.022 %; a setting with a row that is not within is measured again, with MORE_RUNS new data sets, and only these
-count then. Writes results/regression_coverage.csv and .md.
+With 1,500 data sets the level of one row has a standard error of 0.56 % at 5 %; that of a setting is of all its rows together.
+Writes results/regression_coverage.csv and .md.
 """
 
 from __future__ import annotations
@@ -42,13 +41,17 @@ from optrr.models.regression.families import Equations, Levels
 from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
 from optrr.models.regression.formulas import Formula
 from optrr.models.regression.result import Fit
-from optrr.models.regression.solving import clear, covariance, estimated, law_holds, solve, test
+from optrr.models.regression.solving import clear, covariance, estimated, law_holds, test
 
 RESULTS = Path(__file__).parent / "results"
-RUNS, MORE_RUNS, CHECKED, TOGETHER = 20_000, 60_000, 4, 100
+RUNS, CHECKED, TOGETHER = 1500, 4, 100
+# Shares of people in the rarest category of any attribute, where there is a rare one and where there is none.
+LEAST_RARE, RARE, COMMON, MOST_CELLS = 0.002, 0.02, 0.05, 200
+# What the standard error of a coefficient is worth knowing for: this share of a unit of log-odds.
+TELLING, LEAST_WORTH = 0.3, 0.9
 LEVELS = (0.05, 0.001)
-LEAST, LEAST_PRINTED = 0.93, 0.05
-WITHIN = ((0.04, 0.06), (0.0005, 0.002))
+# An interval is too wide that is so much wider than attainable and covers more than that.
+WIDE, TOO_SURE = 1.3, 0.985
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +87,16 @@ class Setting:
         codes = every_combination(np.zeros((1, 0), dtype=np.int64), tuple(map(int, self.domain.sizes)))
         return DistinctReports(self.domain, codes, chances.reshape(1, -1), mechanism), chances.ravel()
 
+    def rarest(self) -> float:
+        """Share of people in the rarest category, of any attribute."""
+        axes = range(self.population.ndim)
+        return float(min(self.population.sum(axis=tuple(a for a in axes if a != k)).min() for k in axes))
 
-def attribute(name: str, size: int, numeric: bool) -> Attribute:
+
+def attribute(name: str, size: int, numeric: bool, ordered: bool = True) -> Attribute:
     if numeric:
         return Attribute(name, tuple(range(size)))
-    return Attribute(name, tuple(f"{name}{k}" for k in range(size)), ordered=True)
+    return Attribute(name, tuple(f"{name}{k}" for k in range(size)), ordered=ordered)
 
 
 def population(
@@ -119,52 +127,66 @@ def dependent(sizes: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def grid() -> list[Setting]:
-    """Three families, all predictors randomized or public, ε_i and n, over a population drawn once."""
+    """Linear models, all predictors randomized or public, ε_i and n, over a population drawn once."""
     out = []
-    for family, r in (("linear", 4), ("logistic", 2), ("ordered", 3)):
-        rng = np.random.default_rng(7)
-        domain = Domain((attribute("sex", 2, False), attribute("age", 4, True), attribute("y", r, family == "linear")))
-        x = dependent((2, 4), rng)
-        cut = {"logistic": np.array([-0.8]), "ordered": np.array([0.3, -1.0])}.get(family, np.zeros(0))
-        table = population(x, r, [np.array([0.0, 0.6]), np.zeros(4)], cut, rng.gamma(4.0, size=(2, 4, r)))
-        for randomized, said in ((("sex", "age", "y"), "all"), (("y",), "outcome")):
-            for epsilon in (1.0, 2.0, 4.0):
-                for n in (1000, 10_000):
-                    kind = "pairs kept" if len(randomized) > 1 else "kronecker"
-                    each = (epsilon,) * len(randomized)
-                    out.append(
-                        Setting(f"{said} randomized", kind, "y ~ sex + age", family, domain, randomized, each, table, n)
-                    )
+    rng = np.random.default_rng(7)
+    domain = Domain((attribute("sex", 2, False), attribute("age", 4, True), attribute("y", 4, True)))
+    table = population(
+        dependent((2, 4), rng), 4, [np.array([0.0, 0.6]), np.zeros(4)], np.zeros(0), rng.gamma(4.0, size=(2, 4, 4))
+    )
+    for randomized, said in ((("sex", "age", "y"), "all"), (("y",), "outcome")):
+        for epsilon in (1.0, 2.0, 4.0):
+            for n in (1000, 10_000):
+                kind = "pairs kept" if len(randomized) > 1 else "kronecker"
+                each = (epsilon,) * len(randomized)
+                out.append(
+                    Setting(f"{said} randomized", kind, "y ~ sex + age", "linear", domain, randomized, each, table, n)
+                )
     return out
 
 
-def drawn(rng: np.random.Generator, count: int = 44) -> list[Setting]:
-    return [
-        one_drawn(rng, str(rng.choice(["linear", "linear", "logistic", "logistic", "ordered"]))) for _ in range(count)
-    ]
+FAMILIES = ("linear", "logistic", "ordered", "multinomial", "logistic")
 
 
-def one_drawn(rng: np.random.Generator, family: str) -> Setting:
-    k = int(rng.integers(1, 5 if family == "linear" else 4))
-    r = {"linear": int(rng.integers(2, 6)), "logistic": 2, "ordered": int(rng.integers(3, 5))}[family]
+def drawn(rng: np.random.Generator, count: int = 100) -> list[Setting]:
+    """Families by turns, and every second setting with a category that fewer than RARE of the people have."""
+    return [one_drawn(rng, FAMILIES[k % len(FAMILIES)], rare=bool(k // len(FAMILIES) % 2)) for k in range(count)]
+
+
+def one_drawn(rng: np.random.Generator, family: str, rare: bool) -> Setting:
+    """Two to four predictors, of up to MOST_CELLS cells with the outcome."""
+    while True:
+        made = _one_drawn(rng, family)
+        rarest = made.rarest()
+        if made.population.size <= MOST_CELLS and (LEAST_RARE < rarest < RARE if rare else rarest > COMMON):
+            return made
+
+
+def _one_drawn(rng: np.random.Generator, family: str) -> Setting:
+    k = int(rng.integers(2, 5))
+    r = {"linear": int(rng.integers(2, 6)), "logistic": 2}.get(family, int(rng.integers(3, 5)))
     predictors = [attribute(f"x{i}", int(rng.integers(2, 5)), bool(rng.integers(0, 2))) for i in range(k)]
     sizes = tuple(a.size for a in predictors)
     # the first has no effect beside the others
     effects = [np.zeros(sizes[0]), *(effect(rng, a) for a in predictors[1:])]
     cut = (
-        np.zeros(0) if family == "linear" else np.sort(rng.uniform(-1.2, 1.2, r - 1))[::-1] - np.linspace(0, 0.8, r - 1)
+        np.zeros(0)
+        if family in ("linear", "multinomial")
+        else np.sort(rng.uniform(-1.2, 1.2, r - 1))[::-1] - np.linspace(0, 0.8, r - 1)
     )
-    table = population(dependent(sizes, rng), r, effects, cut, rng.gamma(4.0, size=(*sizes, r)))
+    noise = np.exp(rng.normal(0, 0.7, r)) if family == "multinomial" else rng.gamma(4.0, size=(*sizes, r))
+    table = population(dependent(sizes, rng), r, effects, cut, noise)
     names = [a.name for a in predictors]
     hidden = [name for name in names if rng.uniform() < 0.7]
-    together = " + x0:x1" if family == "linear" and k > 1 and rng.uniform() < 0.3 else ""
+    together = " + x0:x1" if family == "linear" and rng.uniform() < 0.3 else ""
     chosen = (*hidden, "y")
+    outcome = attribute("y", r, family == "linear", ordered=family != "multinomial")
     return Setting(
         "random",
         "pairs kept" if hidden and not together and rng.uniform() < 0.5 else "kronecker",
         f"y ~ {' + '.join(names)}{together}",
         family,
-        Domain((*predictors, attribute("y", r, family == "linear"))),
+        Domain((*predictors, outcome)),
         chosen,
         tuple(map(float, rng.uniform(1, 4, len(chosen)).round(2))),
         table,
@@ -188,14 +210,6 @@ def with_numbers(fit: Fit, reports: DistinctReports, numbers: np.ndarray) -> Equ
     return equations(fit, DistinctReports(reports.domain, reports.codes, numbers, reports.mechanism))
 
 
-def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
-    """A row for every parameter."""
-    rows = once(setting, runs, np.random.default_rng(seed))
-    if any(row["level"] == "outside" for row in rows):
-        return once(setting, MORE_RUNS, np.random.default_rng([seed, 1]))
-    return rows
-
-
 def tested(fit: Fit) -> dict[str, tuple[int, ...]]:
     """What is tested, by name: every parameter, and every term of several columns."""
     places = {label: (k,) for k, label in enumerate(fit.labels)}
@@ -203,8 +217,9 @@ def tested(fit: Fit) -> dict[str, tuple[int, ...]]:
     return places | {name: which for name, which in terms.items() if len(which) > 1}
 
 
-def once(setting: Setting, runs: int, rng: np.random.Generator) -> list[dict[str, object]]:
+def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     """A row for every parameter, from so many data sets."""
+    rng = np.random.default_rng([33, seed])
     reports, chances = setting.reports()
     fit = fit_of(setting, reports)
     # of so many records that what keeps laws of few records off 0 does not count
@@ -218,16 +233,25 @@ def once(setting: Setting, runs: int, rng: np.random.Generator) -> list[dict[str
         made.fill(rows, data, hypotheses, truth[0])
         if not start:
             endless, differ = compared(with_each(fit, reports, numbers[:CHECKED]), truth[0], made.statistic)
+    least, printed = attainable(setting, fit, truth[0]), np.nanmedian(made.error[:, : truth.size], axis=0)
     described = {
-        **{"predictors": setting.name, "mechanism": setting.kind, "family": setting.family, "model": setting.formula},
+        **{
+            "setting": seed,
+            "predictors": setting.name,
+            "mechanism": setting.kind,
+            "family": setting.family,
+            "model": setting.formula,
+        },
         **{"sizes": "×".join(map(str, map(int, setting.domain.sizes))), "randomized": ",".join(setting.randomized)},
-        **{"ε": " ".join(map(str, setting.epsilon)), "n": setting.n, "runs": runs},
+        **{"ε": " ".join(map(str, setting.epsilon)), "n": setting.n, "runs": runs, "rarest": setting.rarest()},
     }
     of_parameters = [
-        {"truth": float(truth[0, k]), "endless": float(endless[k]) / CHECKED, "differ": int(differ[k])}
+        {"truth": float(truth[0, k]), "attainable": float(least[k]), "printed": float(printed[k])}
+        | {"endless": float(endless[k]) / CHECKED, "differ": int(differ[k])}
         for k in range(truth.size)
     ]
-    of_terms = [{"truth": np.nan, "endless": np.nan, "differ": 0}] * (len(hypotheses) - truth.size)
+    none = {"truth": np.nan, "attainable": np.nan, "printed": np.nan, "endless": np.nan, "differ": 0}
+    of_terms = [none] * (len(hypotheses) - truth.size)
     return [
         described
         | {"parameter": name, "df": len(which)}
@@ -242,29 +266,98 @@ def once(setting: Setting, runs: int, rng: np.random.Generator) -> list[dict[str
 class Made:
     """What is made of data sets, (runs, hypotheses) each.
 
-    The statistic of the truth, NaN without a solution; whether its law holds; and whether there is an interval.
+    The statistic of the truth, NaN without a solution; whether its law holds; whether there is an interval; and the printed
+    standard error.
     """
 
     statistic: np.ndarray
     law: np.ndarray
     interval: np.ndarray
+    error: np.ndarray
 
     @staticmethod
     def empty(runs: int, hypotheses: int) -> Made:
         """Before there is any data set."""
-        shape = (runs, hypotheses)
-        return Made(np.full(shape, np.nan), np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool))
+        nothing, no = np.full((runs, hypotheses), np.nan), np.zeros((runs, hypotheses), dtype=bool)
+        return Made(nothing, no, no.copy(), nothing.copy())
 
     def fill(self, rows: slice, data: Equations, hypotheses: dict[str, tuple[int, ...]], truth: np.ndarray) -> None:
         """From some of the data sets."""
-        solved = solve(data, data.start())
+        solved = estimated(data)
         near = np.where(solved.converged[:, None], solved.theta, data.start())
+        variances = np.diagonal(covariance(data, near), axis1=1, axis2=2)
+        self.error[rows, : data.parameters] = np.where(solved.converged[:, None], np.sqrt(variances), np.nan)
         for k, which in enumerate(hypotheses.values()):
             self.statistic[rows, k] = test(data, which, truth[list(which)], near).statistic
             self.law[rows, k] = law_holds(data, which)
             if k < data.parameters:
                 others = np.array([i for i in range(data.parameters) if i != k], dtype=np.int64)
                 self.interval[rows, k] = solved.converged & clear(data, near, others)
+
+
+def attainable(setting: Setting, fit: Fit, theta: np.ndarray) -> np.ndarray:
+    """The least standard errors (p,) of any regular estimate at the truth, with the predictors' law free: Cramér and Rao.
+
+    By dense matrices and differences, and nothing of what is measured. The law of the randomized predictors within each group
+    of people alike in the public ones is a parameter for every cell. Of a linear model that is the law of everything, and a
+    coefficient's influence is its derivative by the population's table.
+    """
+    domain, table = setting.domain, setting.population
+    order = [
+        *(k for k, a in enumerate(domain) if a.name not in setting.randomized),
+        *domain.indices(setting.randomized),
+    ]
+    public = int(np.prod([domain.sizes[k] for k in order[: domain.m - len(setting.randomized)]], dtype=int))
+    r = int(domain.sizes[-1])
+    kernel = setting.mechanism().kernel(setting.randomized)
+    cells = int(np.prod(kernel.sizes))
+    p = np.stack([kernel.expected(one.reshape(kernel.sizes)).ravel() for one in np.eye(cells)])
+    codes = np.indices(table.shape).reshape(domain.m, -1).T
+    x = fit.predictors.at(codes[:, domain.indices(fit.predictors.domain.names)])
+    population = np.transpose(table, order).reshape(public, -1)
+    moved = np.transpose(np.arange(table.size).reshape(table.shape), order).reshape(-1)
+    x, scores = x[moved], codes[moved, -1].astype(float)
+    if fit.scores is not None:
+        return linear_errors(x, scores, population, p) / np.sqrt(setting.n)
+    law = population.reshape(public, -1, r).sum(axis=2)
+    at = x.reshape(public, law.shape[1], r, -1)[:, :, 0]
+
+    def chances(parameters: np.ndarray) -> np.ndarray:
+        return outcome_chances(parameters, at, r, setting.family)
+
+    step = 1e-5
+    by = np.stack([(chances(theta + e) - chances(theta - e)) / (2 * step) for e in np.eye(theta.size) * step])
+    channel = p.reshape(law.shape[1], r, -1)
+    own = np.einsum("gxc,xcv->gxv", chances(theta), channel)
+    score = np.einsum("gx,pgxc,xcv->gpv", law, by, channel)
+    expected = np.einsum("gx,gxv->gv", law, own)
+    information = np.zeros((theta.size, theta.size))
+    for k, of_law, lam in zip(own, score, expected, strict=True):
+        within, cross = (k / lam) @ k.T, (of_law / lam) @ k.T
+        information += (of_law / lam) @ of_law.T - cross @ np.linalg.pinv(within, hermitian=True) @ cross.T
+    return np.asarray(np.sqrt(np.diag(np.linalg.inv(information)) / setting.n))
+
+
+def outcome_chances(theta: np.ndarray, x: np.ndarray, r: int, family: str) -> np.ndarray:
+    """Of every outcome at the columns x (…, p), the constant first: proportional odds, or the multinomial logit."""
+    if family == "multinomial":
+        weights = np.exp(np.concatenate([np.zeros((*x.shape[:-1], 1)), x @ theta.reshape(r - 1, -1).T], axis=-1))
+        return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+    above = 1 / (1 + np.exp(-(theta[: r - 1] + (x[..., 1:] @ theta[r - 1 :])[..., None])))
+    ends = np.ones((*above.shape[:-1], 1))
+    return -np.diff(np.concatenate([ends, above, 0 * ends], axis=-1), axis=-1)
+
+
+def linear_errors(x: np.ndarray, y: np.ndarray, population: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Of least squares from reports, times √n: the influence of the true cells, carried to reports with the least variance."""
+    weights = population.ravel()
+    inverse = np.linalg.inv((x.T * weights) @ x)
+    beta = inverse @ (x.T * weights) @ y
+    influence = ((y - x @ beta)[:, None] * x) @ inverse
+    variance = np.zeros(beta.size)
+    for shares, of in zip(population @ p, influence.reshape(len(population), len(p), -1), strict=True):
+        variance += np.einsum("xk,xz,zk->k", of, np.linalg.pinv((p / shares) @ p.T, hermitian=True), of)
+    return np.asarray(np.sqrt(variance))
 
 
 def coverage(statistic: np.ndarray, printed: np.ndarray, df: int) -> dict[str, object]:
@@ -279,15 +372,12 @@ def coverage(statistic: np.ndarray, printed: np.ndarray, df: int) -> dict[str, o
 def levels(statistic: np.ndarray, law: np.ndarray, df: int, tests: bool) -> dict[str, object]:
     """Of the p-values that are printed, and of those that are refused."""
     solved = ~np.isnan(statistic)
-    printed = statistic[solved & law]
-    shares = {f"rejected at {level}": rejected(printed, level, df) for level in LEVELS}
+    shares = {f"rejected at {level}": rejected(statistic[solved & law], level, df) for level in LEVELS}
     refused = {f"refused rejects at {level}": rejected(statistic[solved & ~law], level, df) for level in LEVELS}
     if not tests:
-        return {"no test": np.nan, "refused": np.nan} | dict.fromkeys([*shares, *refused], np.nan) | {"level": "none"}
-    inside = all(low <= share <= high for share, (low, high) in zip(shares.values(), WITHIN, strict=True))
-    word = "refused" if printed.size < LEAST_PRINTED * statistic.size else "within" if inside else "outside"
+        return {"no test": np.nan, "refused": np.nan} | dict.fromkeys([*shares, *refused], np.nan)
     missing = {"no test": 1 - float(solved.mean()), "refused": float((~law[solved]).mean()) if solved.any() else np.nan}
-    return missing | shares | refused | {"level": word}
+    return missing | shares | refused
 
 
 def rejected(statistic: np.ndarray, level: float, df: int) -> float:
@@ -319,28 +409,33 @@ def compared(data: list[Equations], truth: np.ndarray, statistic: np.ndarray) ->
 
 
 def page(rows: list[dict[str, object]], runs: int) -> str:
+    """In words, by family and rarest category, and the whole table."""
     parameters = [r for r in rows if r["df"] == 1]
     cover, none, differ = (column(parameters, name) for name in ("covered", "none", "differ"))
-    described = ("family", "model", "sizes", "randomized", "ε", "n", "mechanism")
-    settings = len({tuple(str(r[k]) for k in described) for r in rows})
-    again = len({tuple(str(r[k]) for k in described) for r in rows if r["runs"] == MORE_RUNS})
-    seen = ~np.isnan(cover)
-    of_tests = [r for r in rows if r["level"] != "none"]
-    judged = {word: sum(r["level"] == word for r in of_tests) for word in ("within", "outside", "refused")}
+    least, printed = column(parameters, "attainable"), column(parameters, "printed")
+    telling = least < TELLING
+    worth = least[telling] / printed[telling]
+    wide = (printed > WIDE * least) & (cover > TOO_SURE)
+    by = {k: [r for r in rows if r["setting"] == k] for k in dict.fromkeys(r["setting"] for r in rows)}
+    usual, far = (np.array([together(of, level) for of in by.values()]) for level in LEVELS)
     lines = [
-        "# Coverage of the 95 % intervals of regressions, and the level of their tests",
-        f"Made by `benchmarks/regression_coverage.py`: {runs} data sets for each of {settings} settings, {len(parameters)} "
-        f"parameters and {len(rows) - len(parameters)} terms of several columns; half of the settings drawn at random. "
-        f"{MORE_RUNS} new ones for the {again} settings with a row that was not within at first.",
-        f"Printed p-values of the truth: {judged['within']} of {len(of_tests)} rows with a test within 4–6 % at 5 % and "
-        f"0.05–0.2 % at 0.1 %, {judged['outside']} outside, {judged['refused']} refused in all but {LEAST_PRINTED:.0%} of the "
-        f"data sets or more. {levels_said(rows, 'within')} {levels_said(rows, 'outside')} {refused_said(of_tests)}",
-        f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least {cover[seen].min():.2%}, most "
-        f"{cover[seen].max():.2%}; below {LEAST:.0%} for {np.sum(cover[seen] < LEAST)} of {seen.sum()} parameters. No interval "
-        f"is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} for one parameter. {int(differ.sum())} of "
-        f"{len(parameters) * CHECKED} printed intervals disagree with the test.",
-        "| family | n | parameters | covered | least | rejects at 0.05 | at 0.001 | no interval | endless | refused |\n"
-        "|---|---|---|---|---|---|---|---|---|---|\n" + "\n".join(group(parameters)),
+        "# Regressions: coverage, levels, and what the printed errors are worth",
+        f"Made by `benchmarks/regression_coverage.py`: {runs} data sets for each of {len(by)} settings, {len(parameters)} "
+        f"parameters and {len(rows) - len(parameters)} terms of several columns; "
+        f"{sum(float(str(of[0]['rarest'])) < RARE for of in by.values())} settings have a category below {RARE:.0%}.",
+        f"Printed p-values of the truth reject {np.nanmean(usual):.2%} at 5 % and {np.nanmean(far):.3%} at 0.1 % on average; "
+        f"by setting {np.nanmin(usual):.2%}–{np.nanmax(usual):.2%} at 5 % ({np.sum((usual >= 0.04) & (usual <= 0.06))} of "
+        f"{np.sum(~np.isnan(usual))} within 4–6 %), where chance alone moves a row by {np.sqrt(0.05 * 0.95 / runs):.2%}.",
+        f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least {np.nanmin(cover):.2%}, most "
+        f"{np.nanmax(cover):.2%}. No interval is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} for one "
+        f"parameter. {int(differ.sum())} of {len(parameters) * CHECKED} printed intervals disagree with the test. "
+        f"{int(wide.sum())} parameters have intervals that are {WIDE:g} times wider than attainable and cover more than "
+        f"{TOO_SURE:.1%}.",
+        f"Of {telling.sum()} parameters that can be known to ± {TELLING:g}, the attainable error is {np.median(worth):.3f} of "
+        f"the printed one at the median, and {worth.min():.3f} at the least ({np.sum(worth < LEAST_WORTH)} below "
+        f"{LEAST_WORTH:g}); its square, the relative efficiency, is {np.median(worth) ** 2:.3f} and {worth.min() ** 2:.3f}.",
+        "| family | rarest category | settings | parameters | covered | least | rejects at 0.05 | at 0.001 | no interval | "
+        "endless | refused | attainable/printed | least |\n|" + "---|" * 13 + "\n" + "\n".join(grouped(rows)),
         markdown(rows),
     ]
     return "\n\n".join(lines) + "\n"
@@ -350,42 +445,26 @@ def column(rows: list[dict[str, object]], name: str) -> np.ndarray:
     return np.array([float(str(r.get(name, np.nan))) for r in rows])
 
 
-def levels_said(rows: list[dict[str, object]], word: str) -> str:
-    of = [r for r in rows if r["level"] == word]
-    if not of:
-        return ""
-    usual, far = (column(of, f"rejected at {level}") for level in LEVELS)
-    return f"Rows {word}: {usual.min():.2%}–{usual.max():.2%} at 5 %, {far.min():.3%}–{far.max():.3%} at 0.1 %."
+def together(rows: list[dict[str, object]], level: float) -> float:
+    """How often the p-values that are printed reject, over rows."""
+    return mean(column(rows, f"rejected at {level}"), (1 - column(rows, "no test")) * (1 - column(rows, "refused")))
 
 
-def refused_said(rows: list[dict[str, object]]) -> str:
-    """How many p-values are refused, and what those tests do."""
-    refused = column(rows, "refused")
-    some = [r for r, share in zip(rows, refused, strict=True) if share > LEAST_PRINTED]
-    said = f"Of tests that have a solution {np.nanmean(refused):.2%} are refused"
-    if not some:
-        return f"{said}."
-    usual, far = (column(some, f"refused rejects at {level}") for level in LEVELS)
-    right = np.ones(len(some), dtype=bool)
-    for share, (low, high) in zip((usual, far), WITHIN, strict=True):
-        right &= (low <= share) & (share <= high)
-    return (
-        f"{said}, more than {LEAST_PRINTED:.0%} in {len(some)} rows: what is refused there would reject {usual.min():.2%}–"
-        f"{usual.max():.2%} at 5 % and {far.min():.3%}–{far.max():.3%} at 0.1 %, and would be within in {right.sum()} of them."
-    )
-
-
-def group(rows: list[dict[str, object]]) -> list[str]:
+def grouped(rows: list[dict[str, object]]) -> list[str]:
+    """A line by family and kind of setting."""
     out = []
-    for family in ("linear", "logistic", "ordered"):
-        for n in sorted({int(str(r["n"])) for r in rows if r["family"] == family}):
-            of = [r for r in rows if r["family"] == family and r["n"] == n]
-            none, cover = column(of, "none"), column(of, "covered")
-            cells = [family, str(n), str(len(of)), f"{mean(cover, 1 - none):.4f}", f"{np.nanmin(cover):.4f}"]
-            printed = (1 - column(of, "no test")) * (1 - column(of, "refused"))
-            cells += [f"{mean(column(of, f'rejected at {level}'), printed):.5f}" for level in LEVELS]
-            ends = (none.mean(), column(of, "endless").mean(), np.nanmean(column(of, "refused")))
-            out.append(f"| {' | '.join([*cells, *(format(each, '.4f') for each in ends)])} |")
+    for family in dict.fromkeys(FAMILIES):
+        for rare in (False, True):
+            tests = [r for r in rows if r["family"] == family and (float(str(r["rarest"])) < RARE) == rare]
+            of = [r for r in tests if r["df"] == 1]
+            none, cover, least = column(of, "none"), column(of, "covered"), column(of, "attainable")
+            worth = (least / column(of, "printed"))[least < TELLING]
+            cells = [family, f"below {RARE:.0%}" if rare else "larger"]
+            cells += [str(len({r["setting"] for r in of})), str(len(of)), f"{mean(cover, 1 - none):.4f}"]
+            cells += [f"{np.nanmin(cover):.4f}", *(f"{together(tests, level):.5f}" for level in LEVELS)]
+            cells += [f"{each:.4f}" for each in (none.mean(), column(of, "endless").mean())]
+            cells += [f"{each:.4f}" for each in (np.nanmean(column(tests, "refused")), np.median(worth), worth.min())]
+            out.append(f"| {' | '.join(cells)} |")
     return out
 
 
@@ -401,15 +480,8 @@ def main(runs: int, jobs: int) -> None:
     with ProcessPoolExecutor(jobs) as pool:
         for k, new in enumerate(pool.map(measured, settings, [runs] * len(settings), range(len(settings)))):
             rows += new
-            said = (
-                f"{r['rejected at 0.05']:.3f}/{r['rejected at 0.001']:.4f}/{r['none']:.2f}/{r['level']}" for r in new
-            )
-            print(
-                k + 1,
-                *(new[0][name] for name in ("family", "model", "randomized", "ε", "n", "mechanism")),
-                *said,
-                flush=True,
-            )
+            first = new[0]
+            print(k + 1, *(first[name] for name in ("family", "sizes", "randomized", "n", "mechanism")), flush=True)
     with (RESULTS / "regression_coverage.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -423,7 +495,7 @@ def probe() -> object:
     global CHECKED
     CHECKED = 1
     settings = [*grid(), *drawn(np.random.default_rng(2))]
-    return [once(setting, 8, np.random.default_rng(seed)) for seed, setting in list(enumerate(settings))[::24]]
+    return [measured(setting, 8, seed) for seed, setting in list(enumerate(settings))[::24]]
 
 
 if __name__ == "__main__":
