@@ -126,6 +126,7 @@ BENCHMARKS = (
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
     long("tests_power", SIMULATED),
+    long("usable_answers", SIMULATED, arguments=("1", "2")),
     long("weight", TIMED),
     long("weighted_coverage", SIMULATED),
     long("weighted_levels", SIMULATED, arguments=("10000", "2")),
