@@ -23,7 +23,7 @@ What a design can see before anybody is asked is computed here, too: it is the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -448,16 +448,18 @@ class Reports(OpenedRecords):
         public: Iterable[str | Attribute] = (),
         scores: Mapping[str, ArrayLike] | None = None,
         confidence: float = 0.95,
+        progress: Callable[[float], None] | None = None,
     ) -> Regression:
         """A linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.models.regression.regress`).
 
-        ``public`` names predictors that were not randomized, which stand beside the attributes.
+        ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
+        the share of the work that is done.
         """
         from optrr.models.regression import regress
 
         self._warn()
         how: dict[str, Any] = {"family": family, "public": public, "scores": scores, "confidence": confidence}
-        return regress(self._place(), self._mechanism, formula, **how)
+        return regress(self._place(), self._mechanism, formula, progress=progress, **how)
 
     def synthesize(
         self,

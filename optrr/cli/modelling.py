@@ -27,7 +27,7 @@ from optrr.cli.inputs import (
 )
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
-from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
+from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
@@ -239,9 +239,10 @@ def regress(
     true = () if true_predictors is None else split_names(true_predictors)
     known = with_pool(design.reports(input), pool, [name for name in read.names if name not in true])
     doubts, mechanism = known.unweighted_doubts, known.mechanism
-    reports = read_reports(known.places[0], mechanism, read.names, true)
-    doubts += impossible(reports.pairs(), mechanism)
-    result = fitted(*modelled(read, reports, family, given), confidence)
+    with late_bar() as show:
+        reports = read_reports(known.places[0], mechanism, read.names, true)
+        doubts += impossible(reports.pairs(), mechanism)
+        result = fitted(*modelled(read, reports, family, given), confidence, lambda done: show("regress", done))
     outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))
 
 

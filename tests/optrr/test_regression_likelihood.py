@@ -15,10 +15,10 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.models.regression import building
+from optrr.models.regression import building, likelihood
 from optrr.models.regression.building import DistinctReports
 from optrr.models.regression.families import Equations
-from optrr.models.regression.fitting import equations, model, regress
+from optrr.models.regression.fitting import equations, fitted, model, modelled, regress
 from optrr.models.regression.formulas import Formula
 from optrr.models.regression.result import Fit
 from optrr.models.regression.solving import covariance, estimated, solve, test
@@ -245,3 +245,37 @@ def test_levels_hold_where_next_to_nobody_has_a_category(seed: int, r: int, orde
         rejected.append(np.stack(tests, axis=1) > chi2.isf(0.05, 1))
     share = np.concatenate(rejected).mean(axis=0)
     assert np.all((share >= 0.033) & (share <= 0.068))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "n"), [(0, 10**6), (1, 20_000), (2, 10**5)])
+def test_steps_with_earlier_curvatures_lead_to_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch, seed: int, n: int
+) -> None:
+    """One law of 60 or 72 cells; the same with every curvature made anew, and matrices multiplied together."""
+    rng, sizes = np.random.default_rng(seed), ((3, 4, 5), (2, 3, 4, 3))[seed % 2]
+    domain = Domain(
+        (
+            *(Attribute(f"x{k}", tuple(f"c{c}" for c in range(s))) for k, s in enumerate(sizes)),
+            Attribute("y", ("no", "yes")),
+        )
+    )
+    truth = rng.dirichlet(np.full(np.prod(sizes) * 2, 3.0)).reshape(*sizes, 2)
+    mechanism = design(domain, [float(e) for e in rng.uniform(1.5, 3, len(domain))], preserve="pairs").mechanism
+    numbers = rng.multinomial(n, mechanism.kernel(domain.names).expected(truth).ravel()).astype(float)
+    reports = DistinctReports(domain, np.argwhere(np.ones((*sizes, 2))), numbers[None], mechanism)
+    formula, done = Formula.of(f"y ~ {' + '.join(domain.names[:-1])}"), []
+    results = []
+    for exact in (False, True):
+        if exact:
+            monkeypatch.setattr(likelihood, "_NEARBY", -1.0)
+            monkeypatch.setattr(likelihood, "_LARGE", 10**9)
+        results.append(fitted(*modelled(formula, reports, None, {}), 0.95, done.append))
+    errors = np.sqrt(np.diag(results[1].covariance))
+    for name, width in (("estimate", errors), ("standard_error", errors), ("statistic", 1.0)):
+        one, other = (np.array([getattr(c, name) for c in r.coefficients]) for r in results)
+        np.testing.assert_allclose(one / width, other / width, atol=1e-7)
+    ends = [np.array([(c.lower, c.upper) for c in r.coefficients]) for r in results]
+    np.testing.assert_allclose(*(each / errors[:, None] for each in ends), atol=3e-6)
+    assert done == sorted(done[: len(done) // 2]) * 2
+    assert 0 < done[0] < done[-1] <= 1

@@ -181,8 +181,9 @@ MOST_DOUBLES = 5 * 10**7
 # Products of columns, D: second moments have their square.
 MOST_PRODUCTS = 4000
 # Products of a predictors' cell, another and a report that the likelihood may have, for all public groups: an evaluation, of
-# which a result takes some thousand, is then some milliseconds. Larger tables have the unbiased score.
-MOST_TOGETHER = 10**7
+# which a result takes some hundred, is then some milliseconds. A single law may have more, up to 400 cells with two outcomes,
+# for steps with earlier curvatures take few products. Larger tables have the unbiased score.
+MOST_TOGETHER, _MORE_OF_ONE = 10**7, 13
 # Fewer records for each cell of the predictors' laws leave these laws to the prior where there are several public groups: with
 # seven, tests of 5 % rejected 6 %, with three up to 8 %, with seventeen 4 to 5 %. Fewer have the unbiased score.
 LEAST_IN_LAWS = 10
@@ -315,7 +316,8 @@ def logistic_equations(
     x = _design(predictors, reports, randomized, groups, group)
     _check_size(x.size * r * 2, "the table of the outcome and all randomized predictors, times the model's columns,")
     laws = len(groups) * prod(sizes)
-    reached = not randomized or laws * prod(sizes) ** 2 * r <= MOST_TOGETHER
+    most = MOST_TOGETHER * (_MORE_OF_ONE if len(groups) == 1 else 1)
+    reached = not randomized or laws * prod(sizes) ** 2 * r <= most
     if unordered and not reached:
         raise InvalidInput(
             f"{prod(sizes)} cells of randomized predictors are too many for an outcome without order; merge categories, or "

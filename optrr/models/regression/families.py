@@ -92,6 +92,10 @@ class Equations(ABC):
     def curvature(self, theta: FloatArray) -> FloatArray:
         """H = −dΨ/dθ, (B, p, p), symmetric."""
 
+    def steering(self, theta: FloatArray) -> FloatArray:
+        """H for steps towards the solution: it, or near it."""
+        return self.curvature(theta)
+
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Ψ and H for tests and errors, in which no other law, such as the predictors', is left to be solved for."""
         return self.score(theta), self.curvature(theta)
@@ -188,7 +192,11 @@ class Levels:
         """−∂²ln p_c where level j moves by d_j, then by e_j, both (B, G, R, r−1): (B, G, R, r)."""
         scores = self.cell_scores()
         one, other = (np.einsum("...cj,...j->...c", scores, moved) for moved in (d, e))
-        return np.asarray(one * other - (self.bend * d * e) @ self._steps.T / self.p)
+        return np.asarray(one * other - np.einsum("...cj,...j->...c", self.cell_bends(d), e))
+
+    def cell_bends(self, d: FloatArray) -> FloatArray:
+        """∂²p_c/p_c where levels move by d_j (B, G, R, r−1), by level, (B, G, R, r, r−1)."""
+        return np.asarray((self.bend * d)[..., None, :] * self._steps / self.p[..., None])
 
     def curvature(self, weights: FloatArray) -> FloatArray:
         """−Σ_c w_c ∂²ln p_c by pairs of levels, (B, G, R, r−1, r−1), for weights (B, G, R, r)."""
@@ -429,12 +437,13 @@ class UnbiasedEquations(LogisticEquations):
 
     def spread(self, theta: FloatArray) -> FloatArray:
         """Second moments of the reports' own scores."""
-        scores = self.levels(theta).cell_scores()
-        beta = scores.sum(axis=-1)[..., None] * self.x[:, :, None, :]
-        cells = np.moveaxis(np.concatenate([scores, beta], axis=-1), -1, 2)
-        own = self._own(cells)
-        reports = self.reports.reshape(*self.reports.shape[:2], -1)
-        return np.asarray(np.einsum("bgpv,bgqv,bgv->bpq", own, own, reports, optimize=True))
+        own = self._own(np.moveaxis(self._by_parameter(self.levels(theta).cell_scores()), -1, 2))
+        weighted = own * self.reports.reshape(*self.reports.shape[:2], 1, -1)
+        return np.asarray((weighted @ own.transpose(0, 1, 3, 2)).sum(axis=1))
+
+    def _by_parameter(self, by_level: FloatArray) -> FloatArray:
+        """What is by level (B, G, R, r, r−1), by parameter, (B, G, R, r, p)."""
+        return np.concatenate([by_level, by_level.sum(axis=-1)[..., None] * self.x[:, :, None, :]], axis=-1)
 
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From the reports' own curvatures."""
@@ -446,14 +455,21 @@ class UnbiasedEquations(LogisticEquations):
 
     def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
         """From the reports' own curvatures."""
-        levels, count, each = self.levels(theta), weights.shape[1], np.eye(self.parameters)
-        moved = [moved_levels(weights[:, k], self.x, self.categories) for k in range(count)]
-        along = [moved_levels(np.broadcast_to(e, theta.shape), self.x, self.categories) for e in each]
-        cells = [levels.cell_curvatures(d, e) for d in moved for e in along]
-        own = self._own(np.stack(cells, axis=2))
-        own = own.transpose(0, 2, 1, 3).reshape(len(theta), count, len(each), -1)
-        reports = self.reports.reshape(len(self.reports), 1, 1, -1)
-        return np.asarray(np.einsum("bkdv,blev,bde->bkl", own * reports, own, noise, optimize=True))
+        levels, count = self.levels(theta), weights.shape[1]
+        scores, along = levels.cell_scores(), self._by_parameter(levels.cell_scores())
+        cells = []
+        for k in range(count):
+            moved = moved_levels(weights[:, k], self.x, self.categories)
+            bends = levels.cell_bends(moved)
+            one = np.einsum("...cj,...j->...c", scores, moved)
+            cells.append(one[..., None] * along - self._by_parameter(bends))
+        own = self._own(np.moveaxis(np.concatenate(cells, axis=-1), -1, 2))
+        own = own.transpose(0, 2, 1, 3).reshape(len(theta), count, self.parameters, -1)
+        seen = self.reports.reshape(len(self.reports), 1, 1, -1)
+        own, weighted = (each.reshape(len(theta), -1, own.shape[-1]) for each in (own, own * seen))
+        # the second moments of all, of which C sums
+        moments = (weighted @ own.transpose(0, 2, 1)).reshape(len(theta), count, self.parameters, count, -1)
+        return np.asarray(np.einsum("bkdle,bde->bkl", moments, noise))
 
     def part(self, which: IntArray) -> UnbiasedEquations:
         """Some of the data sets."""

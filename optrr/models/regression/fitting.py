@@ -57,10 +57,14 @@ _NO_LAW = (
 )
 
 
-def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
+Progress = Callable[[float], None]
+
+
+def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress | None = None) -> Regression:
     """Solve the equations of one data set, and test every parameter and term.
 
-    Where no solution is reached, there are only the tests: each needs one under its hypothesis.
+    Where no solution is reached, there are only the tests: each needs one under its hypothesis. ``progress`` is called with the
+    share of the work that is done, from 0 to 1.
 
     Raises
     ------
@@ -76,11 +80,12 @@ def fitted(fit: Fit, equations: Equations, confidence: float) -> Regression:
     noise = np.where(alike | alike[:, None], nan, noise)
     errors, deviate = np.sqrt(np.diag(noise)), float(norm.isf((1 - confidence) / 2))
     tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
-    zeros = [_zero(fit, equations, k, solved.theta) if errors[k] > 0 else nan for k in range(errors.size)]
-    rows = [
-        _coefficient(fit, each, zero, interval(equations, each, deviate))
-        for each, zero in zip(tried, zeros, strict=True)
-    ]
+    rows = []
+    for each in tried:
+        if progress is not None:
+            progress((each.k + 1) / (len(tried) + 1))
+        zero = _zero(fit, equations, each.k, solved.theta) if each.error > 0 else nan
+        rows.append(_coefficient(fit, each, zero, interval(equations, each, deviate)))
     likely = equations.log_likelihood(solved.theta)
     return Regression(
         fit=fit,
@@ -280,6 +285,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     public: Iterable[str | Attribute] = (),
     scores: Mapping[str, ArrayLike] | None = None,
     confidence: float = 0.95,
+    progress: Progress | None = None,
 ) -> Regression:
     """Linear or logistic regression of the true records, from randomized ones.
 
@@ -298,6 +304,8 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         attributes of the formula that are columns of the data but were not randomized, by name or declaration.
     scores
         (r,) numbers by attribute, where categories are to count as numbers.
+    progress
+        called with the share of the work that is done, from 0 to 1.
 
     A linear model needs the tables of every two terms. Others have the likelihood of the reports, with a free law of the
     randomized predictors in every group of people alike in the public ones: what records do not tell of one coefficient costs
@@ -316,7 +324,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     check_scores(scores or {}, read.names)
     reports = read_reports(data, checked_mechanism(mechanism), read.names, public)
     warn_of_records(reports.pairs(), reports.mechanism)
-    return fitted(*modelled(read, reports, family, scores or {}), confidence)
+    return fitted(*modelled(read, reports, family, scores or {}), confidence, progress)
 
 
 def modelled(

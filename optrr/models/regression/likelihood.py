@@ -38,21 +38,31 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
 
 from optrr.models.regression.families import MARGIN, Choices, Equations, Levels, LogisticEquations
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Answers beside each cell of a group's law; and for each parameter, with the outcome's shares, spread over all cells.
 _OF_LAW, _OF_OUTCOME = 1.0, 1.0
-# Newton's method for laws ends after the step that promised less than this per record; one that promises less than the second,
-# in all, raises the likelihood.
-_DONE, _NEAR = 1e-16, 0.01
+# Newton's method for laws ends after the step that promised less than this per record, which squares what is left; one that
+# promises less than the second, in all, raises the likelihood.
+_DONE, _NEAR = 1e-13, 0.01
 _ROUNDS, _HALVINGS = 200, 40
 # A profile that curves the wrong way, or less than this share of the information, is taken to curve the other way.
 _LEAST_CURVED = 0.01
 # Of what a law's cells tell apart, what stands for nothing; of curvatures, to take their root.
 _RIDGE, _ROOT_RIDGE = 1e-12, 1e-9
 _TINY = 1e-300
+# Levels that have moved by less than this change the curvature by so small a share that steps with the old one reach the
+# solution, too.
+_NEARBY = 0.05
+# A step for a law with the curvature of an earlier one leaves some share of its promise: the search ends after one that promised
+# less than the first, and has the curvature made anew where one promises more than the second of what the one before did.
+_OLD_DONE, _SLOW = 1e-19, 0.1
+# Rows from which a matrix is multiplied by its own transpose apart from others.
+_LARGE = 50
 # The square of the distance to what the priors pulled from, in standard errors, that is gone; that much smaller is each step.
 _FARTHEST_PULL, _SHRINKING, _PULLS = 0.25, 0.5, 60
 # By which no step moves a level further.
@@ -63,8 +73,9 @@ _MOST_LEVELS = 60.0
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell, ∂λ/∂θ (B, G, V, p)."""
+    """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell; the channel (R r, V)."""
 
+    shares: FloatArray
     levels: Levels
     scores: FloatArray
     k: FloatArray
@@ -72,19 +83,44 @@ class _State:
     expected: FloatArray
     ratio: FloatArray
     behind: FloatArray
-    moved: FloatArray
+    channel: FloatArray
+    curvature: list[FloatArray] = field(default_factory=list)
+
+    @cached_property
+    def moved(self) -> FloatArray:
+        """∂λ/∂θ, (B, G, V, p)."""
+        weighted = (self.law[..., None] * self.levels.p)[..., None] * self.scores
+        return np.asarray(self.channel.T @ weighted.reshape(*self.law.shape[:2], len(self.channel), -1))
+
+    @cached_property
+    def efficient(self) -> tuple[FloatArray, FloatArray]:
+        """The mean of s*, and I*: (B, p) and (B, p, p)."""
+        root = np.sqrt(self.expected)[..., None]
+        # scaled so that a cell that next to nobody has divides nothing by 0
+        k, moved = np.sqrt(self.law)[..., None] * self.k / np.swapaxes(root, -1, -2), self.moved / root
+        within = _gram(k) + _RIDGE * np.eye(k.shape[2])
+        left = moved - np.swapaxes(k, -1, -2) @ np.linalg.solve(within, k @ moved)
+        return np.sum(self.shares[..., None] / root * left, axis=(1, 2)), _square(left)
+
+    @cached_property
+    def known_laws(self) -> FloatArray:
+        """The information if laws were known, (B, p, p): in no direction less than I*."""
+        return _square(self.moved, 1 / self.expected[..., None])
 
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodEquations(LogisticEquations):
     """Of B data sets; ``unordered`` outcomes have coefficients of their own for every category but the first.
 
-    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins.
+    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins. ``steep``
+    is what the search for a large law last divided by, and ``bends`` a curvature with the θ that it is of.
     """
 
     unordered: bool = False
     laws: FloatArray | None = None
     rows: IntArray | None = None
+    steep: list[FloatArray] = field(default_factory=list)
+    bends: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, init=False)
     last: list[tuple[FloatArray, _State]] = field(default_factory=list, init=False)
 
     from_residuals = False
@@ -177,11 +213,24 @@ class LikelihoodEquations(LogisticEquations):
 
     def curvature(self, theta: FloatArray) -> FloatArray:
         """Of ℓ, made positive: far from the maximum it may not be, and steps of Newton's method would lead away from there."""
-        return _turned(self.profile_curvature(theta), self.spread(theta))
+        curvature, at = self.profile_curvature(theta), self._at(theta)
+        turned = ~_curves(curvature, at.known_laws)
+        return curvature if not turned.any() else _turned(curvature, at.efficient[1], turned)
+
+    def steering(self, theta: FloatArray) -> FloatArray:
+        """That of a θ from which no level has moved far, if there was one: solutions of 10^6 records are that near."""
+        if self.bends and len(self.bends[0][0]) == len(theta):
+            moved = self.columns.reshape(-1, self.parameters) @ (theta - self.bends[0][0]).T
+            if np.abs(moved).max() <= _NEARBY:
+                return self.bends[0][1]
+        self.bends[:] = [(theta.copy(), self.curvature(theta))]
+        return self.bends[0][1]
 
     def profile_curvature(self, theta: FloatArray) -> FloatArray:
         """Of ℓ, with γ the likeliest at each θ."""
         at = self._at(theta)
+        if at.curvature:
+            return at.curvature[0]
         seen, weight = at.behind * at.levels.p, (at.ratio / at.expected)[..., None]
         weights = at.law[..., None] * seen
         out = self._bent(at.levels, weights + self._held)
@@ -190,21 +239,14 @@ class LikelihoodEquations(LogisticEquations):
         out += _square(at.moved, weight)
         cross = at.k @ (weight * at.moved) - np.einsum("bgrc,bgrcp->bgrp", seen, at.scores)
         own, cross = at.law[..., None] * at.k, at.law[..., None] * cross
-        within = (own * np.swapaxes(weight, -1, -2)) @ np.swapaxes(own, -1, -2)
+        within = _gram(own * np.sqrt(np.swapaxes(weight, -1, -2)))
         within += (_OF_LAW / self.n)[:, None, None, None] * np.eye(within.shape[-1])
-        return np.asarray(out - np.sum(np.swapaxes(cross, -1, -2) @ np.linalg.solve(within, cross), axis=1))
+        at.curvature.append(out - np.sum(np.swapaxes(cross, -1, -2) @ np.linalg.solve(within, cross), axis=1))
+        return at.curvature[0]
 
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The mean of s*, and I*."""
-        return self._efficient(self._at(theta))
-
-    def _efficient(self, at: _State) -> tuple[FloatArray, FloatArray]:
-        root = np.sqrt(at.expected)[..., None]
-        # scaled so that a cell that next to nobody has divides nothing by 0
-        k, moved = np.sqrt(at.law)[..., None] * at.k / np.swapaxes(root, -1, -2), at.moved / root
-        within = k @ np.swapaxes(k, -1, -2) + _RIDGE * np.eye(k.shape[2])
-        left = moved - np.swapaxes(k, -1, -2) @ np.linalg.solve(within, k @ moved)
-        return np.sum(self.shares[..., None] / root * left, axis=(1, 2)), _square(left)
+        return self._at(theta).efficient
 
     def settled(self, theta: FloatArray) -> FloatArray:
         """Where the mean of s* is 0, if that is near the maximum θ."""
@@ -292,9 +334,7 @@ class LikelihoodEquations(LogisticEquations):
         ratio = self.shares / expected
         behind = (ratio.reshape(b * g, v) @ self.channel.reshape(-1, v).T).reshape(b, g, *cells)
         scores = levels.cell_scores() @ self.columns
-        weighted = ((law[..., None] * levels.p)[..., None] * scores).reshape(b, g, cells[0] * cells[1], -1)
-        moved = self.channel.reshape(-1, v).T @ weighted
-        return _State(levels, scores, k, law, expected, ratio, behind, moved)
+        return _State(self.shares, levels, scores, k, law, expected, ratio, behind, self.channel.reshape(-1, v))
 
     def _likeliest(self, k: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray]:
         """γ and λ at K, from a law to begin with."""
@@ -302,10 +342,15 @@ class LikelihoodEquations(LogisticEquations):
         shares, prior = self.shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
         # multiplies what a law sums to, so that it sums to its group's share
         total = 1 + prior * r / np.maximum(shares.sum(axis=1), _TINY)
-        at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy())
-        working = np.arange(len(shares))
+        at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy(), self.steep)
+        working, before = np.arange(len(shares)), np.inf
         for _ in range(_ROUNDS):
-            working = working[at.step(working) > _DONE]
+            old = bool(self.steep)
+            promise = at.step(working)
+            working = working[promise > (_OLD_DONE if old else _DONE)]
+            if old and working.size and promise.max() > _SLOW * before:
+                self.steep.clear()
+            before = float(promise.max())
             if not working.size:
                 break
         out = at.law.reshape(law.shape)
@@ -321,22 +366,22 @@ class _Law:
     prior: FloatArray
     total: FloatArray
     law: FloatArray
+    steep: list[FloatArray]
 
     def step(self, of: IntArray) -> FloatArray:
         """One of Newton's method for some, in shares of each cell; what it promised."""
-        x, k, prior = self.law[of], self.k[of], self.prior[of]
+        x, k, prior = self.law[of], self._through(of), self.prior[of]
         expected = np.maximum((x[:, None] @ k)[:, 0], _TINY)
         ratio = self.shares[of] / expected
         gradient = x * ((k @ ratio[..., None])[..., 0] - self.total[of, None]) + prior[:, None]
-        own = x[..., None] * k
-        hessian = (own * (ratio / expected)[:, None]) @ np.swapaxes(own, 1, 2)
-        hessian += prior[:, None, None] * np.eye(x.shape[1])
-        way = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        way = self._way(of, expected, gradient)
         promise = np.sum(way * gradient, axis=1)
         length = np.minimum(1.0, 0.9 / np.maximum(-way.min(axis=1), _TINY))
         far = np.flatnonzero(promise > _NEAR * prior)
-        before = self._value(of[far])
+        before = self._value(of[far]) if far.size else promise
         self.law[of] = x * (1 + length[:, None] * way)
+        if not far.size:
+            return np.asarray(promise)
         for _ in range(_HALVINGS):
             worse = ~(self._value(of[far]) > before)
             far, before = far[worse], before[worse]
@@ -346,9 +391,25 @@ class _Law:
             self.law[of[far]] = x[far] * (1 + length[far, None] * way[far])
         return np.asarray(promise)
 
+    def _way(self, of: IntArray, expected: FloatArray, gradient: FloatArray) -> FloatArray:
+        """The gradient through the inverse of the curvature: of a large law that of steps before, while these make it."""
+        if self.steep:
+            return np.asarray(cho_solve((self.steep[0], True), gradient[0], check_finite=False)[None])
+        own = self.law[of][..., None] * self._through(of)
+        hessian = _gram(own * (np.sqrt(self.shares[of]) / expected)[:, None])
+        hessian += self.prior[of][:, None, None] * np.eye(hessian.shape[1])
+        if len(self.law) == 1 and hessian.shape[1] >= _LARGE:
+            self.steep[:] = [np.linalg.cholesky(hessian[0])]
+            return self._way(of, expected, gradient)
+        return np.asarray(np.linalg.solve(hessian, gradient[..., None])[..., 0])
+
+    def _through(self, of: IntArray) -> FloatArray:
+        """K of some, not copied where it is of all."""
+        return self.k if len(of) == len(self.k) else self.k[of]
+
     def _value(self, of: IntArray) -> FloatArray:
         x = self.law[of]
-        expected = np.maximum((x[:, None] @ self.k[of])[:, 0], _TINY)
+        expected = np.maximum((x[:, None] @ self._through(of))[:, 0], _TINY)
         logs = np.sum(self.shares[of] * np.log(expected), axis=1)
         logs += self.prior[of] * np.log(np.maximum(x, _TINY)).sum(axis=1)
         return np.asarray(logs - self.total[of] * x.sum(axis=1))
@@ -360,8 +421,16 @@ def _square(of: FloatArray, weights: FloatArray | float = 1.0) -> FloatArray:
     return np.asarray(np.swapaxes(flat, 1, 2) @ weighted)
 
 
-def _turned(curvature: FloatArray, information: FloatArray) -> FloatArray:
-    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+def _gram(rows: FloatArray) -> FloatArray:
+    """A Aᵀ, (…, R, R) of (…, R, V): one matrix at a time where they are large, which takes half the products."""
+    if rows.shape[-2] < _LARGE:
+        return np.asarray(rows @ np.swapaxes(rows, -1, -2))
+    flat = rows.reshape(-1, *rows.shape[-2:])
+    return np.stack([each @ each.T for each in flat]).reshape(*rows.shape[:-1], rows.shape[-2])
+
+
+def _scaled(curvature: FloatArray, information: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The curvature against the information: its eigenvalues (B, p) and what leads back; 1 where there are no numbers."""
     sound = np.all(np.isfinite(curvature) & np.isfinite(information), axis=(1, 2))[:, None, None]
     each = np.eye(curvature.shape[1])
     bent, known = np.where(sound, curvature, each), np.where(sound, information, each)
@@ -370,6 +439,17 @@ def _turned(curvature: FloatArray, information: FloatArray) -> FloatArray:
     root = np.linalg.cholesky(known / both + _ROOT_RIDGE * each)
     half = np.linalg.solve(root, bent / both)
     values, vectors = np.linalg.eigh(np.linalg.solve(root, np.swapaxes(half, 1, 2)))
-    back = root @ vectors
+    return values, root @ vectors, both, sound
+
+
+def _curves(curvature: FloatArray, information: FloatArray) -> NDArray[np.bool_]:
+    """Where a curvature is so large a share of the information in every direction that it needs no turning, (B,)."""
+    values, _, _, sound = _scaled(curvature, information)
+    return np.asarray((values[:, 0] >= _LEAST_CURVED) & sound[:, 0, 0])
+
+
+def _turned(curvature: FloatArray, information: FloatArray, turned: NDArray[np.bool_]) -> FloatArray:
+    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+    values, back, both, sound = _scaled(curvature, information)
     out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
-    return np.where(sound, out, np.nan)
+    return np.where(turned[:, None, None], np.where(sound, out, np.nan), curvature)

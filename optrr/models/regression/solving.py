@@ -57,13 +57,15 @@ from optrr.tables.estimation.derived import CLEAR_OF_ZERO
 from optrr.tables.estimation.score_interval import invert
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Newton's method stops where a step promises this little, per record; close to the solution a step squares the error, and the
-# one that promised less than NEAR is taken without asking whether the objective rose, which rounding would decide.
-_DONE, _NEAR = 1e-22, 1e-9
+# Newton's method stops after the step that promises this little, per record, for close to the solution a step squares the
+# error; one that promised less than NEAR is taken without asking whether the objective rose, which rounding would decide.
+_DONE, _NEAR = 1e-16, 1e-9
 _MOST_STEPS, _HALVINGS = 60, 25
-# An end of an interval is sought this many standard errors from the solution, in 14 steps from one on, each twice as long as
-# the one before, and is this precise, in standard errors, too.
+# An end of an interval is sought this many standard errors from the solution, and first a little beyond where it is if the
+# test's root is a straight line, then in steps that are each twice as long as the one before; it is this precise, in standard
+# errors, too.
 _FARTHEST = 2.0**14 - 1
+_BEYOND = 1.02
 _PRECISION = 1e-6
 
 
@@ -110,7 +112,7 @@ def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
     working = np.arange(len(theta))
     for _ in range(_MOST_STEPS):
         part = equations.part(working)
-        score, curvature = part.score(theta[working])[:, free], part.curvature(theta[working])[:, free[:, None], free]
+        score, curvature = part.score(theta[working])[:, free], part.steering(theta[working])[:, free[:, None], free]
         step = part.shortened(_solved(curvature, score), free)
         promise = np.sum(score * step, axis=1)
         moved, better = _stepped(part, theta[working], free, step, promise)
@@ -176,7 +178,7 @@ def spreads(
     """W V Wᵀ, and E, what it counts twice; (B, k, k) each, for weights W (B, k, p) and the parameters that were solved for."""
     spread = equations.spread(theta)
     noise = weights @ spread @ weights.transpose(0, 2, 1)
-    if not free.size:
+    if not (free.size and equations.from_residuals):
         return noise, np.zeros_like(noise)
     inverse = _inverse(equations.curvature(theta)[:, free[:, None], free])
     records = effective(equations, free.size)[:, None, None]
@@ -194,7 +196,7 @@ def clearance(equations: Equations, theta: FloatArray, among: IntArray) -> Float
     """By how many standard errors the curvature among these parameters is above 0 where it is least, (B,); −∞ if it is not."""
     if not among.size:
         return np.full(len(theta), np.inf)
-    block = equations.curvature(theta)[:, among[:, None], among]
+    block = equations.steering(theta)[:, among[:, None], among]
     scale = np.sqrt(np.maximum(np.diagonal(block, axis1=1, axis2=2), 0.0))
     sound: NDArray[np.bool_] = np.all(np.isfinite(block), axis=(1, 2)) & np.all(np.nan_to_num(scale) > 0, axis=1)
     scale = np.where(sound[:, None], scale, 1.0)
@@ -222,22 +224,40 @@ def searched_limits(
     has no test.
     """
 
+    along = _along(equations, k, theta)
+
     def limit(side: float) -> float:
-        # each hypothesis is solved from the solution under the one before, which is nearer than θ
-        near = theta[None]
+        # each hypothesis is solved from the line through the solutions under the two before, which is nearer than θ
+        before, last, direction = theta, theta, along
 
         def excess(value: float) -> float:
-            nonlocal near
-            tested = test(equations, (k,), np.array([value]), near)
+            nonlocal before, last, direction
+            near, at = last + (value - last[k]) * direction, np.array([value])
+            tested = test(equations, (k,), at, near[None])
+            if not np.isfinite(tested.signed[0]):
+                tested = test(equations, (k,), at, last[None])
             if np.isfinite(tested.signed[0]):
-                near = tested.theta
+                before, last = last, tested.theta[0]
+                direction = (last - before) / (last[k] - before[k]) if last[k] != before[k] else direction
             return deviate + side * float(tested.signed[0])
 
         start = float(theta[k])
         farthest = min(_FARTHEST * error, float(equations.reach[k]))
-        return invert(excess, start, side * error, start + side * farthest, growth=2.0, precision=_PRECISION)
+        step, precision = _BEYOND * deviate, _PRECISION / (_BEYOND * deviate)
+        return invert(excess, start, side * step * error, start + side * farthest, growth=2.0, precision=precision)
 
     return limit(-1.0), limit(1.0)
+
+
+def _along(equations: Equations, k: int, theta: FloatArray) -> FloatArray:
+    """How the other parameters' solution moves with parameter k at the solution θ (p,), to first order; 0 where it cannot say."""
+    free, out = _others(equations, (k,)), np.zeros(theta.size)
+    out[k] = 1.0
+    if free.size:
+        curvature = equations.steering(theta[None])
+        moved = -_solved(curvature[:, free[:, None], free], curvature[:, free, k])[0]
+        out[free] = np.where(np.isfinite(moved), moved, 0.0)
+    return out
 
 
 def effective(equations: Equations, parameters: int) -> FloatArray:
