@@ -440,7 +440,7 @@ class Reports(OpenedRecords):
             return search(counts, self._mechanism, stepwise, **how)  # type: ignore[arg-type]  # it is given
         return fit_loglinear(counts, self._mechanism, parse_terms(terms, counts.domain), **how)
 
-    def regress(
+    def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         formula: str,
         *,
@@ -455,11 +455,19 @@ class Reports(OpenedRecords):
         ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
         the share of the work that is done.
         """
+        self._warn()
+        how: dict[str, Any] = {"family": family, "scores": scores, "confidence": confidence, "progress": progress}
+        if not self._of_records:
+            from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
+            from optrr.models.regression.formulas import Formula
+
+            if tuple(public):
+                raise InvalidInput(NO_PUBLIC)
+            table = self.asking.counted(self._alone(), Formula.of(formula).names, partly=True)
+            return regress_estimated(table, formula, **how)
         from optrr.models.regression import regress
 
-        self._warn()
-        how: dict[str, Any] = {"family": family, "public": public, "scores": scores, "confidence": confidence}
-        return regress(self._place(), self._mechanism, formula, progress=progress, **how)
+        return regress(self._place(), self._mechanism, formula, public=public, **how)
 
     def synthesize(
         self,
@@ -505,8 +513,8 @@ class Reports(OpenedRecords):
     def _mechanism(self) -> Mechanism:
         if not self._of_records:
             raise InvalidInput(
-                "answers to questions are no records, and have tables, measures, tests and models alone; for the rest ask for "
-                "whole records, with a design"
+                "answers to questions are no records, and have tables, measures, tests, models and regressions alone; for the "
+                "rest ask for whole records, with a design"
             )
         mechanism: Mechanism = self.asking.mechanism
         return mechanism

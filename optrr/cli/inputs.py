@@ -371,8 +371,9 @@ def counted_at(
     return counted_by(asking, changed(asking.reports(place)), names)
 
 
-def counted_by(asking: Any, reports: Any, names: Sequence[str]) -> Counted:
-    """The same for reports that are opened already."""
+def counted_by(asking: Any, reports: Any, names: Sequence[str], partly: bool = False) -> Counted:
+    """The same for reports that are opened already; a table of answers may be known ``partly`` (`Asking.counted`)."""
     if isinstance(asking, Design):
         return counted(asking, reports, names)
-    return Counted(asking, reports, (asking.counted(reports, names),), tuple(reports.unweighted_doubts))
+    table = asking.counted(reports, names, partly)
+    return Counted(asking, reports, (table,), tuple(reports.unweighted_doubts))

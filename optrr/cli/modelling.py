@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,12 +29,14 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
+from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
 from optrr.models.estimated import model_estimated
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
 from optrr.models.loglinear.margins import parse_terms
+from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
 from optrr.models.regression.building import read_reports
 from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
@@ -233,17 +236,25 @@ def regress(
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     check_confidence(confidence)
-    design = load_design(design_file)
+    asking = load_asking(design_file)
     read, given = Formula.of(formula), scores_by_name(scores)
     check_scores(given, read.names)
     true = () if true_predictors is None else split_names(true_predictors)
-    known = with_pool(design.reports(input), pool, [name for name in read.names if name not in true])
-    doubts, mechanism = known.unweighted_doubts, known.mechanism
+    known = with_pool(asking.reports(input), pool, [name for name in read.names if name not in true])
+    doubts = known.unweighted_doubts
     with late_bar() as show:
-        reports = read_reports(known.places[0], mechanism, read.names, true)
-        doubts += impossible(reports.pairs(), mechanism)
-        result = fitted(*modelled(read, reports, family, given), confidence, lambda done: show("regress", done))
-    outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))
+        how: dict[str, Any] = {"confidence": confidence, "progress": lambda done: show("regress", done)}
+        if not isinstance(asking, Design):
+            if true:
+                raise InvalidInput(NO_PUBLIC)
+            (table,) = counted_by(asking, known, read.names, partly=True).counts
+            result = regress_estimated(table, formula, family=family, scores=given, **how)
+        else:
+            mechanism = known.mechanism
+            reports = read_reports(known.places[0], mechanism, read.names, true)
+            doubts += impossible(reports.pairs(), mechanism)
+            result = fitted(*modelled(read, reports, family, given), **how)
+    outputs.give_table(result, (asking, design_file, known, doubts), lambda: say(str(result.summary())))
 
 
 @click.command()

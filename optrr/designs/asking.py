@@ -101,8 +101,10 @@ class Asking(ABC):
 
         return Reports.of(self, *given)
 
-    def counted(self, answers: Any, attributes: str | Iterable[str]) -> CountedTable:
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
         """A table with the law of its estimate, for measures, tests and models, from answers that are no records.
+
+        ``partly``: effects that no answer tells about are 0 and have no variance, instead of an error.
 
         Raises InvalidInput where there is none.
         """

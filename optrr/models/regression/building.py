@@ -24,7 +24,7 @@ from optrr.models.regression.families import (
     product_places,
 )
 from optrr.models.regression.formulas import Predictors, Term
-from optrr.models.regression.likelihood import LikelihoodEquations
+from optrr.models.regression.likelihood import LikelihoodEquations, without_effects
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -187,8 +187,6 @@ MOST_TOGETHER, _MORE_OF_ONE = 10**7, 13
 # Fewer records for each cell of the predictors' laws leave these laws to the prior where there are several public groups: with
 # seven, tests of 5 % rejected 6 %, with three up to 8 %, with seventeen 4 to 5 %. Fewer have the unbiased score.
 LEAST_IN_LAWS = 10
-# Information this small against true records' is none.
-_HIDDEN = 1e-10
 # Doubles that what reports count may take at a time.
 _AT_A_TIME = 4 * 10**6
 
@@ -333,19 +331,9 @@ def logistic_equations(
     if not (unordered or (reached and (many or not randomized))):
         return UnbiasedEquations(shares, x, _checked(kernel), reports.n)
     made = LikelihoodEquations(shares, x, kernel, reports.n, unordered)
-    if not kernel.is_invertible and _hides(made):
+    if not kernel.is_invertible and without_effects(made):
         _checked(kernel)
     return made
-
-
-def _hides(equations: LikelihoodEquations) -> bool:
-    """Whether the mechanism leaves nothing of what true records would tell in some direction."""
-    first = equations.part(np.zeros(1, dtype=np.int64))
-    whole, seen = first.complete()[0], first.spread(first.start())[0]
-    # columns that determine each other are refused elsewhere
-    values, vectors = np.linalg.eigh(whole)
-    kept = vectors[:, values > _HIDDEN * values[-1]] / np.sqrt(values[values > _HIDDEN * values[-1]])
-    return bool(np.linalg.eigvalsh(kept.T @ seen @ kept)[0] < _HIDDEN)
 
 
 def _design(

@@ -36,7 +36,7 @@ from optrr.show.text import amount, records_enough
 from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with, enough
 from optrr.tables.estimation.estimator import check_confidence
-from optrr.tables.estimation.impossible import warn_of_records
+from optrr.tables.estimation.impossible import CountedTable, warn_of_records
 from optrr_solvers.arrays import FloatArray
 
 # Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
@@ -173,7 +173,7 @@ def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArra
 def _method(equations: Equations) -> str:
     if isinstance(equations, LinearEquations):
         return "least squares from unbiased second moments"
-    return "maximum likelihood" if isinstance(equations, LikelihoodEquations) else "unbiased score"
+    return equations.method if isinstance(equations, LikelihoodEquations) else "unbiased score"
 
 
 def _check_independent(equations: Equations, fit: Fit) -> None:
@@ -338,8 +338,10 @@ def modelled(
     return fit, equations(fit, reports)
 
 
-def model(formula: Formula, reports: DistinctReports, family: str | None, scores: Mapping[str, ArrayLike]) -> Fit:
-    """What a formula says of these attributes; see :func:`regress`."""
+def model(
+    formula: Formula, reports: DistinctReports | CountedTable, family: str | None, scores: Mapping[str, ArrayLike]
+) -> Fit:
+    """What a formula says of the attributes of these reports, or of a table; see :func:`regress`."""
     predictors = Predictors.of(formula, _named(reports, formula), scores)
     return _family(formula, family, reports.domain[formula.outcome], predictors, scores)
 
@@ -351,7 +353,7 @@ def equations(fit: Fit, reports: DistinctReports) -> Equations:
     return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)
 
 
-def _named(reports: DistinctReports, formula: Formula) -> Domain:
+def _named(reports: DistinctReports | CountedTable, formula: Formula) -> Domain:
     """The predictors' attributes; for a constant alone the outcome stands in, as a domain is never empty, and is not used."""
     return reports.domain.subset(formula.predictors or (formula.outcome,))
 

@@ -65,6 +65,8 @@ _OLD_DONE, _SLOW = 1e-19, 0.1
 _LARGE = 50
 # The square of the distance to what the priors pulled from, in standard errors, that is gone; that much smaller is each step.
 _FARTHEST_PULL, _SHRINKING, _PULLS = 0.25, 0.5, 60
+# Information this small against true records' is none.
+_HIDDEN = 1e-10
 # By which no step moves a level further.
 _LONGEST = 3.0
 # No interval's end is looked for where levels would move by more.
@@ -124,6 +126,8 @@ class LikelihoodEquations(LogisticEquations):
     last: list[tuple[FloatArray, _State]] = field(default_factory=list, init=False)
 
     from_residuals = False
+    # what a result says of how it was estimated
+    method = "maximum likelihood"
 
     @property
     def parameters(self) -> int:
@@ -355,6 +359,16 @@ class LikelihoodEquations(LogisticEquations):
                 break
         out = at.law.reshape(law.shape)
         return out, np.maximum((out[:, :, None] @ k)[:, :, 0], _TINY)
+
+
+def without_effects(equations: LikelihoodEquations) -> bool:
+    """Whether the reports tell nothing of what true records would tell in some direction."""
+    first = equations.part(np.zeros(1, dtype=np.int64))
+    whole, seen = first.complete()[0], first.spread(first.start())[0]
+    # columns that determine each other are refused elsewhere
+    values, vectors = np.linalg.eigh(whole)
+    kept = vectors[:, values > _HIDDEN * values[-1]] / np.sqrt(values[values > _HIDDEN * values[-1]])
+    return bool(np.linalg.eigvalsh(kept.T @ seen @ kept)[0] < _HIDDEN)
 
 
 @dataclass(frozen=True, eq=False)

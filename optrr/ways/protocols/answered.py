@@ -23,9 +23,10 @@ Letters: x record, v and w cells, z a report's weight, W effect, g_i = 1[v_i ∈
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 
 import numpy as np
 
@@ -44,10 +45,14 @@ _FUNCTIONS = np.array([[1, 0, 0, 0, 0], [-1, 1, 0, 0, 0], [-1, 0, 1, 0, 0], [-1,
 _X_IS_V, _X_IS_W, _V_IS_W, _ALIKE = 1, 2, 3, 4
 # Products of as many numbers are added up for one covariance, a second or two; and an operator of so many, 32 MB, is kept.
 _MOST_PRODUCTS, _KEPT = 1 << 29, 1 << 22
+# Tables whose covariance is added up by itself, before what each record adds is kept for further ones.
+_FEW = 3
 
 
-def answered_table(domain: Domain, answered: Sequence[Answered]) -> CountedTable:
+def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = False) -> CountedTable:
     """The estimate of a table over ``domain`` with the law that it has, for measures, tests and models.
+
+    Where it may be known ``partly``, effects that no report tells about are 0 and have no variance.
 
     Time and memory O(5^m R²) for m attributes and R cells, whatever the number of reports.
 
@@ -63,7 +68,7 @@ def answered_table(domain: Domain, answered: Sequence[Answered]) -> CountedTable
             f"the table has {cells} cells of {len(sizes)} attributes, too many for what varies together in answers; ask for "
             "fewer attributes, or its cells alone: reports.table(…)"
         )
-    told = pooled(domain, answered)
+    told = pooled(domain, answered, partly)
     kernel = unrandomized(sizes, domain.names)
     return CountedTable(domain, told.n, told.proportions, kernel, AnsweredSampling(kernel, told.n, None, _law(told)))
 
@@ -80,6 +85,7 @@ class AnsweredLaw:
     sizes: tuple[int, ...]
     second: FloatArray
     means: FloatArray
+    _asked: Iterator[int] = field(default_factory=count, init=False, repr=False)
 
     def covariance(self, table: FloatArray) -> FloatArray:
         """(R, R) under a table (R,) that sums to 1."""
@@ -87,9 +93,10 @@ class AnsweredLaw:
         return self._operated(table) - margins.T @ self.means @ margins
 
     def _operated(self, table: FloatArray) -> FloatArray:
-        cells = table.size
-        if cells**3 > _KEPT:
+        # what each record adds takes as long as so many tables
+        if table.size**3 > _KEPT or next(self._asked) < _FEW:
             return self._seconds(table)
+        cells = table.size
         return np.asarray((table @ self._operator).reshape(cells, cells))
 
     @cached_property

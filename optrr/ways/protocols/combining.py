@@ -229,8 +229,11 @@ class Pooled:
         return out
 
 
-def pooled(domain: Domain, answered: Sequence[Answered]) -> Pooled:
-    """Every effect of a table over ``domain`` from each question that sees it. Raises TooFewRecords as :func:`combined`."""
+def pooled(domain: Domain, answered: Sequence[Answered], partly: bool = False) -> Pooled:
+    """Every effect of a table over ``domain`` from each question that sees it. Raises TooFewRecords as :func:`combined`.
+
+    Where a table may be known ``partly``, effects that no report tells about count as 0.
+    """
     sizes = tuple(int(r) for r in domain.sizes)
     told = [a for a in answered if a.n]
     n = sum(a.n for a in told)
@@ -246,10 +249,10 @@ def pooled(domain: Domain, answered: Sequence[Answered]) -> Pooled:
                 sums[w] += a.n * energies[subset] / seen[subset] * np.transpose(means[w], axes)
                 information[w] += a.n * energies[subset]
     missing = next((w for w in every if not information[w] > 0), None)
-    if missing is not None:
+    if missing is not None and not partly:
         about = crossed([domain.names[i] for i in _members(missing)])
         raise TooFewRecords(f"no answer tells about {about}; collect from more people")
-    effects = {w: sums[w] / information[w] for w in every}
+    effects = {w: sums[w] / information[w] for w in every if information[w] > 0}
     raw = np.full(sizes, 1 / math.prod(sizes))
     for w, effect in effects.items():
         raw += _share(w, sizes) * _spread(effect, w, len(sizes))

@@ -460,18 +460,21 @@ class SampledTables(Asking):
             out = estimate_of_supports(domain, alone.supports.ravel(), alone.n, self._chances(alone), confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
 
-    def counted(self, answers: Any, attributes: str | Iterable[str]) -> CountedTable:
-        """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`."""
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
+        """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`.
+
+        ``partly``: effects that no answer tells about are 0 and have no variance.
+        """
         # those who want cells alone need no law of several
         from optrr.ways.protocols.answered import answered_table  # noqa: PLC0415
 
         reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
-        known, answered = self._answered(reports, attributes)
+        known, answered = self._answered(reports, attributes, partly)
         domain = self.domain.subset([self.domain.names[i] for i in self.domain.indices(attributes)])
         places = [domain.names.index(name) for name in known.names]
         moved = [replace(a, axes=tuple(places[k] for k in a.axes)) for a in answered]
-        return answered_table(domain, moved)
+        return answered_table(domain, moved, partly)
 
     def _alone(self, answered: Sequence[Answered]) -> Answered | None:
         """The one question that tells about a table, where it is about all of it and its reports name likely cells."""
@@ -509,13 +512,15 @@ class SampledTables(Asking):
         supports = alone.supports.ravel().astype(np.int64)
         return supported_poisoning(domain, supports, alone.n, self._chances(alone), fakes)
 
-    def _answered(self, reports: OpenedRecords, attributes: str | Iterable[str]) -> tuple[Domain, list[Answered]]:
+    def _answered(
+        self, reports: OpenedRecords, attributes: str | Iterable[str], partly: bool = False
+    ) -> tuple[Domain, list[Answered]]:
         """The domain of a table, and what was counted of the answers to each table that shares attributes with it."""
         wanted = sorted(self.domain.indices(attributes))
         order = next((i for i in self.indices if sorted(i) == wanted), tuple(wanted))
         domain = self.domain.subset([self.domain.names[i] for i in order])
         missing = self._missing(order)
-        if missing:
+        if missing and not partly:
             asked = "; ".join(",".join(t) for t in self.tables[:_LISTED])
             raise InvalidInput(
                 f"no answer can tell about {crossed([self.domain.names[i] for i in missing])}; the tables asked are {asked}"
