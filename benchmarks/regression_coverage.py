@@ -20,6 +20,9 @@ A level is within where the printed p-values reject 4–6 % at 5 % and 0.05–0.
 data sets print one, there are too few to tell, and the row counts as refused. With 20,000 data sets a level has standard errors
 of 0.15 % and 0.022 %; a setting with a row that is not within is measured again, with MORE_RUNS new data sets, and only these
 count then. Writes results/regression_coverage.csv and .md.
+
+``python benchmarks/regression_coverage.py weighted [RUNS] [JOBS]`` measures regressions of samples with weights, strata and
+clusters instead, and writes results/regression_weighted.md.
 """
 
 from __future__ import annotations
@@ -27,11 +30,13 @@ from __future__ import annotations
 import csv
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isinf
 from pathlib import Path
 
 import numpy as np
+import weighted_coverage
 from derived_coverage import markdown
 from scipy.stats import chi2, norm
 
@@ -42,7 +47,9 @@ from optrr.models.regression.families import Equations, Levels
 from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
 from optrr.models.regression.formulas import Formula
 from optrr.models.regression.result import Fit
-from optrr.models.regression.solving import clear, covariance, estimated, law_holds, solve, test
+from optrr.models.regression.sampled_reports import distinct_sampled
+from optrr.models.regression.solving import clear, covariance, estimated, law_holds, solve, tail, test
+from optrr.tables.weighting.linearised import Clusters
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, MORE_RUNS, CHECKED, TOGETHER = 20_000, 60_000, 4, 100
@@ -418,6 +425,118 @@ def main(runs: int, jobs: int) -> None:
     print(page(rows, runs)[:3000])
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedSetting(weighted_coverage.Setting):
+    """A sampled population, and the regression of its last attribute on the others."""
+
+    family: str = "logistic"
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """Of all attributes."""
+        *sizes, r = self.attributes
+        each = [attribute(f"x{k}", size, False) for k, size in enumerate(sizes)]
+        outcome = attribute("y", r, self.family == "linear")
+        domain = Domain((*each, replace(outcome, ordered=self.family in ("linear", "ordered"))))
+        how = {"preserve": "pairs"} if self.kind == "pairs kept" else {"method": "kronecker"}
+        return design(domain, list(self.epsilon), **how).mechanism
+
+    @property
+    def formula(self) -> Formula:
+        """Additive."""
+        return Formula.of(f"y ~ {' + '.join(f'x{k}' for k in range(len(self.attributes) - 1))}")
+
+
+def weighted_at_random(rng: np.random.Generator, count: int) -> list[WeightedSetting]:
+    """One or two predictors with an outcome whose chances, in every stratum and kind of people, are near those of others."""
+    out = []
+    while len(out) < count:
+        family = ("logistic", "linear", "ordered", "multinomial")[len(out) % 4]
+        sampled = weighted_coverage.one_at_random(rng)
+        sizes = tuple(map(int, rng.integers(2, 5, int(rng.integers(1, 3)))))
+        r = 2 if family == "logistic" else 3
+        strata, kinds = sampled.people.shape
+        x = rng.dirichlet(np.full(int(np.prod(sizes)), 3.0), size=(strata, kinds))
+        chances = rng.dirichlet(np.full(r, 3.0), size=x.shape[-1]) * rng.uniform(0.6, 1.6, (strata, kinds, 1, r))
+        table = x[..., None] * chances / chances.sum(axis=-1, keepdims=True)
+        made = WeightedSetting(
+            name=sampled.name,
+            attributes=(*sizes, r),
+            epsilon=tuple(map(float, rng.uniform(1.5, 4, len(sizes) + 1).round(2))),
+            kind=str(rng.choice(["kronecker", "pairs kept"])),
+            table=table.reshape(strata, kinds, -1),
+            people=sampled.people,
+            chances=sampled.chances,
+            sizes=sampled.sizes,
+            each=sampled.each,
+            alike=sampled.alike,
+            family=family,
+        )
+        out.append(made)
+    return out
+
+
+def weighted_once(setting: WeightedSetting, runs: int, seed: int) -> dict[str, object]:
+    """How often tests of the truth reject, and unweighted ones, of parameters together and of the worst."""
+    rng, mechanism = np.random.default_rng(seed), setting.mechanism
+    sizes = tuple(map(int, mechanism.domain.sizes))
+    chances = mechanism.kernel(mechanism.domain.names).expected(setting.truth.reshape(sizes))
+    codes = every_combination(np.zeros((1, 0), dtype=np.int64), sizes)
+    exact = DistinctReports(mechanism.domain, codes, 1e9 * chances.reshape(1, -1), mechanism)
+    family = "linear" if setting.family == "linear" else None
+    fit = model(setting.formula, exact, family, {})
+    truth = estimated(equations(fit, exact)).theta[0]
+    reject, tested = np.zeros((2, truth.size)), np.zeros((2, truth.size))
+    degrees = []
+    for _ in range(runs):
+        sampled = replace(weighted_coverage.sample(setting, rng), domain=mechanism.domain)
+        clusters = Clusters.of(sampled.strata, "refuse")
+        for row, reports in enumerate(distinct_sampled(sampled, mechanism, clusters)):
+            made = equations(fit, reports)
+            degrees += [made.degrees] * row
+            solved = estimated(made)
+            for k in range(truth.size):
+                others = np.array([i for i in range(truth.size) if i != k])
+                if solved.converged[0] and clear(made, solved.theta, others)[0]:
+                    p = tail(float(test(made, (k,), truth[[k]], solved.theta).statistic[0]), 1, made.degrees)
+                    reject[row, k] += p < LEVELS[0]
+                    tested[row, k] += not np.isnan(p)
+    with np.errstate(invalid="ignore"):
+        plain, weighted = reject / tested
+    return {
+        "family": setting.family,
+        "attributes": "×".join(map(str, setting.attributes)),
+        "ε": " ".join(f"{e:g}" for e in setting.epsilon),
+        "n": int(setting.sizes.sum()),
+        "strata": setting.sizes.size,
+        "cluster": setting.each,
+        "degrees": round(float(np.median(degrees))),
+        "without interval": round(float(1 - tested[1].mean() / runs), 3),
+        "covered": round(float(1 - reject[1].sum() / tested[1].sum()), 3),
+        "least covered": round(float(1 - np.nanmax(weighted)), 3),
+        "covered unweighted": round(float(1 - reject[0].sum() / tested[0].sum()), 3),
+        "least unweighted": round(float(1 - np.nanmax(plain)), 3),
+    }
+
+
+def weighted(runs: int = 200, jobs: int = 1, count: int = 16) -> None:
+    """Coverage in sampled populations: results/regression_weighted.md."""
+    settings = weighted_at_random(np.random.default_rng(9), count)
+    with ProcessPoolExecutor(jobs) as pool:
+        rows = list(pool.map(weighted_once, settings, [runs] * count, range(count)))
+    lines = [
+        "# Regressions of sampled populations",
+        "",
+        f"Made by `benchmarks/regression_coverage.py weighted`: {runs} samples for each of {count} settings drawn at random,",
+        "as those of weighted tables: strata, kinds of people with unequal weights, clusters. Share of 95 % intervals that",
+        "hold the population's coefficient, over all coefficients and the one that is covered least, beside those of no weights.",
+        "",
+        markdown(rows),
+    ]
+    (RESULTS / "regression_weighted.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
     global CHECKED
@@ -426,5 +545,7 @@ def probe() -> object:
     return [once(setting, 8, np.random.default_rng(seed)) for seed, setting in list(enumerate(settings))[::24]]
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["weighted"]:
+    weighted(*map(int, sys.argv[2:]))
+elif __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))

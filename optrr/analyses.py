@@ -447,19 +447,28 @@ class Reports(OpenedRecords):
         family: str | None = None,
         public: Iterable[str | Attribute] = (),
         scores: Mapping[str, ArrayLike] | None = None,
+        weights: str | None = None,
+        strata: str | None = None,
+        clusters: str | None = None,
+        single_cluster: Single = "refuse",
+        unweighted: bool = False,
         confidence: float = 0.95,
         progress: Callable[[float], None] | None = None,
     ) -> Regression:
         """A linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.models.regression.regress`).
 
         ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
-        the share of the work that is done.
+        the share of the work that is done. ``weights``, ``strata``, ``clusters``, ``single_cluster`` and ``unweighted`` are of
+        a sample, as :meth:`table` has them; the regression is then the population's.
         """
         from optrr.models.regression import regress
 
-        self._warn()
+        mechanism, place = self._mechanism, self._place()
+        sample = self._sample(PublicColumns(weights, strata, clusters), (), unweighted)
+        self._warn(ignoring=NONE if sample else None)
         how: dict[str, Any] = {"family": family, "public": public, "scores": scores, "confidence": confidence}
-        return regress(self._place(), self._mechanism, formula, progress=progress, **how)
+        how |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
+        return regress(place, mechanism, formula, single_cluster=single_cluster, progress=progress, **how)
 
     def synthesize(
         self,

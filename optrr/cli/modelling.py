@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -28,6 +30,7 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
+from optrr.cli.public_columns import Sampled, sample_options
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
@@ -37,6 +40,7 @@ from optrr.models.loglinear.margins import parse_terms
 from optrr.models.regression.building import read_reports
 from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
+from optrr.models.regression.sampled_reports import read_sampled
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount, crossed
@@ -211,6 +215,7 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
 @click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
 @pool_option
 @scores_option
+@sample_options
 @confidence_option
 @table_option
 @report_option
@@ -228,6 +233,7 @@ def regress(
     output: Path | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
@@ -238,11 +244,16 @@ def regress(
     check_scores(given, read.names)
     true = () if true_predictors is None else split_names(true_predictors)
     known = with_pool(design.reports(input), pool, [name for name in read.names if name not in true])
-    doubts, mechanism = known.unweighted_doubts, known.mechanism
+    sample, mechanism = Sampled(by=None, **sampled), known.mechanism
+    columns, said = sample.columns(known), list[str]()
     with late_bar() as show:
-        reports = read_reports(known.places[0], mechanism, read.names, true)
-        doubts += impossible(reports.pairs(), mechanism)
+        if columns:
+            counted, reports, said = read_sampled(known.places[0], mechanism, read.names, true, columns, **sample.how)
+        else:
+            counted = reports = read_reports(known.places[0], mechanism, read.names, true)
+        doubts = [*(known.doubts if columns else known.unweighted_doubts), *impossible(counted.pairs(), mechanism)]
         result = fitted(*modelled(read, reports, family, given), confidence, lambda done: show("regress", done))
+    result = replace(result, warnings=(*result.warnings, *said))
     outputs.give_table(result, (design, design_file, known, doubts), lambda: say(str(result.summary())))
 
 
