@@ -440,7 +440,7 @@ class Reports(OpenedRecords):
             return search(counts, self._mechanism, stepwise, **how)  # type: ignore[arg-type]  # it is given
         return fit_loglinear(counts, self._mechanism, parse_terms(terms, counts.domain), **how)
 
-    def regress(
+    def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         formula: str,
         *,
