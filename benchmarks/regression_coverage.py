@@ -530,7 +530,8 @@ def weighted(runs: int = 200, jobs: int = 1, count: int = 16) -> None:
         f"Made by `benchmarks/regression_coverage.py weighted`: {runs} samples for each of {count} settings drawn at random,",
         "as those of weighted tables: strata, kinds of people with unequal weights, clusters. Share of 95 % intervals that",
         "hold the population's coefficient, over all coefficients and the one that is covered least, beside those of no",
-        "weights.",
+        "weights. No population follows the model exactly, and what it would be fitted to is the truth. Fewer are covered where",
+        "so few records stand for so many people that degrees of freedom are few for n, and the model is wrong.",
         "",
         markdown(rows),
     ]
