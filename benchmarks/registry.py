@@ -103,6 +103,7 @@ BENCHMARKS = (
     long("readme", SOLVED, after=("ball_totals", "inference_level")),
     long("records", TIMED),
     long("regression_coverage", SIMULATED, arguments=("1500", "2")),
+    long("regression_weighted", SIMULATED, arguments=("200", "2")),
     long("questions", SOLVED),
     cheap("rij", SIMULATED),
     cheap("rij_age_sex", SIMULATED),

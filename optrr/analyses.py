@@ -447,15 +447,20 @@ class Reports(OpenedRecords):
         family: str | None = None,
         public: Iterable[str | Attribute] = (),
         scores: Mapping[str, ArrayLike] | None = None,
+        weights: str | None = None,
+        strata: str | None = None,
+        clusters: str | None = None,
+        single_cluster: Single = "refuse",
+        unweighted: bool = False,
         confidence: float = 0.95,
         progress: Callable[[float], None] | None = None,
     ) -> Regression:
         """A linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.models.regression.regress`).
 
         ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
-        the share of the work that is done.
+        the share of the work that is done. ``weights``, ``strata``, ``clusters``, ``single_cluster`` and ``unweighted`` are of
+        a sample, as :meth:`table` has them; the regression is then the population's.
         """
-        self._warn()
         how: dict[str, Any] = {"family": family, "scores": scores, "confidence": confidence, "progress": progress}
         if not self._of_records:
             from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
@@ -463,11 +468,20 @@ class Reports(OpenedRecords):
 
             if tuple(public):
                 raise InvalidInput(NO_PUBLIC)
+            if weights or strata or clusters:
+                raise InvalidInput(
+                    "answers to questions have no weights, strata and clusters; leave these out, or ask for whole records"
+                )
+            self._warn()
             table = self.asking.counted(self._alone(), Formula.of(formula).names, partly=True)
             return regress_estimated(table, formula, **how)
         from optrr.models.regression import regress
 
-        return regress(self._place(), self._mechanism, formula, public=public, **how)
+        mechanism, place = self._mechanism, self._place()
+        sample = self._sample(PublicColumns(weights, strata, clusters), (), unweighted)
+        self._warn(ignoring=NONE if sample else None)
+        how |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
+        return regress(place, mechanism, formula, public=public, single_cluster=single_cluster, **how)
 
     def synthesize(
         self,

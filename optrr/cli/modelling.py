@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
+from optrr.cli.public_columns import Sampled, sample_options
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
@@ -40,6 +42,7 @@ from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
 from optrr.models.regression.building import read_reports
 from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
+from optrr.models.regression.sampled_reports import read_sampled
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount, crossed
@@ -214,6 +217,7 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
 @click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
 @pool_option
 @scores_option
+@sample_options
 @confidence_option
 @table_option
 @report_option
@@ -231,6 +235,7 @@ def regress(
     output: Path | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
@@ -241,19 +246,25 @@ def regress(
     check_scores(given, read.names)
     true = () if true_predictors is None else split_names(true_predictors)
     known = with_pool(asking.reports(input), pool, [name for name in read.names if name not in true])
-    doubts = known.unweighted_doubts
+    sample, said = Sampled(by=None, **sampled), list[str]()
     with late_bar() as show:
         how: dict[str, Any] = {"confidence": confidence, "progress": lambda done: show("regress", done)}
         if not isinstance(asking, Design):
             if true:
                 raise InvalidInput(NO_PUBLIC)
-            (table,) = counted_by(asking, known, read.names, partly=True).counts
+            (table,), doubts = counted_by(asking, known, read.names, partly=True).counts, [*known.unweighted_doubts]
             result = regress_estimated(table, formula, family=family, scores=given, **how)
         else:
-            mechanism = known.mechanism
-            reports = read_reports(known.places[0], mechanism, read.names, true)
-            doubts += impossible(reports.pairs(), mechanism)
+            mechanism, columns = known.mechanism, sample.columns(known)
+            if columns:
+                counted, reports, said = read_sampled(
+                    known.places[0], mechanism, read.names, true, columns, **sample.how
+                )
+            else:
+                counted = reports = read_reports(known.places[0], mechanism, read.names, true)
+            doubts = [*(known.doubts if columns else known.unweighted_doubts), *impossible(counted.pairs(), mechanism)]
             result = fitted(*modelled(read, reports, family, given), **how)
+    result = replace(result, warnings=(*result.warnings, *said))
     outputs.give_table(result, (asking, design_file, known, doubts), lambda: say(str(result.summary())))
 
 

@@ -97,12 +97,12 @@ def rao_scott(
     apart = (table - rows[:, :, None] * columns[:, None, :])[:, :-1, :-1].reshape(len(shares), -1)
     counted = _counted(kernel, rows, columns)
     expected = _expected(kernel, rows, columns).reshape(shares.shape)
-    whitened = _root(_of_records(counted, expected, expected), -0.5)
+    whitened = root(independent_records(counted, expected, expected), -0.5)
     counted = whitened @ counted
-    ratio = _under_hypothesis(
+    ratio = under_hypothesis(
         counted @ covariance @ counted.transpose(0, 2, 1),
-        _of_records(counted, squares, shares),
-        _of_records(counted, _expected_squares(squares, shares, expected), expected),
+        independent_records(counted, squares, shares),
+        independent_records(counted, expected_squares(squares, shares, expected), expected),
     )
     first, second = np.einsum("bdd->b", ratio), np.einsum("bde,bed->b", ratio, ratio)
     squared = np.sum((whitened @ apart[:, :, None])[:, :, 0] ** 2, axis=1)
@@ -118,25 +118,25 @@ def _expected(kernel: Kernel, rows: FloatArray, columns: FloatArray) -> FloatArr
     return kernel.expected(rows[:, :, None] * columns[:, None, :])
 
 
-def _expected_squares(squares: FloatArray, shares: FloatArray, expected: FloatArray) -> FloatArray:
+def expected_squares(squares: FloatArray, shares: FloatArray, expected: FloatArray) -> FloatArray:
     """q⁰: each report's mean weight is that of its records and of one more of average weight, so that none need be there."""
     whole = squares.sum(axis=1, keepdims=True)
     return np.asarray(expected * (squares + whole**2) / (shares + whole))
 
 
-def _of_records(counted: FloatArray, squares: FloatArray, shares: FloatArray) -> FloatArray:
+def independent_records(counted: FloatArray, squares: FloatArray, shares: FloatArray) -> FloatArray:
     """T, the covariance of what records of these squared weights count if all are independent, (B, d, d)."""
     centred = counted - (counted @ shares[:, :, None])
     return np.asarray((centred * squares[:, None, :]) @ centred.transpose(0, 2, 1))
 
 
-def _under_hypothesis(spread: FloatArray, observed: FloatArray, hypothesis: FloatArray) -> FloatArray:
+def under_hypothesis(spread: FloatArray, observed: FloatArray, hypothesis: FloatArray) -> FloatArray:
     """S from that of the sample, and T of both: symmetric roots, so that it does not matter which cells come first."""
-    moved = _root(hypothesis, 0.5) @ _root(observed, -0.5)
+    moved = root(hypothesis, 0.5) @ root(observed, -0.5)
     return np.asarray(moved @ spread @ moved.transpose(0, 2, 1))
 
 
-def _root(matrices: FloatArray, power: float) -> FloatArray:
+def root(matrices: FloatArray, power: float) -> FloatArray:
     """A power of symmetric matrices (B, d, d)."""
     values, vectors = np.linalg.eigh(matrices)
     values = np.maximum(values, _ROUNDING * values[:, -1:])

@@ -1,12 +1,16 @@
 """Regressions of answers to questions: tables known exactly, and by estimates that vary as answers do."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import optrr
 from optrr import Domain, InvalidInput, SampledTables, TooFewRecords
+from optrr.cli.main import run
 from optrr.models.regression.answers import regress_estimated
 from optrr.models.regression.families import Levels
 
@@ -129,7 +133,7 @@ def test_refusals():
             way.reports(answers).regress(formula, family=family)
 
 
-def test_the_command(tmp_path):
+def test_the_command(tmp_path, capsys):
     """The same numbers as in Python."""
     rng = np.random.default_rng(8)
     way = asked(DOMAIN)
@@ -137,7 +141,6 @@ def test_the_command(tmp_path):
     answers = way.randomize(people(population(rng), DOMAIN, 3000, rng), random_state=9)
     pq.write_table(answers, tmp_path / "answers.parquet")
     asking = ["regress", str(tmp_path / "answers.parquet"), "--design", str(tmp_path / "questions.json")]
-    done = CliRunner().invoke(cli, [*asking, "--formula", "y ~ a + b", "--json"])
-    assert done.exit_code == 0, done.output
-    said, fit = json.loads(done.stdout), way.reports(answers).regress("y ~ a + b")
+    assert run([*asking, "--formula", "y ~ a + b", "--json"]) == 0
+    said, fit = json.loads(capsys.readouterr().out), way.reports(answers).regress("y ~ a + b")
     assert [row["estimate"] for row in said["coefficients"]] == [c.estimate for c in fit.coefficients]

@@ -204,7 +204,7 @@ def test_an_outcome_without_order_of_true_records_gives_the_multinomial_logit_of
 
 def test_too_many_cells_have_the_unbiased_score_and_without_order_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, mechanism = answers(3.0, 5000)
-    monkeypatch.setattr(building, "MOST_TOGETHER", 100)
+    monkeypatch.setattr(building, "MOST_TOGETHER", 5)
     assert regress(codes, mechanism, "income ~ sex + race").method == "unbiased score"
     with pytest.raises(InvalidInput, match="too many for an outcome without order"):
         regress(codes, mechanism, "race ~ sex + income")

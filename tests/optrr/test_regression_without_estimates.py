@@ -245,10 +245,10 @@ def test_an_interval_has_no_end_beyond_values_that_have_no_test(monkeypatch: pyt
 
     def stepped(_equations: object, _which: object, values: np.ndarray, start: np.ndarray) -> solving.Tested:
         value = float(values[0])
-        signed = np.array([np.nan if 1.5 < value < 1.9 else -(value**3) / 4])
+        signed = np.array([np.nan if 2.2 < value < 3.0 else -(value**3) / 16])
         return solving.Tested(signed**2, signed, start)
 
     monkeypatch.setattr(solving, "test", stepped)
-    low, high = searched_limits(SimpleNamespace(reach=np.array([inf])), 0, np.zeros(1), 1.0, 1.96)
-    assert low == pytest.approx(-((4 * 1.96) ** (1 / 3)), abs=1e-5)
+    low, high = searched_limits(SimpleNamespace(reach=np.array([inf]), parameters=1), 0, np.zeros(1), 1.0, 1.96)
+    assert low == pytest.approx(-((16 * 1.96) ** (1 / 3)), abs=1e-5)
     assert high == inf

@@ -9,8 +9,9 @@ at a proper table near it, and
 Σ⁻ is over the effects that some answer tells about. So a model without interactions needs questions about pairs alone, and what
 no question is about is neither asked for nor taken to be 0. For one θ, γ is a linear problem. With R Rᵀ = Σ⁻, e = Rᵀ(π̂ − π) at
 the best γ, J = Rᵀ ∂π/∂θ, and M what is left beside all that γ can do, the efficient score and its variance are Jᵀ M e and
-Jᵀ M J. At the true θ the mean of the score is 0 whatever γ J is computed at, as in :mod:`optrr.models.regression.likelihood`, whose
-search, tests and limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
+Jᵀ M J. At the true θ the mean of the score is 0 whatever γ J is computed at, as in
+:mod:`optrr.models.regression.likelihood`, whose search, tests and limits serve here, too; so does its one answer more for each
+parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
 (:class:`optrr.models.regression.families.LinearEquations`).

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from optrr.models.regression.families import (
 )
 from optrr.models.regression.formulas import Predictors, Term
 from optrr.models.regression.likelihood import LikelihoodEquations, without_effects
+from optrr.models.regression.weighting import SampleMoments, WeightedLikelihoodEquations, WeightedUnbiasedEquations
 from optrr.records.counts import Counts, distinct
 from optrr.records.origins import origins_of
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -49,6 +50,9 @@ class DistinctReports:
         of those that are randomized; the others are public.
     origins
         what the records say of their randomization.
+    sample
+        what is known of the sample that they are where they are weighted, and then of one data set; ``numbers`` are the shares
+        of weights times the records.
     """
 
     domain: Domain
@@ -56,6 +60,7 @@ class DistinctReports:
     numbers: FloatArray
     mechanism: Randomizer
     origins: tuple[Origin, ...] = ()
+    sample: SampleMoments | None = None
 
     @property
     def n(self) -> FloatArray:
@@ -125,7 +130,7 @@ def read_reports(
     InvalidInput
         for a name that is neither of the mechanism nor public, a public one that the mechanism randomizes, or no records.
     """
-    domain = _domain(data, mechanism, names, list(public))
+    domain = domain_of(data, mechanism, names, list(public))
     if isinstance(data, Counts):
         table = data.marginal(domain.names).table
         codes = np.argwhere(table)
@@ -148,7 +153,8 @@ def _columns(data: Any, mechanism: Randomizer, domain: Domain) -> Any:
     return checked_codes(data, mechanism.domain)[:, list(mechanism.domain.indices(domain.names))]
 
 
-def _domain(data: Any, mechanism: Randomizer, names: Sequence[str], public: list[str | Attribute]) -> Domain:
+def domain_of(data: Any, mechanism: Randomizer, names: Sequence[str], public: list[str | Attribute]) -> Domain:
+    """The attributes of these names: the mechanism's, and those that are public; see :func:`read_reports`."""
     declared = {a.name: a for a in public if isinstance(a, Attribute)}
     named = [a for a in public if not isinstance(a, Attribute)]
     randomized = mechanism.domain.names
@@ -266,16 +272,18 @@ def linear_equations(
     products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
     shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
     mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
-    for rows in _slices(len(reports.codes), size):
+    for rows in [slice(None)] if reports.sample else _slices(len(reports.codes), size):
         g = np.zeros((len(reports.codes[rows]), size))
         for each_product in products:
             g[:, each_product.places] = each_product.at(rows)
         mean += shares[:, rows] @ g
-        if len(shares) == 1:
+        if reports.sample:
+            second[0] = reports.sample.of(g) + np.outer(mean, mean)
+        elif len(shares) == 1:
             second[0] += (g * shares[0, rows, None]).T @ g
         else:
             second += (shares[:, rows] @ (g[:, :, None] * g[:, None, :]).reshape(len(g), -1)).reshape(second.shape)
-    return LinearEquations(mean, second, reports.n)
+    return LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf)
 
 
 def _products(one: Columns, other: Columns, reports: DistinctReports, places: IntArray) -> _Products:
@@ -327,13 +335,19 @@ def logistic_equations(
     for k, row in enumerate(reports.numbers / reports.n[:, None]):
         shares[k] = np.bincount(cell, weights=row, minlength=shares.shape[1])
     shares = shares.reshape(len(shares), len(groups), *sizes, r)
-    many = len(groups) == 1 or reports.n.min() >= LEAST_IN_LAWS * laws
+    n, sample = reports.n, reports.sample
+    many = len(groups) == 1 or (sample.kish if sample else n.min()) >= LEAST_IN_LAWS * laws
     if not (unordered or (reached and (many or not randomized))):
-        return UnbiasedEquations(shares, x, _checked(kernel), reports.n)
-    made = LikelihoodEquations(shares, x, kernel, reports.n, unordered)
-    if not kernel.is_invertible and without_effects(made):
+        made = (shares, x, _checked(kernel), n)
+        return WeightedUnbiasedEquations(*made, sample, cell) if sample else UnbiasedEquations(*made)
+    likely: LikelihoodEquations
+    if sample:
+        likely = WeightedLikelihoodEquations(shares, x, kernel, n, unordered, sample=sample, places=cell)
+    else:
+        likely = LikelihoodEquations(shares, x, kernel, n, unordered)
+    if not kernel.is_invertible and without_effects(likely):
         _checked(kernel)
-    return made
+    return likely
 
 
 def _design(

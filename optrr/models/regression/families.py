@@ -47,7 +47,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import inf, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +75,14 @@ class Equations(ABC):
         def parameters(self) -> int:
             """p."""
             ...
+
+        @property
+        def degrees(self) -> float:
+            """Of freedom of V, which are finite where it is a sample's."""
+            ...
+
+    else:
+        degrees = inf
 
     @abstractmethod
     def start(self) -> FloatArray:
@@ -132,6 +140,10 @@ class Equations(ABC):
     @abstractmethod
     def spread(self, theta: FloatArray) -> FloatArray:
         """V, (B, p, p)."""
+
+    def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """H and V of standard errors, (B, p, p) each: those of tests, unless what tests assume is not assumed of errors."""
+        return self.efficient(theta)[1], self.spread(theta)
 
     @abstractmethod
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -270,11 +282,14 @@ class LinearEquations(Equations):
         of g over the records: (B, D) and (B, D, D); the outcome is the last column.
     n
         records, (B,).
+    degrees
+        of freedom of ``second`` where it is a sample's.
     """
 
     mean: FloatArray
     second: FloatArray
     n: FloatArray
+    degrees: float = inf
 
     @property
     def columns(self) -> int:
@@ -341,7 +356,7 @@ class LinearEquations(Equations):
         """Some of the data sets."""
         if len(which) == len(self.mean):
             return self
-        return LinearEquations(self.mean[which], self.second[which], self.n[which])
+        return LinearEquations(self.mean[which], self.second[which], self.n[which], self.degrees)
 
     def _combination(self, weight: FloatArray, theta: FloatArray) -> FloatArray:
         """The weights on g of Σ_c w_c ψ_c(θ), (B, D)."""
@@ -438,6 +453,10 @@ class UnbiasedEquations(LogisticEquations):
     def spread(self, theta: FloatArray) -> FloatArray:
         """Second moments of the reports' own scores."""
         own = self._own(np.moveaxis(self._by_parameter(self.levels(theta).cell_scores()), -1, 2))
+        return self.moments(own)
+
+    def moments(self, own: FloatArray) -> FloatArray:
+        """Second moments, (B, k, k), of what each report counts, (B, G, k, V)."""
         weighted = own * self.reports.reshape(*self.reports.shape[:2], 1, -1)
         return np.asarray((weighted @ own.transpose(0, 1, 3, 2)).sum(axis=1))
 
@@ -448,9 +467,9 @@ class UnbiasedEquations(LogisticEquations):
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From the reports' own curvatures."""
         moved = moved_levels(direction, self.x, self.categories)
-        own = self._own(self.levels(theta).cell_curvatures(moved, moved)[:, :, None])[:, :, 0]
-        reports = self.reports.reshape(own.shape)
-        value, square = np.sum(own * reports, axis=(1, 2)), np.sum(own**2 * reports, axis=(1, 2))
+        own = self._own(self.levels(theta).cell_curvatures(moved, moved)[:, :, None])
+        value, square = np.sum(own[:, :, 0] * self.reports.reshape(own[:, :, 0].shape), axis=(1, 2)), self.moments(own)
+        square = square[:, 0, 0]
         return value, np.sqrt(np.maximum(square - value**2, 0.0) / self.n)
 
     def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
@@ -464,11 +483,8 @@ class UnbiasedEquations(LogisticEquations):
             one = np.einsum("...cj,...j->...c", scores, moved)
             cells.append(one[..., None] * along - self._by_parameter(bends))
         own = self._own(np.moveaxis(np.concatenate(cells, axis=-1), -1, 2))
-        own = own.transpose(0, 2, 1, 3).reshape(len(theta), count, self.parameters, -1)
-        seen = self.reports.reshape(len(self.reports), 1, 1, -1)
-        own, weighted = (each.reshape(len(theta), -1, own.shape[-1]) for each in (own, own * seen))
         # the second moments of all, of which C sums
-        moments = (weighted @ own.transpose(0, 2, 1)).reshape(len(theta), count, self.parameters, count, -1)
+        moments = self.moments(own).reshape(len(theta), count, self.parameters, count, -1)
         return np.asarray(np.einsum("bkdle,bde->bkl", moments, noise))
 
     def part(self, which: IntArray) -> UnbiasedEquations:

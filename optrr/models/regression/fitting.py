@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isnan, nan, sqrt
+from math import inf, isfinite, isinf, isnan, nan, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.domain.domain import Attribute, Domain
+from optrr.domain.public import PublicColumns
 from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
@@ -22,21 +23,24 @@ from optrr.models.regression.families import Equations, LinearEquations
 from optrr.models.regression.formulas import Formula, Predictors, Term, check_scores, numbers_of
 from optrr.models.regression.likelihood import LikelihoodEquations
 from optrr.models.regression.result import Coefficient, Fit, Regression, TermTest
+from optrr.models.regression.sampled_reports import read_sampled
 from optrr.models.regression.solving import (
     clear,
     clearance,
     covariance,
+    deviations,
     estimated,
     fieller_limits,
     law_holds,
     searched_limits,
+    tail,
     tested_with_law,
 )
 from optrr.show.text import amount, records_enough
-from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with, enough
 from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import CountedTable, warn_of_records
+from optrr.tables.weighting.linearised import Single
 from optrr_solvers.arrays import FloatArray
 
 # Columns whose curvature is this small a share of the largest, each in its own unit, say the same as others.
@@ -78,14 +82,14 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     noise = covariance(equations, solved.theta)[0]
     alike = _alike(equations, solved.theta[0], noise)
     noise = np.where(alike | alike[:, None], nan, noise)
-    errors, deviate = np.sqrt(np.diag(noise)), float(norm.isf((1 - confidence) / 2))
+    errors, deviate = np.sqrt(np.diag(noise)), deviations(1 - confidence, equations.degrees)
     tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
     rows = []
     for each in tried:
         if progress is not None:
             progress((each.k + 1) / (len(tried) + 1))
         zero = _zero(fit, equations, each.k, solved.theta) if each.error > 0 else nan
-        rows.append(_coefficient(fit, each, zero, interval(equations, each, deviate)))
+        rows.append(_coefficient(fit, each, zero, interval(equations, each, deviate), equations.degrees))
     likely = equations.log_likelihood(solved.theta)
     return Regression(
         fit=fit,
@@ -104,7 +108,10 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
     """The result where no solution of the equations is reached."""
     start, p = equations.start(), equations.parameters
     none, alike = np.full(p, nan), np.zeros(p, dtype=np.bool_)
-    rows = [_coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf)) for k in range(p)]
+    rows = [
+        _coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf), equations.degrees)
+        for k in range(p)
+    ]
     terms = _term_tests(fit, equations, start, alike)
     if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
         raise TooFewRecords(_TOO_LITTLE.format(more=_for_a_solution(equations)))
@@ -143,13 +150,13 @@ def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float,
     return searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
 
 
-def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float]) -> Coefficient:
+def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float], degrees: float) -> Coefficient:
     return Coefficient(
         parameter=fit.labels[tried.k],
         estimate=float(tried.theta[tried.k]),
         standard_error=tried.error,
         statistic=zero,
-        p_value=float(chi2.sf(zero**2, 1)),
+        p_value=tail(zero**2, 1, degrees),
         lower=limits[0],
         upper=limits[1],
     )
@@ -172,8 +179,10 @@ def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArra
 
 def _method(equations: Equations) -> str:
     if isinstance(equations, LinearEquations):
-        return "least squares from unbiased second moments"
-    return equations.method if isinstance(equations, LikelihoodEquations) else "unbiased score"
+        name = "least squares from unbiased second moments"
+    else:
+        name = equations.method if isinstance(equations, LikelihoodEquations) else "unbiased score"
+    return name if isinf(equations.degrees) else f"{name}, weighted; {equations.degrees:.4g} degrees of freedom"
 
 
 def _check_independent(equations: Equations, fit: Fit) -> None:
@@ -200,7 +209,7 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
             statistic = (
                 float(tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0]) if known else nan
             )
-            out.append(TermTest(term.name, statistic, len(which), float(chi2.sf(statistic, len(which)))))
+            out.append(TermTest(term.name, statistic, len(which), tail(statistic, len(which), equations.degrees)))
     return out
 
 
@@ -284,6 +293,10 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     family: FamilyName | None = None,
     public: Iterable[str | Attribute] = (),
     scores: Mapping[str, ArrayLike] | None = None,
+    weights: str | None = None,
+    strata: str | None = None,
+    clusters: str | None = None,
+    single_cluster: Single = "refuse",
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Regression:
@@ -304,6 +317,9 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         attributes of the formula that are columns of the data but were not randomized, by name or declaration.
     scores
         (r,) numbers by attribute, where categories are to count as numbers.
+    weights, strata, clusters, single_cluster
+        as :func:`optrr.tables.estimate_weighted` takes them: the regression of the population that the sample was drawn from
+        (:mod:`optrr.models.regression.weighting`).
     progress
         called with the share of the work that is done, from 0 to 1.
 
@@ -322,9 +338,15 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     read = Formula.of(formula)
     check_scores(scores or {}, read.names)
-    reports = read_reports(data, checked_mechanism(mechanism), read.names, public)
-    warn_of_records(reports.pairs(), reports.mechanism)
-    return fitted(*modelled(read, reports, family, scores or {}), confidence, progress)
+    columns, asked = PublicColumns(weights, strata, clusters), checked_mechanism(mechanism)
+    said: list[str] = []
+    if columns:
+        counted, reports, said = read_sampled(data, asked, read.names, public, columns, single_cluster)
+    else:
+        counted = reports = read_reports(data, asked, read.names, public)
+    warn_of_records(counted.pairs(), counted.mechanism)
+    result = fitted(*modelled(read, reports, family, scores or {}), confidence, progress)
+    return replace(result, warnings=(*result.warnings, *said))
 
 
 def modelled(

@@ -54,12 +54,13 @@ _ROUNDS, _HALVINGS = 200, 40
 _LEAST_CURVED = 0.01
 # Of what a law's cells tell apart, what stands for nothing; of curvatures, to take their root.
 _RIDGE, _ROOT_RIDGE = 1e-12, 1e-9
-_TINY = 1e-300
+TINY = 1e-300
 # Levels that have moved by less than this change the curvature by so small a share that steps with the old one reach the
 # solution, too.
 _NEARBY = 0.05
-# A step for a law with the curvature of an earlier one leaves some share of its promise: the search ends after one that promised
-# less than the first, and has the curvature made anew where one promises more than the second of what the one before did.
+# A step for a law with the curvature of an earlier one leaves some share of its promise: the search ends after one that
+# promised less than the first, and has the curvature made anew where one promises more than the second of what the one before
+# did.
 _OLD_DONE, _SLOW = 1e-19, 0.1
 # Rows from which a matrix is multiplied by its own transpose apart from others.
 _LARGE = 50
@@ -74,7 +75,7 @@ _MOST_LEVELS = 60.0
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class State:
     """At θ: chances, their scores (B, G, R, r, p), K, γ, λ, λ̂/λ, what that is behind each cell; the channel (R r, V)."""
 
     shares: FloatArray
@@ -97,12 +98,17 @@ class _State:
     @cached_property
     def efficient(self) -> tuple[FloatArray, FloatArray]:
         """The mean of s*, and I*: (B, p) and (B, p, p)."""
+        return np.sum(self.shares[..., None] * self.own, axis=(1, 2)), _square(self.own, self.expected[..., None])
+
+    @cached_property
+    def own(self) -> FloatArray:
+        """s*, (B, G, V, p)."""
         root = np.sqrt(self.expected)[..., None]
         # scaled so that a cell that next to nobody has divides nothing by 0
         k, moved = np.sqrt(self.law)[..., None] * self.k / np.swapaxes(root, -1, -2), self.moved / root
         within = _gram(k) + _RIDGE * np.eye(k.shape[2])
         left = moved - np.swapaxes(k, -1, -2) @ np.linalg.solve(within, k @ moved)
-        return np.sum(self.shares[..., None] / root * left, axis=(1, 2)), _square(left)
+        return np.asarray(left / root)
 
     @cached_property
     def known_laws(self) -> FloatArray:
@@ -114,8 +120,8 @@ class _State:
 class LikelihoodEquations(LogisticEquations):
     """Of B data sets; ``unordered`` outcomes have coefficients of their own for every category but the first.
 
-    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins. ``steep``
-    is what the search for a large law last divided by, and ``bends`` a curvature with the θ that it is of.
+    ``laws`` are the last found of all the data sets that these, ``rows``, are a part of: where the next search begins.
+    ``steep`` is what the search for a large law last divided by, and ``bends`` a curvature with the θ that it is of.
     """
 
     unordered: bool = False
@@ -123,7 +129,7 @@ class LikelihoodEquations(LogisticEquations):
     rows: IntArray | None = None
     steep: list[FloatArray] = field(default_factory=list)
     bends: list[tuple[FloatArray, FloatArray]] = field(default_factory=list, init=False)
-    last: list[tuple[FloatArray, _State]] = field(default_factory=list, init=False)
+    last: list[tuple[FloatArray, State]] = field(default_factory=list, init=False)
 
     from_residuals = False
     # what a result says of how it was estimated
@@ -162,12 +168,12 @@ class LikelihoodEquations(LogisticEquations):
     def shortened(self, step: FloatArray, free: IntArray) -> FloatArray:
         """Moves no level by more than a few, beyond which chances may be so near 0 or 1 that nothing leads back."""
         moved = np.abs(self.columns[..., free].reshape(-1, free.size) @ step[:, :, None])[..., 0].max(axis=1)
-        return np.asarray(step * np.minimum(1.0, _LONGEST / np.maximum(moved, _TINY))[:, None])
+        return np.asarray(step * np.minimum(1.0, _LONGEST / np.maximum(moved, TINY))[:, None])
 
     @property
     def reach(self) -> FloatArray:
         """How far each parameter may move, (p,)."""
-        return np.asarray(_MOST_LEVELS / np.maximum(np.abs(self.columns).max(axis=(0, 1, 2)), _TINY))
+        return np.asarray(_MOST_LEVELS / np.maximum(np.abs(self.columns).max(axis=(0, 1, 2)), TINY))
 
     @cached_property
     def _outcome(self) -> FloatArray:
@@ -205,7 +211,7 @@ class LikelihoodEquations(LogisticEquations):
         """ℓ in nats per record; −∞ where the levels do not fall."""
         at = self._at(theta)
         value = np.sum(self.shares * np.log(at.expected), axis=(1, 2))
-        value += np.sum(np.log(np.maximum(at.law, _TINY)), axis=(1, 2)) * _OF_LAW / self.n
+        value += np.sum(np.log(np.maximum(at.law, TINY)), axis=(1, 2)) * _OF_LAW / self.n
         value += np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3))
         return np.where(at.levels.ordered, value, -np.inf)
 
@@ -258,7 +264,7 @@ class LikelihoodEquations(LogisticEquations):
         for _ in range(_PULLS):
             part = self.part(working)
             score, information = part.efficient(out[working])
-            scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), _TINY))
+            scale = np.sqrt(np.maximum(np.diagonal(information, axis1=1, axis2=2), TINY))
             relative = information / scale[:, :, None] / scale[:, None] + _RIDGE * np.eye(scale.shape[1])
             step = np.linalg.solve(relative, (score / scale)[:, :, None])[:, :, 0] / scale
             size = part.n * np.sum(step * score, axis=1)
@@ -285,13 +291,13 @@ class LikelihoodEquations(LogisticEquations):
         """Of the outcome given public predictors, (B,); None where laws of others are free."""
         if self.x.shape[1] > 1:
             return None
-        whole = np.maximum(self.shares.sum(axis=2, keepdims=True), _TINY)
+        whole = np.maximum(self.shares.sum(axis=2, keepdims=True), TINY)
         return np.asarray(self.n * np.sum(self.shares * np.log(self._at(theta).expected / whole), axis=(1, 2)))
 
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of I*, which has no error: its direction is not left out, and weighs as little as it tells."""
         value = np.einsum("bp,bpq,bq->b", direction, self.spread(theta), direction)
-        return np.maximum(value, _TINY), np.zeros_like(value)
+        return np.maximum(value, TINY), np.zeros_like(value)
 
     def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
         """Nothing: V is the information at θ, and no mean over records."""
@@ -314,7 +320,7 @@ class LikelihoodEquations(LogisticEquations):
         if self.laws is not None and self.rows is not None:
             return self.laws, self.rows
         cells = self.x.shape[1]
-        even = np.maximum(self.shares.sum(axis=2, keepdims=True), _TINY) / cells
+        even = np.maximum(self.shares.sum(axis=2, keepdims=True), TINY) / cells
         return np.repeat(even, cells, axis=2), np.arange(len(self.n))
 
     def _bent(self, levels: Levels, weights: FloatArray) -> FloatArray:
@@ -323,12 +329,12 @@ class LikelihoodEquations(LogisticEquations):
         p = self.parameters
         return np.asarray(self.columns.reshape(-1, p).T @ bends.reshape(len(bends), -1, p))
 
-    def _at(self, theta: FloatArray) -> _State:
+    def _at(self, theta: FloatArray) -> State:
         if not self.last or not np.array_equal(self.last[0][0], theta):
             self.last[:] = [(theta.copy(), self._made(theta))]
         return self.last[0][1]
 
-    def _made(self, theta: FloatArray) -> _State:
+    def _made(self, theta: FloatArray) -> State:
         levels, (b, g, v) = self.levels(theta), self.shares.shape
         cells = levels.p.shape[2:]
         k = (levels.p[..., None, :] @ self.channel)[..., 0, :]
@@ -338,14 +344,14 @@ class LikelihoodEquations(LogisticEquations):
         ratio = self.shares / expected
         behind = (ratio.reshape(b * g, v) @ self.channel.reshape(-1, v).T).reshape(b, g, *cells)
         scores = levels.cell_scores() @ self.columns
-        return _State(self.shares, levels, scores, k, law, expected, ratio, behind, self.channel.reshape(-1, v))
+        return State(self.shares, levels, scores, k, law, expected, ratio, behind, self.channel.reshape(-1, v))
 
     def _likeliest(self, k: FloatArray, law: FloatArray) -> tuple[FloatArray, FloatArray]:
         """γ and λ at K, from a law to begin with."""
         r, v = k.shape[2:]
         shares, prior = self.shares.reshape(-1, v), np.repeat(_OF_LAW / self.n, k.shape[1])
         # multiplies what a law sums to, so that it sums to its group's share
-        total = 1 + prior * r / np.maximum(shares.sum(axis=1), _TINY)
+        total = 1 + prior * r / np.maximum(shares.sum(axis=1), TINY)
         at = _Law(k.reshape(-1, r, v), shares, prior, total, law.reshape(-1, r).copy(), self.steep)
         working, before = np.arange(len(shares)), np.inf
         for _ in range(_ROUNDS):
@@ -358,13 +364,13 @@ class LikelihoodEquations(LogisticEquations):
             if not working.size:
                 break
         out = at.law.reshape(law.shape)
-        return out, np.maximum((out[:, :, None] @ k)[:, :, 0], _TINY)
+        return out, np.maximum((out[:, :, None] @ k)[:, :, 0], TINY)
 
 
 def without_effects(equations: LikelihoodEquations) -> bool:
     """Whether the reports tell nothing of what true records would tell in some direction."""
     first = equations.part(np.zeros(1, dtype=np.int64))
-    whole, seen = first.complete()[0], first.spread(first.start())[0]
+    whole, seen = first.complete()[0], first.efficient(first.start())[1][0]
     # columns that determine each other are refused elsewhere
     values, vectors = np.linalg.eigh(whole)
     kept = vectors[:, values > _HIDDEN * values[-1]] / np.sqrt(values[values > _HIDDEN * values[-1]])
@@ -385,12 +391,12 @@ class _Law:
     def step(self, of: IntArray) -> FloatArray:
         """One of Newton's method for some, in shares of each cell; what it promised."""
         x, k, prior = self.law[of], self._through(of), self.prior[of]
-        expected = np.maximum((x[:, None] @ k)[:, 0], _TINY)
+        expected = np.maximum((x[:, None] @ k)[:, 0], TINY)
         ratio = self.shares[of] / expected
         gradient = x * ((k @ ratio[..., None])[..., 0] - self.total[of, None]) + prior[:, None]
         way = self._way(of, expected, gradient)
         promise = np.sum(way * gradient, axis=1)
-        length = np.minimum(1.0, 0.9 / np.maximum(-way.min(axis=1), _TINY))
+        length = np.minimum(1.0, 0.9 / np.maximum(-way.min(axis=1), TINY))
         far = np.flatnonzero(promise > _NEAR * prior)
         before = self._value(of[far]) if far.size else promise
         self.law[of] = x * (1 + length[:, None] * way)
@@ -423,9 +429,9 @@ class _Law:
 
     def _value(self, of: IntArray) -> FloatArray:
         x = self.law[of]
-        expected = np.maximum((x[:, None] @ self._through(of))[:, 0], _TINY)
+        expected = np.maximum((x[:, None] @ self._through(of))[:, 0], TINY)
         logs = np.sum(self.shares[of] * np.log(expected), axis=1)
-        logs += self.prior[of] * np.log(np.maximum(x, _TINY)).sum(axis=1)
+        logs += self.prior[of] * np.log(np.maximum(x, TINY)).sum(axis=1)
         return np.asarray(logs - self.total[of] * x.sum(axis=1))
 
 
@@ -443,12 +449,14 @@ def _gram(rows: FloatArray) -> FloatArray:
     return np.stack([each @ each.T for each in flat]).reshape(*rows.shape[:-1], rows.shape[-2])
 
 
-def _scaled(curvature: FloatArray, information: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _scaled(
+    curvature: FloatArray, information: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
     """The curvature against the information: its eigenvalues (B, p) and what leads back; 1 where there are no numbers."""
     sound = np.all(np.isfinite(curvature) & np.isfinite(information), axis=(1, 2))[:, None, None]
     each = np.eye(curvature.shape[1])
     bent, known = np.where(sound, curvature, each), np.where(sound, information, each)
-    scale = np.sqrt(np.maximum(np.diagonal(known, axis1=1, axis2=2), _TINY))
+    scale = np.sqrt(np.maximum(np.diagonal(known, axis1=1, axis2=2), TINY))
     both = scale[:, :, None] * scale[:, None, :]
     root = np.linalg.cholesky(known / both + _ROOT_RIDGE * each)
     half = np.linalg.solve(root, bent / both)

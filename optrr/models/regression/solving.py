@@ -46,13 +46,15 @@ b.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, isinf, nan
 
 import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
+from scipy.special import fdtrc, stdtrit
 
 from optrr.models.regression.families import Equations, LinearEquations, UnbiasedEquations
+from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO
 from optrr.tables.estimation.score_interval import invert
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -210,9 +212,10 @@ def clearance(equations: Equations, theta: FloatArray, among: IntArray) -> Float
 
 def covariance(equations: Equations, theta: FloatArray) -> FloatArray:
     """H⁻¹ V H⁻¹ over n, less the parameters where V is estimated from residuals; (B, p, p)."""
-    inverse = _inverse(equations.efficient(theta)[1])
+    curvature, spread = equations.sandwich(theta)
+    inverse = _inverse(curvature)
     records = effective(equations, equations.parameters)[:, None, None]
-    return np.asarray(inverse @ equations.spread(theta) @ inverse / records)
+    return np.asarray(inverse @ spread @ inverse / records)
 
 
 def searched_limits(
@@ -223,7 +226,6 @@ def searched_limits(
     Searched from the solution θ (p,) outwards in steps of its standard error; infinite where no end is met before a value that
     has no test.
     """
-
     along = _along(equations, k, theta)
 
     def limit(side: float) -> float:
@@ -250,7 +252,7 @@ def searched_limits(
 
 
 def _along(equations: Equations, k: int, theta: FloatArray) -> FloatArray:
-    """How the other parameters' solution moves with parameter k at the solution θ (p,), to first order; 0 where it cannot say."""
+    """How the other parameters' solution moves with parameter k at the solution θ (p,), to first order; 0 where unknown."""
     free, out = _others(equations, (k,)), np.zeros(theta.size)
     out[k] = 1.0
     if free.size:
@@ -258,6 +260,19 @@ def _along(equations: Equations, k: int, theta: FloatArray) -> FloatArray:
         moved = -_solved(curvature[:, free[:, None], free], curvature[:, free, k])[0]
         out[free] = np.where(np.isfinite(moved), moved, 0.0)
     return out
+
+
+def tail(statistic: float, k: int, degrees: float) -> float:
+    """The p-value of a test of k parameters: χ², or F where variances have degrees of freedom; NaN of too few."""
+    if isinf(degrees):
+        return float(chi2.sf(statistic, k))
+    left = degrees - k + 1
+    return float(fdtrc(k, left, statistic * left / (degrees * k))) if left > 0 else nan
+
+
+def deviations(level: float, degrees: float) -> float:
+    """How many standard errors a two-sided interval reaches: of the normal law, or Student's."""
+    return float(norm.isf(level / 2)) if isinf(degrees) else float(stdtrit(degrees, 1 - level / 2))
 
 
 def effective(equations: Equations, parameters: int) -> FloatArray:
@@ -351,7 +366,8 @@ def fieller_limits(
         m = equations.curvature(theta[None])[0]
         weight[free] = -np.linalg.solve(m[np.ix_(free, free)], m[free, k])
     along = theta + error * np.arange(-1.0, 2.0)[:, None] * weight
-    three = LinearEquations(*(np.repeat(each, 3, axis=0) for each in (equations.mean, equations.second, equations.n)))
+    mean, second, n = (np.repeat(each, 3, axis=0) for each in (equations.mean, equations.second, equations.n))
+    three = LinearEquations(mean, second, n)
     spread, twice = (_through(each[:, 0, 0]) for each in spreads(three, along, np.tile(weight, (3, 1, 1)), free))
     score = Polynomial([0.0, (three.score(along)[2, k] - three.score(along)[0, k]) / 2])
     rejected = effective(equations, free.size)[0] * score**2 * (spread + 2 * twice)
