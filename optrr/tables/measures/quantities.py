@@ -410,7 +410,23 @@ class Inversion:
         below = self.law(position).below((1 - position) * over - position * under)
         equation = self.odds.equation(position, self.observed @ self.sampling.influence)
         nearer = float(ndtr(signed_distance(equation, self._noise[1])))
-        return max(below, nearer) if side else max(1 - below, 1 - nearer)
+        return self.sampling.tail(max(below, nearer) if side else max(1 - below, 1 - nearer))
+
+    def standard_error(self, position: float) -> float:
+        """Of the measure at v by the delta method; infinite or NaN where there is none."""
+        error = self._linearised()
+        return self.deviation() * self.odds.slope(position) if error is None else error
+
+    def _linearised(self) -> float | None:
+        """The same as Taylor's formula has it where the reports show a variance of their own, at the ratio as it is."""
+        sums = self.observed @ self.sampling.influence
+        over, under = self.odds.over.at(sums), self.odds.under.at(sums)
+        total = over.value + under.value
+        if min(over.value, under.value) < 0 or not total > 0:
+            return None
+        position = over.value / total
+        variance = self.sampling.linearised(self.odds.equation(position, sums).gradient / total)
+        return None if variance is None else sqrt(max(variance, 0.0)) * self.odds.slope(position)
 
     def deviation(self) -> float:
         """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0."""

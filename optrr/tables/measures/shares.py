@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -39,23 +40,28 @@ class EstimateAmong(Estimate):
     """Estimated proportions among the people whose true answers are in the categories of ``among``.
 
     ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
-    says what is taken for granted where missing answers are ignorable.
+    says what is taken for granted where missing answers are ignorable, and ``sample`` how weighted records were sampled.
     """
 
     among: dict[str, list[str]] = field(default_factory=dict)
     share: float = 1.0
     note: str = ""
+    sample: str = ""
 
     in_summary = (*Estimate.in_summary, "among", "share", "note")
 
     @property
     def counts(self) -> FloatArray:
-        """Estimated counts in the records, same shape."""
+        """Estimated counts in the records, same shape; of weighted ones, in as many people of the population."""
         return np.asarray(self.n * self.share * self.proportions)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return super().summary() | ({"sample": self.sample} if self.sample else {})
 
     def headline(self) -> str:
         """Which table, of how many records, among whom."""
-        note = f"; {self.note}" if self.note else ""
+        note = "".join(f"; {said}" for said in (self.note, self.sample and f"weighted: {self.sample}") if said)
         return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all{note}"
 
 
@@ -104,7 +110,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     kernel.check_invertible()
     tail = (1 - confidence) / (cells if simultaneous else 1) / 2
     each = [Inversion.of(kept.odds(odds), sampling, observed) for odds in wanted.odds()]
-    ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
+    ends = [(inversion.standard_error(inversion.position), *inversion.limits(tail)) for inversion in each]
     error, low, high = (np.array(column).reshape(sizes) for column in zip(*ends, strict=True))
     everybody = replace(sampling, sums=(kept.place >= 0).astype(np.float64)[None])
     total_error = float(np.sqrt(np.maximum(everybody.covariance(observed, counts.n - 1), 0.0))[0, 0])
@@ -131,6 +137,7 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
         among=kept.texts,
         share=total,
         note=wanted.note,
+        sample=table.sample,
     )
 
 
