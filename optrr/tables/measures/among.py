@@ -127,7 +127,12 @@ def said_of(texts: Mapping[str, Sequence[str]]) -> str:
 
 def said_among(texts: Mapping[str, Sequence[str]]) -> str:
     """Among whom, as the end of a sentence; empty where it is everybody."""
-    return f", among people with {said_of(texts)}" if texts else ""
+    return f", among {said_people(texts)}" if texts else ""
+
+
+def said_people(texts: Mapping[str, Sequence[str]]) -> str:
+    """Who they are."""
+    return f"people with {said_of(texts)}" if texts else "everybody"
 
 
 def who_answered(domain: Domain, among: Among | None) -> Among:

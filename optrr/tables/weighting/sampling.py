@@ -1,0 +1,158 @@
+"""How estimates from a weighted, stratified or clustered sample of reports vary, at every table that a measure is tested at.
+
+A measure is tested at tables that have the value in question (:mod:`optrr.tables.measures.quantities`), and the law of an
+estimate depends on the table: reports of probabilities λ have, from records of equal weights that were sampled one by one, the
+covariance T(λ)/n, T(λ) = diag λ − λ λᵀ. A sample shows V, the linearised covariance of its weighted shares λ̂
+(:mod:`optrr.tables.weighting.linearised`), at λ̂ alone. It is carried to λ as in :mod:`optrr.models.weighted`: what the sample's
+design does to a variance is the sample's, how often each report occurs is the hypothesis's. With F(λ) = diag(√λ)(I − √λ √λᵀ),
+for which F Fᵀ = T,
+
+    C(λ) = F(λ) E F(λ)ᵀ/n,    E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
+
+λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which these half
+records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
+without a sample. For a sum of cells by which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
+
+V is itself uncertain where clusters are few: a tail of a normal law, in the same number of standard errors, is that of
+Student's with Satterthwaite's degrees of freedom, which is what Korn and Graubard's effective records come to
+(:mod:`optrr.tables.weighting.linearised`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri, stdtr
+
+from optrr.domain.public import PublicColumns
+from optrr.errors import InvalidInput
+from optrr.mechanisms.kernel import MAX_DENSE
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.tables.estimation.impossible import CountedTable, warn_of_records
+from optrr.tables.estimation.intervals import Sampling
+from optrr.tables.weighting.estimating import said_sample, sample_warnings
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
+from optrr.tables.weighting.sampled import SampledRecords, read_sample
+from optrr_solvers.arrays import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ShownDesign:
+    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer, and ν."""
+
+    covariance: FloatArray
+    effects: FloatArray
+    weighting: float
+    degrees: float
+
+    @staticmethod
+    def of(reports: WeightedReports) -> ShownDesign:
+        """By the module's formula."""
+        shares, weighting = reports.shares, reports.n * reports.squares / reports.total**2
+        plain, own = np.diag(shares) - np.outer(shares, shares), (reports.n - 1) * reports.covariance
+        # where all reports are alike, only the weights are seen
+        together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
+        root = np.sqrt(_padded(shares, reports.n / weighting))
+        effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
+        return ShownDesign(reports.covariance, effects, weighting, reports.degrees)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSampling(Sampling):
+    """How weighted estimates vary; ``n`` is the number of records, or the one that is asked about.
+
+    ``shown`` is what the sample shows, with E (R, R).
+    """
+
+    shown: ShownDesign | None = None
+
+    @property
+    def _shown(self) -> ShownDesign:
+        assert self.shown is not None
+        return self.shown
+
+    def padded(self, observed: FloatArray) -> FloatArray:
+        """(R,) with half an effective record more in every cell."""
+        return _padded(observed, self.n / self._shown.weighting)
+
+    def _standard(self, observed: FloatArray, influence: FloatArray) -> FloatArray:
+        """z (R, K)."""
+        return np.sqrt(observed)[:, None] * (influence - observed @ influence)
+
+    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
+        """(K, K) of the unbiased estimates where reports have these probabilities."""
+        z = self._standard(observed, self.influence)
+        return np.asarray(z.T @ self._shown.effects @ z) / (n or self.n)
+
+    def across(self, observed: FloatArray) -> FloatArray:
+        """(R, K) covariance of the unbiased cells with the estimates where reports have these probabilities."""
+        root = np.sqrt(observed)
+        along = self._shown.effects @ self._standard(observed, self.influence)
+        reports = root[:, None] * along - np.outer(observed, root @ along)
+        sizes = self.kernel.sizes
+        return np.stack([self.kernel.solve(each.reshape(sizes)).ravel() for each in reports.T], axis=1) / self.n
+
+    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Third moment of as many records as are as accurate."""
+        z = self._standard(observed, self.influence @ gradient[:, None])
+        plain = float(np.sum(z**2))
+        if not plain > 0:
+            return 0.0
+        effect = float((z.T @ self._shown.effects @ z)[0, 0]) / plain
+        return super().third(observed, gradient) * effect**2
+
+    def linearised(self, gradient: FloatArray) -> float:
+        """Variance of the estimates' change in a direction (K,) by the sample's own covariance, as Taylor's formula has it."""
+        along = self.influence @ gradient
+        return float(along @ self._shown.covariance @ along)
+
+    def tail(self, normal: float) -> float:
+        """Student's tail at the number of standard errors that has this tail of the normal law."""
+        return float(stdtr(self._shown.degrees, ndtri(normal)))
+
+
+def _padded(shares: FloatArray, n: float) -> FloatArray:
+    return np.asarray((shares * n + 0.5) / (n + 0.5 * shares.size))
+
+
+def weighted_table(
+    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, single_cluster: Single = "refuse"
+) -> CountedTable:
+    """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
+
+    Raises
+    ------
+    InvalidInput
+        for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal where the
+        mechanism hides an effect of the table.
+    """
+    kernel = mechanism.kernel(sample.domain.names)
+    if kernel.cells > MAX_DENSE:
+        raise InvalidInput(
+            f"the table has {kernel.cells} cells; weighted measures are of at most {MAX_DENSE}: name fewer attributes"
+        )
+    kernel.check_invertible()
+    clusters = Clusters.of(sample.strata, single_cluster)
+    reports = WeightedReports.of(sample, clusters, np.flatnonzero(sample.weights > 0), kernel.cells)
+    sampling = WeightedSampling(kernel, reports.n, None, ShownDesign.of(reports))
+    said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
+    observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, single_cluster, clusters))
+    return CountedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
+
+
+def read_table(
+    data: Any,
+    mechanism: Randomizer,
+    attributes: Iterable[str],
+    columns: PublicColumns,
+    single_cluster: Single = "refuse",
+) -> CountedTable:
+    """The same from randomized records with public columns, as :func:`optrr.tables.estimate_weighted` takes them."""
+    domain = checked_mechanism(mechanism).domain
+    columns.apart_from(domain)
+    sample = read_sample(data, domain.subset([domain.names[i] for i in domain.indices(attributes)]), columns)
+    warn_of_records([sample.counts()], mechanism)
+    return weighted_table(sample, mechanism, columns, single_cluster)
