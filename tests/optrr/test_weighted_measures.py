@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import statsmodels.api as sm
 
@@ -58,10 +59,18 @@ def people(seed: int, n: int = 600, strata: int = 3, schools: int = 6) -> pd.Dat
     )
 
 
-def reported(frame: pd.DataFrame, epsilon: float = PLAIN, **public: Any) -> Any:
+def randomized(design: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """The records with their public columns beside them."""
+    names = list(design.domain.names)
+    beside = [name for name in frame.columns if name not in DOMAIN.names and name not in names]
+    return design.randomize(frame[names], random_state=1).assign(**{name: frame[name] for name in beside})
+
+
+def reported(frame: pd.DataFrame, epsilon: float = PLAIN, public: Any = None) -> Any:
     """Reports of these records, which at ε_i = 30 are as good as true."""
-    design = optrr.design(DOMAIN, epsilon, method="kronecker", **public)
-    return design.reports(design.randomize(frame, random_state=1))
+    design = optrr.design(DOMAIN, epsilon, method="kronecker")
+    records = randomized(design, frame)
+    return replace(design, public=optrr.PublicColumns(**public or {})).reports(records)
 
 
 def taylor(frame: pd.DataFrame, scores: np.ndarray) -> float:
@@ -110,14 +119,14 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     same(row(measure("column-shares", "sex", "level"), "5"), *of_mean(frame, f, top))
     # of the first group, against the second
     how = {"reference": "m"}
-    same(row(measure("risk-difference", "sex", "level", **how), "5"), one - other, z - y, 0.01)
+    same(row(measure("risk-difference", "sex", "level", **how), "5"), one - other, z - y, 0.02)
     ratio = one / other
-    same(row(measure("risk-ratio", "sex", "level", **how), "5"), ratio, ratio * (z / one - y / other), 0.05)
+    same(row(measure("risk-ratio", "sex", "level", **how), "5"), ratio, ratio * (z / one - y / other), 0.1)
     (mean, a), (base, b) = of_mean(frame, frame.level, f), of_mean(frame, frame.level, m)
-    same(row(measure("mean-difference", "sex", "level", **how)), mean - base, a - b, 0.02)
+    same(row(measure("mean-difference", "sex", "level", **how)), mean - base, a - b, 0.05)
     cells = [of_mean(frame, (frame.sex == s) & (frame.level == v), frame.w > 0) for s in "fm" for v in (5, 1)]
     logs, odds = [c / p for p, c in cells], cells[0][0] * cells[3][0] / (cells[1][0] * cells[2][0])
-    same(row(measure("odds-ratio", "sex", "level", **how), "5"), odds, odds * (logs[0] - logs[1] - logs[2] + logs[3]), 0.1)
+    same(row(measure("odds-ratio", "sex", "level", **how), "5"), odds, odds * (logs[0] - logs[1] - logs[2] + logs[3]), 0.3)
     terms = [
         {"of": {"level": 5}, "among": {"sex": "f"}},
         {"of": {"town": ["a", "b"]}, "among": {"sex": "m", "town": ["a", "b", "c"]}, "weight": -0.5},
@@ -172,7 +181,7 @@ def test_without_noise_errors_are_those_of_statsmodels(clustered: bool) -> None:
     frame = people(9, strata=1, schools=25)
     columns = {"weights": "w", "clusters": "school"} if clustered else {"weights": "w"}
     reports, x = reported(frame), sm.add_constant((frame.sex == "f").astype(float))
-    groups = frame.school if clustered else np.arange(len(frame))
+    groups = frame.school.to_numpy() if clustered else np.arange(len(frame))
     count = len(np.unique(groups))
     robust = {"cov_type": "cluster", "cov_kwds": {"groups": groups, "use_correction": False}}
     factor = np.sqrt(count / (count - 1))
@@ -186,10 +195,12 @@ def test_without_noise_errors_are_those_of_statsmodels(clustered: bool) -> None:
     risk = sm.WLS((frame.level == 5).astype(float), x, weights=frame.w).fit(**robust)
     assert first("risk-difference", "5").standard_error == pytest.approx(risk.bse.iloc[1] * factor, rel=1e-6)
     # among those with the first or the last level, others weigh nothing
-    two = frame.level != 2
-    logistic = sm.GLM(
-        (frame.level == 5).astype(float), x, family=sm.families.Binomial(), var_weights=frame.w * two
-    ).fit(tol=1e-12, **robust)
+    two = (frame.level != 2).to_numpy()
+    given, weight = (frame.level == 5)[two].astype(float), frame.w[two]
+    robust["cov_kwds"] = {"groups": groups[two], "use_correction": False}
+    logistic = sm.GLM(given, x[two], family=sm.families.Binomial(), var_weights=weight).fit(tol=1e-12, **robust)
+    # clusters without any of them count, too; here there are none
+    assert not clustered or len(np.unique(groups[two])) == count
     odds = float(np.exp(logistic.params.iloc[1]))
     assert first("odds-ratio", "5").standard_error == pytest.approx(odds * logistic.bse.iloc[1] * factor, rel=1e-6)
 
@@ -202,7 +213,7 @@ def test_the_published_mean_of_eight_sampled_units() -> None:
     x, sizes = [2.8, 4.1, 6.8, 6.8, 9.2, 3.7, 6.6, 4.2], {"stratid": [1] * 5 + [2] * 3, "weight": [3] * 5 + [4] * 3}
     frame = pd.DataFrame({"x": x, "kind": "unit", **sizes})
     design = optrr.design(Domain.of({"kind": ["unit", "none"], "x": sorted(set(x))}), PLAIN, method="kronecker")
-    reports = design.reports(design.randomize(frame, random_state=1))
+    reports = design.reports(randomized(design, frame))
     row = reports.measure("means", "kind", "x", weights="weight", strata="stratid").rows[0]
     assert row.estimate == pytest.approx(5.448148, abs=5e-7)
     assert row.standard_error == pytest.approx(0.7412683, abs=5e-8)
@@ -318,9 +329,7 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
     optrr.save(design, tmp_path / "d.json")
     frame = people(2)
     frame.loc[frame.region == 2, "school"] = 0
-    design.randomize(frame.assign(town=frame.town.fillna("NA")), random_state=1).fillna("NA").to_csv(
-        tmp_path / "out.csv", index=False
-    )
+    randomized(design, frame).fillna({"town": "NA"}).to_csv(tmp_path / "out.csv", index=False)
     reports = design.reports(tmp_path / "out.csv")
     how = {**SAMPLE, "single_cluster": "centred"}
     place = [str(tmp_path / "out.csv"), "--design", str(tmp_path / "d.json")]
@@ -331,9 +340,7 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
     for result, words in (
         (reports.measure("odds-ratio", "sex", "level", **how), ("measure", *pair, "--measure", "odds-ratio")),
         (
-            reports.measure("means", "town", "level", ignorable="level", among={"sex": "f"}, **how)
-            if False
-            else reports.measure("means", "sex", "level", among={"town": ["a", "b"]}, simultaneous=True, **how),
+            reports.measure("means", "sex", "level", among={"town": ["a", "b"]}, simultaneous=True, **how),
             ("measure", *pair, "--measure", "means", "--among", "town=a,b", "--simultaneous"),
         ),
         (reports.share("level", 5, among={"sex": "f"}, **how), ("share", "--of", "level=5", "--among", "sex=f")),
@@ -367,8 +374,8 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
         assert said in capsys.readouterr().err
     asking = SampledTables(DOMAIN, (("sex", "level"),), np.ones(1), 4.0)
     optrr.save(asking, tmp_path / "asked.json")
-    asking.perturb(frame, 5).to_csv(tmp_path / "answers.csv", index=False)
-    answers = [str(tmp_path / "answers.csv"), "--design", str(tmp_path / "asked.json")]
+    pq.write_table(asking.perturb(frame[list(DOMAIN.names)], 5), tmp_path / "answers.parquet")
+    answers = [str(tmp_path / "answers.parquet"), "--design", str(tmp_path / "asked.json")]
     for words in (
         ("share", "--of", "level=5"),
         ("measure", *pair),
@@ -395,12 +402,12 @@ def test_ignorable_groups_that_may_be_empty_are_named_with_the_records_that_woul
     frame.loc[frame.level == 5, "town"] = None
     table = reported(frame, 2.0).table("level", "town", ignorable="town")
     (line,) = table.warnings
-    assert "people with level 5 who answered about town cannot be told from 0" in line and "records would" in line
+    assert "people with level '5' who answered about town cannot be told from 0" in line and "records would" in line
     assert (table.upper - table.lower)[2].min() > 0.1
     clear = reported(people(8, 4000), 4.0).table("level", "town", ignorable="town")
     assert clear.warnings == ()
     nobody = reported(frame[frame.sex == "f"]).table("level", among={"sex": "m"})
-    assert "people with sex m cannot be told from 0" in nobody.warnings[0]
+    assert "people with sex 'm' cannot be told from 0" in nobody.warnings[0]
 
 
 @pytest.mark.parametrize("weight", ["-1", "much", None, [1], True, float("nan"), 10**400])
