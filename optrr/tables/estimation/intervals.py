@@ -137,8 +137,8 @@ class Sampling:
         influence = influence - observed @ influence
         return float(observed @ influence**3) / self.n**2
 
-    def tail(self, normal: float) -> float:
-        """Probability of an estimate as far out as one with this tail of the law: the same, where the noise is known."""
+    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
+        """Probability of an estimate as far out in a direction as one with this tail of the law: the same for a known noise."""
         return normal
 
     def linearised(self, gradient: FloatArray) -> float | None:

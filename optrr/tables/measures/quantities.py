@@ -410,7 +410,8 @@ class Inversion:
         below = self.law(position).below((1 - position) * over - position * under)
         equation = self.odds.equation(position, self.observed @ self.sampling.influence)
         nearer = float(ndtr(signed_distance(equation, self._noise[1])))
-        return self.sampling.tail(max(below, nearer) if side else max(1 - below, 1 - nearer))
+        normal = max(below, nearer) if side else max(1 - below, 1 - nearer)
+        return self.sampling.tail(normal, self.observed, equation.gradient)
 
     def standard_error(self, position: float) -> float:
         """Of the measure at v by the delta method; infinite or NaN where there is none."""

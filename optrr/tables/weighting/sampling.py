@@ -14,8 +14,11 @@ records have. E is the matrix of design effects: I where records count alike and
 without a sample. For a sum of cells by which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
 
 V is itself uncertain where clusters are few: a tail of a normal law, in the same number of standard errors, is that of
-Student's with Satterthwaite's degrees of freedom, which is what Korn and Graubard's effective records come to
-(:mod:`optrr.tables.weighting.linearised`).
+Student's with Satterthwaite's degrees of freedom ν, which is what Korn and Graubard's effective records come to. Where few
+records decide about what is measured, and weights differ, V depends on whether large weights are among them, and has
+ν/(1 + κ/2) degrees, κ the excess kurtosis of what a report counts, as :mod:`optrr.tables.weighting.linearised` has it for
+cells. Where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all: with a cluster
+for each record, the design effect is then 1 whoever was sampled.
 """
 
 from __future__ import annotations
@@ -41,12 +44,16 @@ from optrr_solvers.arrays import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class ShownDesign:
-    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer, and ν."""
+    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer, and ν.
+
+    ``unsure``: how much of an excess kurtosis counts against ν.
+    """
 
     covariance: FloatArray
     effects: FloatArray
     weighting: float
     degrees: float
+    unsure: float
 
     @staticmethod
     def of(reports: WeightedReports) -> ShownDesign:
@@ -57,7 +64,8 @@ class ShownDesign:
         together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
         root = np.sqrt(_padded(shares, reports.n / weighting))
         effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
-        return ShownDesign(reports.covariance, effects, weighting, reports.degrees)
+        unsure = reports.alone * min(weighting - 1, 1.0)
+        return ShownDesign(reports.covariance, effects, weighting, reports.degrees, unsure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +117,19 @@ class WeightedSampling(Sampling):
         along = self.influence @ gradient
         return float(along @ self._shown.covariance @ along)
 
-    def tail(self, normal: float) -> float:
+    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
         """Student's tail at the number of standard errors that has this tail of the normal law."""
-        return float(stdtr(self._shown.degrees, ndtri(normal)))
+        return float(stdtr(self.degrees(observed, gradient), ndtri(normal)))
+
+    def degrees(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Degrees of freedom of the variance in a direction (K,)."""
+        likely, influence = self.padded(observed), self.influence @ gradient
+        influence = influence - likely @ influence
+        variance = float(likely @ influence**2)
+        if not variance > 0:
+            return self._shown.degrees
+        excess = float(likely @ influence**4) / variance**2 - 3
+        return self._shown.degrees / (1 + self._shown.unsure * max(excess, 0.0) / 2)
 
 
 def _padded(shares: FloatArray, n: float) -> FloatArray:
