@@ -240,7 +240,7 @@ class Reports(OpenedRecords):
 
         if name in STATISTICS:
             self._warn()
-            given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
+            given: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
             given |= {"answered": answered or None, "ignorable": ignorable}
             given |= {key: value for key, value in sample.items() if key != "unweighted"}
             chosen = [

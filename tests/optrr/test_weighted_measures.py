@@ -35,7 +35,7 @@ DOMAIN = Domain(
     )
 )
 PLAIN = 30.0
-SAMPLE = {"weights": "w", "strata": "region", "clusters": "school"}
+SAMPLE: dict[str, Any] = {"weights": "w", "strata": "region", "clusters": "school"}
 OPTIONS = ("--weight", "w", "--stratum", "region", "--cluster", "school")
 
 
@@ -118,7 +118,7 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     same(row(measure("means", "sex", "level")), *of_mean(frame, frame.level, f))
     same(row(measure("column-shares", "sex", "level"), "5"), *of_mean(frame, f, top))
     # of the first group, against the second
-    how = {"reference": "m"}
+    how: dict[str, Any] = {"reference": "m"}
     same(row(measure("risk-difference", "sex", "level", **how), "5"), one - other, z - y, 0.02)
     ratio = one / other
     same(row(measure("risk-ratio", "sex", "level", **how), "5"), ratio, ratio * (z / one - y / other), 0.1)
@@ -186,11 +186,11 @@ def test_without_noise_errors_of_ordinal_measures_are_those_of_numerical_derivat
 @pytest.mark.parametrize("clustered", [False, True])
 def test_without_noise_errors_are_those_of_statsmodels(clustered: bool) -> None:
     frame = people(9, strata=1, schools=25)
-    columns = {"weights": "w", "clusters": "school"} if clustered else {"weights": "w"}
+    columns: dict[str, Any] = {"weights": "w", "clusters": "school"} if clustered else {"weights": "w"}
     reports, x = reported(frame), sm.add_constant((frame.sex == "f").astype(float))
     groups = frame.school.to_numpy() if clustered else np.arange(len(frame))
     count = len(np.unique(groups))
-    robust = {"cov_type": "cluster", "cov_kwds": {"groups": groups, "use_correction": False}}
+    robust: dict[str, Any] = {"cov_type": "cluster", "cov_kwds": {"groups": groups, "use_correction": False}}
     factor = np.sqrt(count / (count - 1))
 
     def first(name: str, outcome: str | None = None) -> Any:
@@ -227,7 +227,7 @@ def test_the_published_mean_of_eight_sampled_units() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [1.5, 4.0, PLAIN])
+@pytest.mark.parametrize("epsilon", [2.5, PLAIN])
 def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: float) -> None:
     """All but Student's quantile, of n − 1 degrees of freedom, and the error, which is that of the estimate itself."""
     frame = people(3, 900)
@@ -246,13 +246,14 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
     for name in MEASURES:
         expected = reports.measure(name, "sex", "level")
         exact = optrr.tables.measure(known, None, name)
-        printed = reports.measure(name, "sex", "level", weights="w", clusters="school")
-        for a, b, c in zip(expected.rows, exact.rows, printed.rows, strict=True):
+        for a, b in zip(expected.rows, exact.rows, strict=True):
             for of in ("estimate", "lower", "upper"):
                 assert getattr(b, of) == pytest.approx(getattr(a, of), rel=1e-6, abs=1e-7, nan_ok=True)
-                assert getattr(c, of) == pytest.approx(getattr(a, of), rel=0.02, abs=0.003, nan_ok=True)
             if epsilon == PLAIN:
-                assert b.standard_error == pytest.approx(a.standard_error, rel=0.05)
+                assert b.standard_error == pytest.approx(a.standard_error, rel=0.02)
+    printed = reports.measure("row-shares", "sex", "level", weights="w", clusters="school").rows
+    for a, b in zip(reports.measure("row-shares", "sex", "level").rows, printed, strict=True):
+        assert (b.lower, b.upper) == pytest.approx((a.lower, a.upper), abs=5e-4)
 
 
 def test_the_covariance_at_the_samples_own_shares_is_its_own() -> None:
@@ -340,7 +341,7 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
     frame.loc[frame.region == 2, "school"] = 0
     randomized(design, frame).fillna({"town": "NA"}).to_csv(tmp_path / "out.csv", index=False)
     reports = design.reports(tmp_path / "out.csv")
-    how = {**SAMPLE, "single_cluster": "centred"}
+    how: dict[str, Any] = {**SAMPLE, "single_cluster": "centred"}
     place = [str(tmp_path / "out.csv"), "--design", str(tmp_path / "d.json")]
     options = [*OPTIONS, "--single-cluster", "centred"]
     terms = [{"of": {"level": 5}, "among": {"sex": s}, "weight": w} for s, w in (("f", 1), ("m", -1))]
