@@ -13,12 +13,17 @@ for which F Fᵀ = T,
 records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
 without a sample. For a sum of cells by which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
 
-V is itself uncertain where clusters are few: a tail of a normal law, in the same number of standard errors, is that of
-Student's with Satterthwaite's degrees of freedom ν, which is what Korn and Graubard's effective records come to. Where few
-records decide about what is measured, and weights differ, V depends on whether large weights are among them, and has
-ν/(1 + κ/2) degrees, κ the excess kurtosis of what a report counts, as :mod:`optrr.tables.weighting.linearised` has it for
-cells. Where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all: with a cluster
-for each record, the design effect is then 1 whoever was sampled.
+V is itself uncertain where clusters are few. Of normal numbers it is a sum over strata of χ² variables, stratum h with a share
+c_h of it and ν_h degrees of freedom, so that an estimate t standard errors out has the tail, instead of that of the normal law,
+
+    (1/π) ∫ Π_h (1 + t² c_h/(ν_h sin² θ))^(−ν_h/2) dθ    over 0..π/2
+
+(Craig's form of the normal tail, MILCOM 1991, averaged over V). In one stratum it is Student's. Satterthwaite's approximation
+of it by one number of degrees, which intervals of tables have, is measured to be too wide where one stratum of two or three
+clusters has most of the weight. Where few records decide about what is measured, and weights differ, V depends on whether large
+weights are among them, and has ν_h/(1 + κ/2) degrees, κ the excess kurtosis of what a report counts, as
+:mod:`optrr.tables.weighting.linearised` has it for cells. Where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it,
+and where they are equal not at all: with a cluster for each record, the design effect is then 1 whoever was sampled.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri, stdtr
+from scipy.special import ndtri
 
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
@@ -44,15 +49,16 @@ from optrr_solvers.arrays import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class ShownDesign:
-    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer, and ν.
+    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer.
 
-    ``unsure``: how much of an excess kurtosis counts against ν.
+    ``shares`` and ``degrees`` (H,) are c and ν of the strata; ``unsure`` is how much of an excess kurtosis counts against ν.
     """
 
     covariance: FloatArray
     effects: FloatArray
     weighting: float
-    degrees: float
+    shares: FloatArray
+    degrees: FloatArray
     unsure: float
 
     @staticmethod
@@ -65,7 +71,7 @@ class ShownDesign:
         root = np.sqrt(_padded(shares, reports.n / weighting))
         effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
         unsure = reports.alone * min(weighting - 1, 1.0)
-        return ShownDesign(reports.covariance, effects, weighting, reports.degrees, unsure)
+        return ShownDesign(reports.covariance, effects, weighting, *reports.strata, unsure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +124,30 @@ class WeightedSampling(Sampling):
         return float(along @ self._shown.covariance @ along)
 
     def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
-        """Student's tail at the number of standard errors that has this tail of the normal law."""
-        return float(stdtr(self.degrees(observed, gradient), ndtri(normal)))
+        """The tail at the number of standard errors that has this one of the normal law, as V is uncertain."""
+        return averaged_tail(float(ndtri(normal)), self._shown.shares, self.degrees(observed, gradient))
 
-    def degrees(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Degrees of freedom of the variance in a direction (K,)."""
+    def degrees(self, observed: FloatArray, gradient: FloatArray) -> FloatArray:
+        """(H,) degrees of freedom of each stratum's part of the variance in a direction (K,)."""
         likely, influence = self.padded(observed), self.influence @ gradient
         influence = influence - likely @ influence
         variance = float(likely @ influence**2)
         if not variance > 0:
             return self._shown.degrees
         excess = float(likely @ influence**4) / variance**2 - 3
-        return self._shown.degrees / (1 + self._shown.unsure * max(excess, 0.0) / 2)
+        return np.asarray(self._shown.degrees / (1 + self._shown.unsure * max(excess, 0.0) / 2))
+
+
+# Nodes and weights on 0..π/2: probabilities below 0.3 to 10^−10, and to 3·10^−5 near a half, where no limit lies.
+_NODES, _WEIGHTS = (half * np.pi / 4 for half in np.polynomial.legendre.leggauss(48))
+_SINES = np.sin(_NODES + np.pi / 4) ** 2
+
+
+def averaged_tail(z: float, shares: FloatArray, degrees: FloatArray) -> float:
+    """Probability below z of a normal number over the root of its variance Σ_h c_h χ²(ν_h)/ν_h; c (H,) and ν (H,)."""
+    powers = np.log1p(z**2 * shares[:, None] / (degrees[:, None] * _SINES)) * degrees[:, None] / 2
+    tail = float(_WEIGHTS @ np.exp(-powers.sum(axis=0))) / np.pi
+    return tail if z < 0 else 1 - tail
 
 
 def _padded(shares: FloatArray, n: float) -> FloatArray:
