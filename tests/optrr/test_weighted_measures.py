@@ -417,10 +417,13 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
 @pytest.mark.simulation
 @pytest.mark.parametrize("related", [False, True])
 def test_intervals_cover_the_population(related: bool) -> None:
-    """300 samples of 20 to 40 clusters: fewer than 267 of 300 at 95 % come once in 60,000 times; 2 settings of 12 measures."""
+    """150 samples of 20 to 40 clusters: fewer than 129 at 95 % come once in 160,000 times; 2 settings of 12 measures.
+
+    More settings and samples are in benchmarks/weighted_coverage.py.
+    """
     setting = benchmark.measured_setting(np.random.default_rng(4 + related), related, clusters=(20, 41))
-    covered, *_ = benchmark.measures_held(setting, 300, np.random.default_rng(17))
-    assert {name: int(held.sum()) for name, held in covered.items() if held.sum() < 267} == {}
+    covered, *_ = benchmark.measures_held(setting, 150, np.random.default_rng(17))
+    assert {name: int(held.sum()) for name, held in covered.items() if held.sum() < 129} == {}
 
 
 def test_ignorable_groups_that_may_be_empty_are_named_with_the_records_that_would_do() -> None:

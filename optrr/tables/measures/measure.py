@@ -87,10 +87,10 @@ class Measures(TableResult):
     ``estimate`` solves the equation of :mod:`optrr.tables.measures.quantities` without bias and lies in the measure's range; it
     is NaN where the interval is that whole range, as nothing is known then.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
-    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
-    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
-    what people's true answers were restricted to, ``note`` what the numbers take for granted, ``sample`` how weighted records
-    were sampled.
+    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted
+    sample Taylor's at the ratio of weighted shares as it is, NaN where there is none; intervals are not made from it.
+    ``scores`` are the numbers by which the outcomes counted, for means; ``among`` what people's true answers were restricted
+    to, ``note`` what the numbers take for granted, ``sample`` how weighted records were sampled.
     """
 
     measure: str

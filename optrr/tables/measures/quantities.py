@@ -414,12 +414,12 @@ class Inversion:
         return self.sampling.tail(normal, self.observed, equation.gradient)
 
     def standard_error(self, position: float) -> float:
-        """Of the measure at v by the delta method; infinite or NaN where there is none."""
+        """Of the measure at v by the delta method; of a weighted sample by Taylor's formula. Infinite or NaN: there is none."""
         error = self._linearised()
         return self.deviation() * self.odds.slope(position) if error is None else error
 
     def _linearised(self) -> float | None:
-        """The same as Taylor's formula has it where the reports show a variance of their own, at the ratio as it is."""
+        """By Taylor's formula at the ratio L/(L + U) as it is; None without a sample, and where that ratio is no position."""
         sums = self.observed @ self.sampling.influence
         over, under = self.odds.over.at(sums), self.odds.under.at(sums)
         total = over.value + under.value
