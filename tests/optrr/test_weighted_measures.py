@@ -433,6 +433,8 @@ def test_ignorable_groups_that_may_be_empty_are_named_with_the_records_that_woul
     (line,) = table.warnings
     assert "people with level '5' who answered about town cannot be told from 0" in line and "records would" in line
     assert (table.upper - table.lower)[2].min() > 0.1
+    two = reported(frame, 2.0).table("level", "sex", "town", ignorable="town").warnings[0]
+    assert "people with level '5' and sex 'f' who answered about town and of people with level '5' and sex 'm'" in two
     clear = reported(people(8, 4000), 4.0).table("level", "town", ignorable="town")
     assert clear.warnings == ()
     nobody = reported(frame[frame.sex == "f"]).table("level", among={"sex": "m"})

@@ -159,9 +159,10 @@ def _faint(totals: Mapping[str, FloatArray], table: CountedTable) -> list[str]:
     if not open_ones:
         return []
     more = len(open_ones) - _NAMED
-    said = "; ".join(open_ones[:_NAMED]) + (f"; and of {amount(more, 'other group')}" if more > 0 else "")
+    named = [f"of {whose}" for whose in open_ones[:_NAMED] + ([amount(more, "other group")] if more > 0 else [])]
+    said = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
     return [
-        f"the share of {said} cannot be told from 0, so the records say next to nothing on them; "
+        f"the share {said} cannot be told from 0, so the records say next to nothing on them; "
         f"{clear_with(table.n, float(ratios.min()))}"
     ]
 
