@@ -1,7 +1,7 @@
 """Bias and coverage of weighted estimates under stratified samples with unequal weights and clusters, beside unweighted ones.
 
 Run as ``python benchmarks/weighted_coverage.py [RUNS] [JOBS]`` (2000 samples a setting and one process unless told; some
-forty minutes of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
+half an hour of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
 drawn at random: attributes, strata with their shares of the population and of the sample, kinds of people within strata who are
 sampled with different chances, clusters that are more alike inside than the population, ε_i in 0.5..4, the mechanism, n. Then
 the same twice with rare cells and a few heavy weights, which a sample may miss.
