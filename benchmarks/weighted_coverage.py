@@ -1,7 +1,7 @@
 """Bias and coverage of weighted estimates under stratified samples with unequal weights and clusters, beside unweighted ones.
 
 Run as ``python benchmarks/weighted_coverage.py [RUNS] [JOBS]`` (2000 samples a setting and one process unless told; some
-twenty minutes of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
+half an hour of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
 drawn at random: attributes, strata with their shares of the population and of the sample, kinds of people within strata who are
 sampled with different chances, clusters that are more alike inside than the population, ε_i in 0.5..4, the mechanism, n. Then
 the same twice with rare cells and a few heavy weights, which a sample may miss.
@@ -14,6 +14,12 @@ intervals are compared with that ("differ" counts cells). "largest bias" is the 
 unbiased estimates some five cells in a thousand exceed 2.8. "ratio" is the mean linearised variance over the variance of the
 estimates. A coverage of 95 % measured by 2000 samples has standard error 0.5 %, so a setting with a cell below 93.5 % is
 measured again, with MORE_RUNS new samples. Writes results/weighted_coverage.csv and .md.
+
+Measures of groups and outcomes, a contrast of three groups, and the share up to a value by which a quantile is found, are then
+measured on MEASURED populations drawn at random: 10 to 60 clusters in 2 to 6 strata, ε_i in 1..4, the first group 3 to 50 % of
+the people, weights that have to do with groups and outcomes in every second one. A quarter as many samples each. Beside the
+coverage of the weighted intervals stands that of the unweighted ones from the same records. Writes
+results/weighted_measures.csv and .md.
 """
 
 from __future__ import annotations
@@ -31,10 +37,15 @@ from derived_coverage import markdown
 
 from optrr import Domain, Mechanism, design
 from optrr.domain.public import PublicColumns
+from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected
+from optrr.tables.measures import MEASURES, Comparing, quantities
+from optrr.tables.measures.measure import asked
+from optrr.tables.measures.quantities import Inversion, Odds, value_at
 from optrr.tables.weighting.estimating import estimate_sample
 from optrr.tables.weighting.linearised import Clusters, WeightedReports, alike_cells, effective_records, through
 from optrr.tables.weighting.sampled import SampledRecords
+from optrr.tables.weighting.sampling import weighted_table
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, MORE_RUNS = 2000, 10_000
@@ -43,6 +54,11 @@ CHECKED = 4
 LEVEL, LEAST = 0.05, 0.93
 # A setting with a cell that is covered less is measured again.
 USUAL = 0.935
+# Populations that measures are of, and the part of the samples that each has.
+MEASURED, PART = 24, 4
+TAIL = 0.025
+# Limits are found to a thousandth of a standard error.
+ROUNDING = 1e-3
 COLUMNS = PublicColumns("weight", "stratum", "cluster")
 
 
@@ -208,6 +224,107 @@ def one_at_random(rng: np.random.Generator) -> Setting:
     )
 
 
+def measured_setting(rng: np.random.Generator, related: bool, clusters: tuple[int, int] = (10, 61)) -> Setting:
+    """Groups and three outcomes; where ``related``, kinds of people differ in both and in their weights."""
+    strata, groups, outcomes = int(rng.integers(2, 7)), int(rng.integers(2, 4)), 3
+    count, each = int(rng.integers(max(clusters[0], 2 * strata), clusters[1])), int(rng.integers(10, 81))
+    first = np.exp(rng.uniform(np.log(0.03), np.log(0.5)))
+    shares = np.append(first, (1 - first) * rng.dirichlet(np.full(groups - 1, 5.0)))
+    within = rng.dirichlet(np.full(outcomes, 1.5), size=groups)
+    kinds = 3 if related else 1
+    of_group = shares * np.exp(0.5 * related * rng.normal(size=(strata, kinds, groups)))
+    of_outcome = within * np.exp((0.6 if related else 0.3) * rng.normal(size=(strata, kinds, groups, outcomes)))
+    of_group /= of_group.sum(axis=-1, keepdims=True)
+    of_outcome /= of_outcome.sum(axis=-1, keepdims=True)
+    table = (of_group[..., None] * of_outcome).reshape(strata, kinds, -1)
+    people = rng.dirichlet(np.full(strata, 2.0))[:, None] * rng.dirichlet(np.full(3, 3.0), size=strata)
+    return Setting(
+        "related" if related else "unrelated",
+        (groups, outcomes),
+        tuple(map(float, rng.uniform(1, 4, 2).round(2))),
+        "kronecker" if rng.uniform() < 0.5 else "pairs kept",
+        np.broadcast_to(table, (strata, 3, groups * outcomes)),
+        people,
+        np.exp(rng.uniform(np.log(0.15), np.log(3.0), people.shape)),
+        (2 + rng.multinomial(count - 2 * strata, rng.dirichlet(np.full(strata, 3.0)))) * each,
+        each,
+        float(rng.uniform(0.0, 0.15)),
+    )
+
+
+def equations(domain: Domain) -> dict[str, Odds]:
+    """The first comparison of every measure, a contrast of three groups, and a share up to a value in the last group."""
+    out = {name: next(asked(domain, name, Comparing()))[1] for name in MEASURES}
+    row, column = (each.ravel() for each in np.indices(tuple(domain.sizes)))
+    first, others, everybody = (row == 0) * 1.0, (row > 0) * 1.0, np.ones(row.size)
+    hit = (column == 2) * 1.0
+    out["contrast"] = quantities.sum_of_means([(hit, first), (-hit / 2, others), (-hit / 2, everybody)])
+    below = (row == row.max()) * (column < 2)
+    out["quantile"] = quantities.share(below * 1.0, (row == row.max()) * (column == 2) * 1.0)
+    return out
+
+
+def measures_held(
+    setting: Setting, runs: int, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], int]:
+    """In which samples (runs,) each measure's weighted interval, and the unweighted one, holds the truth; and how many differ.
+
+    Those differ whose printed limits say otherwise than the test of the truth, in the first CHECKED samples.
+    """
+    domain = setting.mechanism.domain
+    of = equations(domain)
+    truth = {name: odds.position(value_at(odds, setting.truth)) for name, odds in of.items()}
+    weighted, plain = ({name: np.zeros(runs, dtype=bool) for name in of} for _ in range(2))
+    differ = 0
+    for run in range(runs):
+        records = sample(setting, rng)
+        table = weighted_table(records, setting.mechanism, COLUMNS)
+        observed = records.counts().proportions.ravel()
+        for name, odds in of.items():
+            v = truth[name]
+            tested = Inversion.of(odds, table.sampling, table.observed.ravel())
+            naive = Inversion.of(odds, Sampling(table.kernel, records.n), observed)
+            weighted[name][run] = min(tested.tail(v, side) for side in (0, 1)) >= TAIL
+            plain[name][run] = min(naive.tail(v, side) for side in (0, 1)) >= TAIL
+            if run < CHECKED:
+                low, high = tested.limits(TAIL)
+                printed = low - ROUNDING <= v <= high + ROUNDING
+                # values on both sides of one that is rejected may be accepted, and are then within the limits
+                differ += int(weighted[name][run] and not printed)
+    return weighted, plain, differ
+
+
+def measured_rows(setting: Setting, runs: int, seed: int) -> dict[str, object]:
+    """A row of the measures' table."""
+    weighted, plain, differ = measures_held(setting, runs, np.random.default_rng([seed, 2]))
+    clusters = setting.sizes // setting.each
+    shares = setting.truth.reshape(setting.attributes).sum(axis=1)
+    return {
+        **{"weights": setting.name, "sizes": "×".join(map(str, setting.attributes)), "mechanism": setting.kind},
+        **{"ε": " ".join(map(str, setting.epsilon)), "first group": float(shares[0]), "n": int(setting.sizes.sum())},
+        **{"strata": setting.sizes.size, "clusters": int(clusters.sum()), "runs": runs, "differ": differ},
+        **{name: float(held.mean()) for name, held in weighted.items()},
+        "unweighted covered": float(np.mean(list(plain.values()))),
+    }
+
+
+def page_of_measures(rows: list[dict[str, object]], runs: int) -> str:
+    names = [name for name in rows[0] if name in (*MEASURES, "contrast", "quantile")]
+    covered = np.array([[float(str(row[name])) for name in names] for row in rows])
+    plain = np.array([float(str(row["unweighted covered"])) for row in rows])
+    means = ", ".join(f"{name} {value:.1%}" for name, value in zip(names, covered.mean(axis=0), strict=True))
+    lines = [
+        "# Measures of weighted samples: coverage",
+        f"Made by `benchmarks/weighted_coverage.py`: {runs} samples for each of {len(rows)} settings drawn at random.",
+        f"95 % intervals of weighted measures cover {covered.mean():.1%} on average, {covered.min():.1%} to "
+        f"{covered.max():.1%} in {covered.size} combinations of setting and measure: {means}. Of the truths that tests "
+        f"accept, {sum(int(str(row['differ'])) for row in rows)} are left out by printed intervals. Unweighted intervals from "
+        f"the same records cover {plain.mean():.1%} on average.",
+        markdown(rows),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
 def measured(setting: Setting, runs: int, seed: int) -> dict[str, object]:
     """A row."""
     row = once(setting, runs, np.random.default_rng(seed))
@@ -286,27 +403,48 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
 TEXTS = ("sample", "sizes", "mechanism", "ε")
 
 
+def every_setting(rng: np.random.Generator) -> list[Setting]:
+    return [*grid(), *at_random(rng), *rare(), *rare_at_random(rng)]
+
+
+def measured_settings() -> list[Setting]:
+    rng = np.random.default_rng(4)
+    return [measured_setting(rng, k % 2 == 1) for k in range(MEASURED)]
+
+
 def main(runs: int, jobs: int) -> None:
-    rng = np.random.default_rng(3)
-    settings = [*grid(), *at_random(rng), *rare(), *rare_at_random(rng)]
-    rows = []
+    settings, part = every_setting(np.random.default_rng(3)), max(runs // PART, 1)
     with ProcessPoolExecutor(jobs) as pool:
-        for row in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):
-            rows.append(row)
-            print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
-    with (RESULTS / "weighted_coverage.csv").open("w", newline="") as file:
+        rows = told(pool.map(measured, settings, [runs] * len(settings), range(len(settings))))
+        of_measures = measured_settings()
+        others = told(pool.map(measured_rows, of_measures, [part] * len(of_measures), range(len(of_measures))))
+    written("weighted_coverage", rows, page(rows, runs))
+    written("weighted_measures", others, page_of_measures(others, part))
+
+
+def told(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows, each printed when it is there."""
+    out = []
+    for row in rows:
+        out.append(row)
+        print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
+    return out
+
+
+def written(name: str, rows: list[dict[str, object]], text: str) -> None:
+    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-    (RESULTS / "weighted_coverage.md").write_text(page(rows, runs))
-    print(page(rows, runs)[:1500])
+    (RESULTS / f"{name}.md").write_text(text)
+    print(text[:1500])
 
 
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
-    rng = np.random.default_rng(3)
-    settings = [*grid(), *at_random(rng), *rare(), *rare_at_random(rng)]
-    return [once(setting, 4, np.random.default_rng(seed)) for seed, setting in list(enumerate(settings))[::24]]
+    settings, seeds = every_setting(np.random.default_rng(3)), range(0, 200, 24)
+    cells = [once(settings[k], 4, np.random.default_rng(k)) for k in seeds if k < len(settings)]
+    return [cells, [measured_rows(setting, 2, k) for k, setting in enumerate(measured_settings()[::8])]]
 
 
 if __name__ == "__main__":

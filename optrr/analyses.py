@@ -15,8 +15,9 @@ Answers to questions (:class:`optrr.SampledTables`) are no records, but every ta
 law, so that tables, measures, tests and models are the same calls; what needs records is refused.
 
 What is in doubt about the records is a Python warning of each analysis (:class:`optrr.OptrrWarning`), in the words of the
-commands. Weights, strata, clusters and groups that the design or the release names are taken into account by tables and by
-tests of independence, unless ``unweighted``; other analyses warn that they ignore them.
+commands. Weights, strata and clusters that the design or the release names, or options do, are taken into account by tables,
+measures of two attributes, shares, contrasts, quantiles and tests of independence, unless ``unweighted``; other analyses warn
+that they ignore them.
 
 What a design can see before anybody is asked is computed here, too: it is the same tests.
 """
@@ -26,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, warn
@@ -58,6 +59,20 @@ if TYPE_CHECKING:
     Seed = int | np.random.Generator | None
 
 _GOODNESS, _HOMOGENEITY, _WITHIN_STRATA = "goodness-of-fit", "homogeneity", "conditional-independence"
+
+
+class SampleColumns(TypedDict, total=False):
+    """Keywords that describe a sample, as :meth:`Reports.table` and :meth:`Reports.test` have them, too.
+
+    ``weights``, ``strata`` and ``clusters`` are public columns, beside those that the design and the release name;
+    ``single_cluster`` says what a stratum with one cluster does; ``unweighted`` ignores the sample.
+    """
+
+    weights: str | None
+    strata: str | None
+    clusters: str | None
+    single_cluster: Single
+    unweighted: bool
 
 
 class Reports(OpenedRecords):
@@ -110,7 +125,7 @@ class Reports(OpenedRecords):
             (:func:`optrr.tables.bayes.posterior`, which ``random_state`` is for).
         weights, strata, clusters, by, single_cluster, unweighted
             public columns that describe the sample, beside those that the design and the release name
-            (:func:`optrr.tables.weighting.estimate_weighted`); ``unweighted`` ignores them.
+            (:func:`optrr.tables.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` has no ``among`` beside it.
         confidence, simultaneous
             of the intervals: each cell alone, or all of them together.
         """
@@ -125,9 +140,11 @@ class Reports(OpenedRecords):
             "prior": prior is not None,
         }
         chosen = [name for name, given in own.items() if given]
-        if len(chosen) > 1 or (sample and chosen):
-            beside = "the public columns of a sample" if sample else chosen[-1]
-            raise InvalidInput(f"a table takes {chosen[0]} or {beside}, not both; leave one out")
+        # who counts goes with a sample, but not with a table for each group of it
+        apart = [name for name in chosen if groups or name in ("method", "prior")] if sample else []
+        if len(chosen) > 1 or apart:
+            beside = "the public columns of a sample" if apart else chosen[-1]
+            raise InvalidInput(f"a table takes {(apart or chosen)[0]} or {beside}, not both; leave one out")
         if not self._of_records:
             if sample or own["method"] or own["prior"]:
                 raise InvalidInput(
@@ -136,6 +153,13 @@ class Reports(OpenedRecords):
                 )
             if not restricted:
                 return self._cells(attributes, confidence, simultaneous)
+        if restricted:
+            from optrr.tables.measures.among import restriction
+            from optrr.tables.measures.shares import estimate_among
+
+            names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
+            intervals |= {"attributes": attributes, "ignorable": ignorable}
+            return estimate_among(*self._told(names, sample, single_cluster), kept, **intervals)
         if sample:
             from optrr.tables.weighting import estimate_weighted
 
@@ -154,13 +178,6 @@ class Reports(OpenedRecords):
             from optrr.tables.estimation.estimator import estimate_adjusted
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
-        if restricted:
-            from optrr.tables.measures.among import restriction
-            from optrr.tables.measures.shares import estimate_among
-
-            names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
-            intervals |= {"attributes": attributes, "ignorable": ignorable}
-            return estimate_among(*self._table(names), kept, **intervals)
         counts = self._counts(attributes)
         if prior is not None:
             from optrr.tables.bayes import posterior
@@ -198,6 +215,7 @@ class Reports(OpenedRecords):
         scores: Any = None,
         confidence: float = 0.95,
         simultaneous: bool = False,
+        **sample: Unpack[SampleColumns],
     ) -> Measures | Derived:
         """One attribute within the groups of another, or one number of a table, with intervals.
 
@@ -214,14 +232,17 @@ class Reports(OpenedRecords):
             what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
         among, answered, ignorable
             who counts, as in :meth:`table`.
+        sample
+            how records were sampled (:class:`SampleColumns`), for measures of two attributes.
         """
         from optrr.tables.estimation.derived import derive
         from optrr.tables.estimation.statistics import STATISTICS
 
-        self._warn()
         if name in STATISTICS:
-            given = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
+            self._warn()
+            given: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
             given |= {"answered": answered or None, "ignorable": ignorable}
+            given |= {key: value for key, value in sample.items() if key != "unweighted"}
             chosen = [
                 each for each, value in {**given, "simultaneous": simultaneous or None}.items() if value is not None
             ]
@@ -235,7 +256,7 @@ class Reports(OpenedRecords):
         names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": kept}
         how["ignorable"] = ignorable
-        return measure(*self._table(names), name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
+        return measure(*self._sampled(names, **sample), name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
 
     def share(
         self,
@@ -245,16 +266,22 @@ class Reports(OpenedRecords):
         among: Among | None = None,
         answered: bool = False,
         confidence: float = 0.95,
+        **sample: Unpack[SampleColumns],
     ) -> Measures:
         """The share of people with some of an attribute's categories, of all or of those ``among`` others.
 
-        ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``answered`` as in :meth:`table`.
+        ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``answered`` and
+        ``sample`` as in :meth:`measure`.
         """
         wanted: dict[str, Any] = {"of": {attribute: categories}, "among": among or {}}
-        return self.contrast(wanted, answered=answered, confidence=confidence)
+        return self.contrast(wanted, answered=answered, confidence=confidence, **sample)
 
     def contrast(
-        self, *shares: WeightedShare | Mapping[str, Any], answered: bool = False, confidence: float = 0.95
+        self,
+        *shares: WeightedShare | Mapping[str, Any],
+        answered: bool = False,
+        confidence: float = 0.95,
+        **sample: Unpack[SampleColumns],
     ) -> Measures:
         """A sum of shares with weights, in one sub-population or several (:func:`optrr.tables.measures.contrast`).
 
@@ -264,8 +291,8 @@ class Reports(OpenedRecords):
         from optrr.tables.measures.contrasts import contrast, names_of, read_shares
 
         wanted = read_shares(shares)
-        self._warn()
-        return contrast(*self._table(names_of(wanted)), wanted, answered=answered, confidence=confidence)
+        told = self._sampled(names_of(wanted), **sample)
+        return contrast(*told, wanted, answered=answered, confidence=confidence)
 
     def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -276,15 +303,15 @@ class Reports(OpenedRecords):
         scores: ArrayLike | None = None,
         confidence: float = 0.95,
         simultaneous: bool = False,
+        **sample: Unpack[SampleColumns],
     ) -> Measures:
         """Quantiles of an attribute of bins, numbers or ordered categories (:func:`optrr.tables.measures.quantiles`)."""
         from optrr.tables.measures.among import restriction
         from optrr.tables.measures.quantile import quantiles
 
-        self._warn()
         names, kept = restriction(self.asking.domain, (attribute,), among, False)
         how: dict[str, Any] = {"among": kept, "scores": scores, "confidence": confidence, "simultaneous": simultaneous}
-        return quantiles(*self._table(names), probabilities, **how)
+        return quantiles(*self._sampled(names, **sample), probabilities, **how)
 
     def test(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -543,6 +570,35 @@ class Reports(OpenedRecords):
         if self._of_records:
             return self._counts(attributes), self._mechanism
         return self.asking.counted(self._alone(), attributes), None
+
+    def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
+        self,
+        attributes: Sequence[str],
+        weights: str | None = None,
+        strata: str | None = None,
+        clusters: str | None = None,
+        single_cluster: Single = "refuse",
+        unweighted: bool = False,
+    ) -> tuple[Counts | CountedTable, Mechanism | None]:
+        """What :meth:`_told` is told by :class:`SampleColumns`."""
+        sample = self._sample(PublicColumns(weights, strata, clusters), (), unweighted)
+        if sample and not self._of_records:
+            raise InvalidInput(
+                "answers to questions have measures without a sample's columns; leave these out, or ask for whole records, "
+                "with a design"
+            )
+        return self._told(attributes, sample, single_cluster)
+
+    def _told(
+        self, attributes: Sequence[str], sample: PublicColumns, single_cluster: Single
+    ) -> tuple[Counts | CountedTable, Mechanism | None]:
+        """What measures take, after the warnings: the table of the sample where there is one, else as :meth:`_table`."""
+        self._warn(ignoring=NONE if sample else None)
+        if not sample:
+            return self._table(attributes)
+        from optrr.tables.weighting.sampling import read_table
+
+        return read_table(self._place(), self._mechanism, attributes, sample, single_cluster), None
 
     def _cells(self, attributes: Sequence[str], confidence: float, simultaneous: bool) -> Estimate:
         """The cells of a table estimated from answers."""

@@ -28,7 +28,7 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import Outputs, page_given, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_shown, print_table, say
-from optrr.cli.public_columns import Sampled, give_weighted, sampled_options
+from optrr.cli.public_columns import Sampled, counted_as_sampled, give_weighted, sampled_options
 from optrr.designs.design import Design
 from optrr.domain.scores import GivenScores, told_scores
 from optrr.errors import InvalidInput
@@ -212,8 +212,12 @@ def estimate(
         of, wished["among"] = restriction(domain, names, among_of(among, domain), answered, ignorable)
         wished |= {"ignorable": ignorable} if ignorable else {}
     if not isinstance(asking, Design):
-        _check_answers({"--method": others["--method"], "--posterior": posterior, **sample.options})
+        sample.check_answers({"--method": others["--method"], "--posterior": posterior})
         _give(_of_answers(asking, reports, names, wished, derived, fakes), asking, design_file, reports, outputs)
+    elif "among" in wished and not sample.by:
+        wished |= {"attributes": names}
+        known = counted_as_sampled(asking, reports, of, sample)
+        _give(_of_records(known, method, wished, derived, fakes), asking, design_file, reports, outputs)
     elif columns := sample.columns(reports):
         sample.check({**others, "--simultaneous": False, "--posterior": posterior, "--fake-reports": bool(fakes)})
         give_weighted(asking, design_file, reports, attributes, outputs, columns=columns, **wished, **sample.how)
@@ -221,7 +225,6 @@ def estimate(
         drawn = {"prior": prior, "confidence": confidence, "random_state": random_state}
         give_posterior(reports, asking, design_file, attributes, drawn, outputs)
     else:
-        wished |= {"attributes": names} if "among" in wished else {}
         estimated = _of_records(counted(asking, reports, of), method, wished, derived, fakes)
         _give(estimated, asking, design_file, reports, outputs)
 
@@ -249,14 +252,6 @@ def _of_records(
     derived = _derived(counts, known.mechanism, statistics, wished["confidence"]) if statistics else []
     moved = _moved(counts, known.mechanism, fakes, method) if fakes else None
     return _Estimated(result, known.doubts, derived, moved)
-
-
-def _check_answers(options: dict[str, bool]) -> None:
-    named = [option for option, given in options.items() if given]
-    if named:
-        raise InvalidInput(
-            f"answers to questions take no {' and no '.join(named)}; leave it out, or ask for whole records"
-        )
 
 
 def _options(method: bool, simultaneous: bool, derive: bool, some: dict[str, bool]) -> dict[str, bool]:

@@ -26,7 +26,7 @@ from optrr.records.reading.source import RecordsAt, files_at
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
-from optrr.tables.estimation.impossible import impossible
+from optrr.tables.estimation.impossible import CountedTable, impossible
 from optrr_solvers.arrays import FloatArray
 
 
@@ -339,8 +339,8 @@ class Counted:
 
     @property
     def mechanism(self) -> Any:
-        """The reports'; None of answers to questions, whose ``counts`` are tables that know how they vary."""
-        return self.reports.mechanism
+        """The reports'; None where ``counts`` are tables that know how they vary: of answers to questions, and of samples."""
+        return None if isinstance(self.counts[0], CountedTable) else self.reports.mechanism
 
 
 def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Counted:

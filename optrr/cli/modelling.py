@@ -15,7 +15,6 @@ from optrr.cli.inputs import (
     attributes_option,
     confidence_option,
     counted_at,
-    counted_by,
     design_option,
     ignorable_option,
     input_argument,
@@ -30,7 +29,7 @@ from optrr.cli.inputs import (
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
-from optrr.cli.public_columns import Sampled, sample_options
+from optrr.cli.public_columns import Sampled, counted_as_sampled, sample_options
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
@@ -71,6 +70,7 @@ from optrr.ways.protocols.sampled_tables import load_asking
 @answered_option
 @ignorable_option
 @pool_option
+@sample_options
 @confidence_option
 @simultaneous_option
 @table_option
@@ -94,6 +94,7 @@ def measure(
     output: Path | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     outputs = Outputs(output, report, as_json)
@@ -104,7 +105,7 @@ def measure(
     reports = with_pool(asking.reports(input), pool, names)
     domain = reports.asking.domain
     of, kept = restriction(domain, names, among_of(among, domain), answered, ignorable)
-    known = counted_by(asking, reports, of)
+    known = counted_as_sampled(asking, reports, of, Sampled(by=None, **sampled))
     comparing = Comparing(reference, reference_outcome, numbers.get(names[-1]))
     result = measure_table(
         known.counts[0],
@@ -120,14 +121,15 @@ def measure(
 
 
 def print_measures(result: Measures) -> None:
-    """The table, whom it is among, and the scores that counted."""
+    """The table, whom it is among, the scores that counted, and the sample."""
     together = ", for all together" if result.simultaneous else ""
     title = f"{result.measure}: {crossed(result.attributes)}, {result.n} records"
     print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
     for line in told_scores(result.attributes[-1:], None if result.scores is None else [result.scores], 2):
         say(line)
-    if result.note:
-        say(result.note)
+    for line in (result.note, result.sample and f"weighted: {result.sample}"):
+        if line:
+            say(line)
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from optrr.cli.inputs import refuse_options, split_names
+from optrr.cli.inputs import Counted, counted_by, refuse_options, split_names
 from optrr.cli.outputs import Outputs
 from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.designs.design import Design
@@ -97,6 +97,14 @@ class Sampled:
                     f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
                 )
 
+    def check_answers(self, others: dict[str, bool]) -> None:
+        """Raise InvalidInput for options, these or others, that answers to questions do not take."""
+        named = [option for option, given in {**others, **self.options}.items() if given]
+        if named:
+            raise InvalidInput(
+                f"answers to questions take no {' and no '.join(named)}; leave it out, or ask for whole records"
+            )
+
     def columns(self, reports: OpenedRecords) -> PublicColumns:
         """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
 
@@ -144,6 +152,20 @@ def sampled_records(
         place = reports.places[0].watched(lambda done, share: show(f"{done} records read", share))
         sample = read_sample(place, reports.asking.domain.subset(names), columns)
     return sample, [*doubts, *impossible([sample.counts()], reports.mechanism)]
+
+
+def counted_as_sampled(asking: Asking, reports: Any, names: Sequence[str], sampled: Sampled) -> Counted:
+    """What a command measures: the table of a sample where one is declared or given, else counts, or a table of answers."""
+    if not isinstance(asking, Design):
+        sampled.check_answers({})
+        return counted_by(asking, reports, names)
+    columns = sampled.columns(reports)
+    if not columns:
+        return counted_by(asking, reports, names)
+    from optrr.tables.weighting.sampling import weighted_table  # noqa: PLC0415 (most records have no weights)
+
+    sample, doubts = sampled_records(asking, reports, names, columns)
+    return Counted(asking, reports, (weighted_table(sample, reports.mechanism, columns, **sampled.how),), tuple(doubts))
 
 
 def give_weighted(

@@ -15,8 +15,6 @@ from optrr.cli.inputs import (
     attributes_option,
     categories_of,
     confidence_option,
-    counted_at,
-    counted_by,
     design_option,
     input_argument,
     read_numbers,
@@ -28,6 +26,7 @@ from optrr.cli.inputs import (
 from optrr.cli.modelling import print_measures
 from optrr.cli.outputs import Outputs, report_option, table_option
 from optrr.cli.printing import json_option
+from optrr.cli.public_columns import Sampled, counted_as_sampled, sample_options
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
 from optrr.tables.measures.among import restriction
@@ -50,6 +49,7 @@ from optrr.ways.protocols.sampled_tables import load_asking
 )
 @among_option
 @answered_option
+@sample_options
 @confidence_option
 @table_option
 @report_option
@@ -65,13 +65,14 @@ def share(
     output: Path | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """The share of people with some categories, of all or among those with others, from randomized records."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
     domain = load_asking(design_file).domain
     wanted = {"of": categories_of(of, "--of", domain), "among": among_of(among, domain)}
-    _give_contrast([wanted], answered, confidence, input, design_file, outputs)
+    _give_contrast([wanted], {"answered": answered, "confidence": confidence}, input, design_file, outputs, sampled)
 
 
 @click.command()
@@ -86,6 +87,7 @@ def share(
     help='A share of the sum: {"of": {"income": ">50K"}, "among": {"sex": "F"}, "weight": -1}; repeatable.',
 )
 @answered_option
+@sample_options
 @confidence_option
 @table_option
 @report_option
@@ -100,11 +102,13 @@ def contrast(
     output: Path | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """A sum of shares with weights, such as the difference of two, from randomized records."""
     outputs = Outputs(output, report, as_json)
     outputs.check([input])
-    _give_contrast([_read(text) for text in shares], answered, confidence, input, design_file, outputs)
+    how = {"answered": answered, "confidence": confidence}
+    _give_contrast([_read(text) for text in shares], how, input, design_file, outputs, sampled)
 
 
 def _read(text: str) -> Any:
@@ -117,12 +121,16 @@ def _read(text: str) -> Any:
 
 
 def _give_contrast(
-    given: list[Any], answered: bool, confidence: float, input: RecordsAt, design_file: Path, outputs: Outputs
+    given: list[Any],
+    how: dict[str, Any],
+    input: RecordsAt,
+    design_file: Path,
+    outputs: Outputs,
+    sampled: dict[str, Any],
 ) -> None:
-    wanted = read_shares(given)
-    known = counted_at(design_file, input, names_of(wanted))
-    result = contrast_of(known.counts[0], known.mechanism, wanted, answered=answered, confidence=confidence)
-    _give(result, known, design_file, outputs)
+    wanted, asking = read_shares(given), load_asking(design_file)
+    known = counted_as_sampled(asking, asking.reports(input), names_of(wanted), Sampled(by=None, **sampled))
+    _give(contrast_of(known.counts[0], known.mechanism, wanted, **how), known, design_file, outputs)
 
 
 def _give(result: Measures, known: Any, design_file: Path, outputs: Outputs) -> None:
@@ -137,6 +145,7 @@ def _give(result: Measures, known: Any, design_file: Path, outputs: Outputs) -> 
 @click.option("--at", default="0.5", show_default=True, metavar="Q,Q,…", help="Which quantiles, between 0 and 1.")
 @scores_option
 @among_option
+@sample_options
 @confidence_option
 @simultaneous_option
 @table_option
@@ -155,6 +164,7 @@ def quantile(
     output: Path | None,
     report: Path | None,
     as_json: bool,
+    **sampled: Any,
 ) -> None:
     """Medians and other quantiles of the true records, from randomized ones; people who did not answer have none."""
     outputs = Outputs(output, report, as_json)
@@ -165,7 +175,7 @@ def quantile(
     wanted = read_numbers(at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75")
     asking = load_asking(design_file)
     of, kept = restriction(asking.domain, names, among_of(among, asking.domain), False)
-    known = counted_by(asking, asking.reports(input), of)
+    known = counted_as_sampled(asking, asking.reports(input), of, Sampled(by=None, **sampled))
     how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
     numbers = scores_of(scores, names).get(names[0])
     _give(

@@ -409,7 +409,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     "command",
     [
         ("test", "--attributes", "a,b", "--test", "trend"),
-        ("measure", "--attributes", "a,b", "--measure", "row-shares"),
+        ("model", "--attributes", "a,b", "--terms", "a+b"),
         ("regress", "--formula", "b ~ a"),
     ],
 )

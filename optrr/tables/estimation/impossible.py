@@ -67,7 +67,8 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
 class CountedTable:
     """What an estimate sees: the attributes, the number of records, observed proportions (of the sizes), and their kernel.
 
-    ``sampling`` is how estimates from them vary.
+    ``sampling`` is how estimates from them vary; ``sample`` says how records were sampled, where that counts, and ``notes``
+    what is to be known of it.
     """
 
     domain: Domain
@@ -75,6 +76,8 @@ class CountedTable:
     observed: FloatArray
     kernel: Kernel
     sampling: Sampling
+    sample: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def proportions(self) -> FloatArray:

@@ -137,6 +137,14 @@ class Sampling:
         influence = influence - observed @ influence
         return float(observed @ influence**3) / self.n**2
 
+    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
+        """Probability of an estimate as far out in a direction as one with this tail of the law: the same for a known noise."""
+        return normal
+
+    def linearised(self, gradient: FloatArray) -> float | None:
+        """Variance in a direction (K,) as the reports themselves show it; None where the law says it, as here."""
+        return None
+
     def variances(self, observed: FloatArray) -> FloatArray:
         """Unbiased estimates of the variances of the cells, of the table's shape."""
         return self.kernel.variance(observed.reshape(self.kernel.sizes), self.n)

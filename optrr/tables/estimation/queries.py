@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Attribute, Category, Domain, category_text
+from optrr.domain.domain import Attribute, Category, Domain, category_text, listed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
+from optrr.show.text import MISSING, category_word
 from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.estimation.score_interval import score_intervals, subset_mean
@@ -108,8 +109,16 @@ def query_errors(estimated: float, true: float) -> tuple[float, float]:
 
 
 def code_of(attribute: Attribute, category: Category) -> int:
-    """The code of a declared category. Raises InvalidInput for another one."""
+    """The code of a declared category; the missing value has also the word it is shown by, where no category is called so.
+
+    Raises InvalidInput for another one.
+    """
     text = category_text(category)
+    if text == MISSING and text not in attribute.codes:
+        text = None
     if text not in attribute.codes:
-        raise InvalidInput(f"attribute {attribute.name!r} has no category {category!r}; choose among its declared ones")
+        raise InvalidInput(
+            f"attribute {attribute.name!r} has no category {category!r}; choose among "
+            f"{listed([category_word(each) for each in attribute.texts])}"
+        )
     return attribute.codes[text]

@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from optrr.domain.domain import Attribute, Category, Domain, category_text, listed, shown
+from optrr.domain.domain import Attribute, Category, Domain, listed, shown
 from optrr.errors import InvalidInput
 from optrr.show.text import category_word
-from optrr.tables.estimation.queries import box
+from optrr.tables.estimation.queries import box, code_of
 from optrr.tables.measures.quantities import Odds
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -102,14 +102,9 @@ def as_list(kept: Category | Sequence[Category]) -> list[Category]:
 
 
 def _codes(attribute: Attribute, kept: Sequence[Category]) -> list[int]:
-    unknown = [each for each in kept if category_text(each) not in attribute.codes]
-    if unknown:
-        raise InvalidInput(
-            f"attribute {attribute.name!r} has no category {unknown[0]!r}; choose among {listed(attribute.texts)}"
-        )
     if not kept:
         raise InvalidInput(f"no category of {attribute.name!r} is kept; name one, or leave {attribute.name!r} out")
-    return sorted({attribute.codes[category_text(each)] for each in kept})
+    return sorted({code_of(attribute, each) for each in kept})
 
 
 def _only(attribute: Attribute, codes: list[int] | None) -> Attribute:
@@ -132,7 +127,12 @@ def said_of(texts: Mapping[str, Sequence[str]]) -> str:
 
 def said_among(texts: Mapping[str, Sequence[str]]) -> str:
     """Among whom, as the end of a sentence; empty where it is everybody."""
-    return f", among people with {said_of(texts)}" if texts else ""
+    return f", among {said_people(texts)}" if texts else ""
+
+
+def said_people(texts: Mapping[str, Sequence[str]]) -> str:
+    """Who they are."""
+    return f"people with {said_of(texts)}" if texts else "everybody"
 
 
 def who_answered(domain: Domain, among: Among | None) -> Among:

@@ -70,7 +70,7 @@ def _read(given: Any) -> WeightedShare:
     for key in ("of", "among"):
         if not isinstance(given.get(key, {}), Mapping):
             raise InvalidInput(f"a share has {key!r} {brief(given[key])}; give categories by attribute: {{'sex': 'F'}}")
-    return WeightedShare(given["of"], given.get("among", {}), real(given.get("weight", 1.0)))
+    return WeightedShare(given["of"], given.get("among", {}), given.get("weight", 1.0))
 
 
 def names_of(shares: Iterable[WeightedShare]) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ def contrast(
     check_records(counts.n)
     domain, given = counts.domain, _among_answers(counts.domain, shares) if answered else list(shares)
     for share in given:
-        if not isfinite(share.weight):
-            raise InvalidInput(f"a share has the weight {share.weight!r}; give a finite number")
+        if not isfinite(real(share.weight)):
+            raise InvalidInput(f"a share has the weight {brief(share.weight)}; give a finite number, such as -1")
     odds = _sum_of(domain, given)
     check_work(len(odds.sums), domain)
     table = counted_table(counts, mechanism)
@@ -132,8 +132,9 @@ def contrast(
         confidence=confidence,
         simultaneous=False,
         rows=rows,
-        warnings=warnings,
+        warnings=(*warnings, *table.notes),
         among=said_categories(domain, kept_codes(domain, given[0].among)) if alone else {},
+        sample=table.sample,
     )
 
 

@@ -87,9 +87,10 @@ class Measures(TableResult):
     ``estimate`` solves the equation of :mod:`optrr.tables.measures.quantities` without bias and lies in the measure's range; it
     is NaN where the interval is that whole range, as nothing is known then.
     ``lower`` and ``upper`` invert a test and hold for each row alone, or for all rows together where ``simultaneous``; an
-    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, NaN where there is
-    none; intervals are not made from it. ``scores`` are the numbers by which the outcomes counted, for means; ``among``
-    what people's true answers were restricted to, ``note`` what the numbers take for granted.
+    infinite limit says that the noise leaves none. ``standard_error`` is the delta method's at the estimate, of a weighted
+    sample Taylor's at the ratio of weighted shares as it is, NaN where there is none; intervals are not made from it.
+    ``scores`` are the numbers by which the outcomes counted, for means; ``among`` what people's true answers were restricted
+    to, ``note`` what the numbers take for granted, ``sample`` how weighted records were sampled.
     """
 
     measure: str
@@ -102,6 +103,7 @@ class Measures(TableResult):
     scores: tuple[float, ...] | None = None
     among: dict[str, list[str]] = field(default_factory=dict)
     note: str = ""
+    sample: str = ""
 
     in_summary = ("attributes", "measure", "n", "confidence", "simultaneous", "rows", "warnings", "scores")
 
@@ -111,7 +113,8 @@ class Measures(TableResult):
         value = "without a value" if isnan(first.estimate) else f"{first.estimate:.4g}"
         one = f" {value} [{first.lower:.4g}, {first.upper:.4g}]" if len(self.rows) == 1 else ""
         title = crossed(self.attributes)
-        return f"{self.measure} of {title}{one}, {self.n} records{said_among(self.among)}"
+        sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
+        return f"{self.measure} of {title}{one}, {sampled}{said_among(self.among)}"
 
     def to_arrow(self) -> pa.Table:
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
@@ -149,8 +152,8 @@ class Measures(TableResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object; None for what is not a finite number."""
-        among = {"among": self.among} if self.among else {}
-        return super().summary() | among | ({"note": self.note} if self.note else {})
+        said = {"among": self.among, "note": self.note, "sample": self.sample}
+        return super().summary() | {name: value for name, value in said.items() if value}
 
 
 def label(row: Named) -> str:
@@ -234,10 +237,11 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         confidence=confidence,
         simultaneous=simultaneous,
         rows=rows,
-        warnings=warnings,
+        warnings=(*warnings, *table.notes),
         scores=scores,
         among=kept.texts,
         note=note,
+        sample=table.sample,
     )
 
 
@@ -261,7 +265,7 @@ def _row(named: Named, inversion: Inversion, limits: tuple[float, float]) -> Row
         # every value that the measure has is possible: none of them is an estimate
         return Row(**vars(named), lower=odds.low, upper=odds.high)
     position = min(max(inversion.position, limits[0]), limits[1])
-    error = inversion.deviation() * odds.slope(position)
+    error = inversion.standard_error(position)
     return Row(
         **vars(named),
         estimate=odds.shown(position),

@@ -204,14 +204,18 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         confidence=confidence,
         simultaneous=simultaneous,
         rows=rows,
-        warnings=tuple(
-            nothing.format(row.outcome)
-            for row in rows
-            if (row.lower, row.upper) == (scale.values[0], scale.values[-1]) and scale.values.size > 1
+        warnings=(
+            *(
+                nothing.format(row.outcome)
+                for row in rows
+                if (row.lower, row.upper) == (scale.values[0], scale.values[-1]) and scale.values.size > 1
+            ),
+            *table.notes,
         ),
         scores=None if scale.even else tuple(checked_scores(left, scores).tolist()),
         among=kept.texts,
         note=SPREAD if scale.even else "",
+        sample=table.sample,
     )
 
 

@@ -410,7 +410,24 @@ class Inversion:
         below = self.law(position).below((1 - position) * over - position * under)
         equation = self.odds.equation(position, self.observed @ self.sampling.influence)
         nearer = float(ndtr(signed_distance(equation, self._noise[1])))
-        return max(below, nearer) if side else max(1 - below, 1 - nearer)
+        normal = max(below, nearer) if side else max(1 - below, 1 - nearer)
+        return self.sampling.tail(normal, self.observed, equation.gradient)
+
+    def standard_error(self, position: float) -> float:
+        """Of the measure at v by the delta method; of a weighted sample by Taylor's formula. Infinite or NaN: there is none."""
+        error = self._linearised()
+        return self.deviation() * self.odds.slope(position) if error is None else error
+
+    def _linearised(self) -> float | None:
+        """By Taylor's formula at the ratio L/(L + U) as it is; None without a sample, and where that ratio is no position."""
+        sums = self.observed @ self.sampling.influence
+        over, under = self.odds.over.at(sums), self.odds.under.at(sums)
+        total = over.value + under.value
+        if min(over.value, under.value) < 0 or not total > 0:
+            return None
+        position = over.value / total
+        variance = self.sampling.linearised(self.odds.equation(position, sums).gradient / total)
+        return None if variance is None else sqrt(max(variance, 0.0)) * self.odds.slope(position)
 
     def deviation(self) -> float:
         """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0."""

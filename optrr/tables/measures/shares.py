@@ -13,8 +13,9 @@ it is the share among those who answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +23,26 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts
+from optrr.show.text import amount
+from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with
 from optrr.tables.estimation.estimator import Estimate, check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.measures import quantities
-from optrr.tables.measures.among import Among, Kept, answers_of, check_work, said_among, said_ignorable
+from optrr.tables.measures.among import (
+    Among,
+    Kept,
+    answers_of,
+    check_work,
+    said_among,
+    said_categories,
+    said_ignorable,
+    said_people,
+)
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray
 
-# A total this near to 0, in standard errors, leaves the shares of it open.
-_FAINT = 3.0
+# Groups that are named in a warning; it says how many more there are.
+_NAMED = 3
 _BIAS = "a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative"
 
 
@@ -39,23 +51,28 @@ class EstimateAmong(Estimate):
     """Estimated proportions among the people whose true answers are in the categories of ``among``.
 
     ``n`` is the number of all records, and ``share`` the estimated share of the people in question among their people. ``note``
-    says what is taken for granted where missing answers are ignorable.
+    says what is taken for granted where missing answers are ignorable, and ``sample`` how weighted records were sampled.
     """
 
     among: dict[str, list[str]] = field(default_factory=dict)
     share: float = 1.0
     note: str = ""
+    sample: str = ""
 
     in_summary = (*Estimate.in_summary, "among", "share", "note")
 
     @property
     def counts(self) -> FloatArray:
-        """Estimated counts in the records, same shape."""
+        """Estimated counts in the records, same shape; of weighted ones, in as many people of the population."""
         return np.asarray(self.n * self.share * self.proportions)
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object."""
+        return super().summary() | ({"sample": self.sample} if self.sample else {})
 
     def headline(self) -> str:
         """Which table, of how many records, among whom."""
-        note = f"; {self.note}" if self.note else ""
+        note = "".join(f"; {said}" for said in (self.note, self.sample and f"weighted: {self.sample}") if said)
         return f"{super().headline()}{said_among(self.among)}, estimated as {100 * self.share:.3g}% of all{note}"
 
 
@@ -104,15 +121,12 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     kernel.check_invertible()
     tail = (1 - confidence) / (cells if simultaneous else 1) / 2
     each = [Inversion.of(kept.odds(odds), sampling, observed) for odds in wanted.odds()]
-    ends = [(inversion.deviation(), *inversion.limits(tail)) for inversion in each]
+    ends = [(inversion.standard_error(inversion.position), *inversion.limits(tail)) for inversion in each]
     error, low, high = (np.array(column).reshape(sizes) for column in zip(*ends, strict=True))
-    everybody = replace(sampling, sums=(kept.place >= 0).astype(np.float64)[None])
-    total_error = float(np.sqrt(np.maximum(everybody.covariance(observed, counts.n - 1), 0.0))[0, 0])
     # the unbiased table over its own sum, so that the shares sum to 1
     unbiased = kept.totals(kernel.solve(table.observed))
     total = float(unbiased.sum())
     shares = wanted.shares(unbiased)
-    faint = f"the kept share{said_among(kept.texts)}, cannot be told from 0, so the records say next to nothing on them"
     inside = np.clip(shares, 0.0, 1.0)
     return EstimateAmong(
         domain=wanted.domain,
@@ -127,11 +141,30 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
         interval="score",
         bias=_BIAS,
         simultaneous=simultaneous,
-        warnings=(faint,) if total < _FAINT * total_error else (),
+        warnings=(*_faint(wanted.divided_by(kept), table), *table.notes),
         among=kept.texts,
         share=total,
         note=wanted.note,
+        sample=table.sample,
     )
+
+
+def _faint(totals: Mapping[str, FloatArray], table: CountedTable) -> list[str]:
+    """A sentence on the totals, marks of cells (R,) by what they are of, that shares are divided by and may be 0."""
+    sampling, observed = replace(table.sampling, sums=np.stack(list(totals.values()))), table.observed.ravel()
+    errors = np.sqrt(np.maximum(np.diag(sampling.covariance(observed, table.n - 1)), 0.0))
+    shares = observed @ sampling.influence
+    ratios = np.divide(shares, errors, out=np.where(shares > 0, np.inf, 0.0), where=errors > 0)
+    open_ones = [name for name, ratio in zip(totals, ratios, strict=True) if ratio < CLEAR_OF_ZERO]
+    if not open_ones:
+        return []
+    more = len(open_ones) - _NAMED
+    named = [f"of {whose}" for whose in open_ones[:_NAMED] + ([amount(more, "other group")] if more > 0 else [])]
+    said = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
+    return [
+        f"the share {said} cannot be told from 0, so the records say next to nothing on them; "
+        f"{clear_with(table.n, float(ratios.min()))}"
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +196,23 @@ class _Cells:
         sizes = tuple(int(r) for r in table.sizes)
         left = Kept.of(table, {name: answers}).domain
         return _Cells(left, sizes, table.index(name), codes, said_ignorable(name, others))
+
+    def divided_by(self, kept: Kept) -> dict[str, FloatArray]:
+        """What shares are divided by, by whose it is: everybody kept, and within each group those who answered; (R,) marks."""
+        inside = kept.place >= 0
+        out = {said_people(kept.texts): inside.astype(np.float64)}
+        if self.axis is None:
+            return out
+        at = np.unravel_index(np.where(inside, kept.place, 0), self.sizes)
+        told = inside & np.isin(at[self.axis], self.answers)
+        others = [k for k in range(len(self.sizes)) if k != self.axis]
+        name = self.domain.names[self.axis]
+        for group in np.ndindex(tuple(self.sizes[k] for k in others)):
+            alike = told & np.all([at[k] == code for k, code in zip(others, group, strict=True)], axis=0)
+            codes = {self.domain.names[k]: [code] for k, code in zip(others, group, strict=True)}
+            whose = {**kept.texts, **said_categories(self.domain, codes)}
+            out[f"{said_people(whose)} who answered about {name}"] = alike.astype(np.float64)
+        return out
 
     def odds(self) -> Iterator[Odds]:
         """Each cell's share, of the cells of the table."""

@@ -136,13 +136,7 @@ class WeightedEstimate(TableResult):
     @property
     def sampling(self) -> str:
         """One sentence on how the records were sampled."""
-        weighted = "equal weights" if self.columns.weight is None else f"weights {self.columns.weight!r}"
-        parts = [f"{self.n} records", weighted]
-        if self.columns.stratum is not None:
-            parts.append(f"{self.strata} strata of {self.columns.stratum!r}")
-        if self.columns.cluster is not None:
-            parts.append(f"{self.clusters} clusters of {self.columns.cluster!r}")
-        return ", ".join(parts)
+        return said_sample(self.columns, self.n, self.strata, self.clusters)
 
     def headline(self) -> str:
         """Which table, of which sample."""
@@ -306,6 +300,17 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         shaped(effective),
         covariance,
     )
+
+
+def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:
+    """How so many records were sampled, by which columns."""
+    weighted = "equal weights" if columns.weight is None else f"weights {columns.weight!r}"
+    parts = [f"{n} records", weighted]
+    if columns.stratum is not None:
+        parts.append(f"{strata} strata of {columns.stratum!r}")
+    if columns.cluster is not None:
+        parts.append(f"{clusters} clusters of {columns.cluster!r}")
+    return ", ".join(parts)
 
 
 def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) -> list[str]:

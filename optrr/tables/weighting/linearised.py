@@ -105,8 +105,14 @@ class Clusters:
         large weights in few clusters leave few degrees, however many clusters there are elsewhere. Of a group only clusters
         that have some of it count (Korn and Graubard).
         """
-        sizes = np.bincount(self.strata)[self.strata]
-        return float(squares.sum() ** 2 / np.sum(squares**2 * sizes / np.maximum(sizes - 1, 1)))
+        shares, degrees = self.parts(squares)
+        return float(1 / np.sum(shares**2 / degrees))
+
+    def parts(self, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What share of the variance each stratum adds, and with how many degrees of freedom, (H,) each; of :meth:`degrees`."""
+        sizes, sums = np.bincount(self.strata), np.bincount(self.strata, squares)
+        seconds = np.bincount(self.strata, squares**2) * sizes / np.maximum(sizes - 1, 1)
+        return np.asarray(sums / sums.sum()), np.asarray(sums**2 / seconds)
 
     def covariance(self, sums: csr_matrix, offset: FloatArray, mean: FloatArray) -> FloatArray:
         """V of Σ_c (y_c − o_c μ): ``sums`` y (C, R), ``offset`` o (C,), ``mean`` μ (R,); (R, R).
@@ -147,8 +153,9 @@ class WeightedReports:
     """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
 
     ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``; ``cluster_squares`` is that of clusters'
-    weights. ``degrees``: degrees of freedom that the variances of normal numbers have. ``alone``: by how much the excess
-    kurtosis of one record counts for a cluster's, 1 without clusters.
+    weights. ``degrees``: degrees of freedom that the variances of normal numbers have, and ``strata`` each stratum's share of
+    them and its own degrees. ``alone``: by how much the excess kurtosis of one record counts for a cluster's, 1 without
+    clusters.
     """
 
     n: int
@@ -159,6 +166,7 @@ class WeightedReports:
     covariance: FloatArray
     totals_covariance: FloatArray
     degrees: float
+    strata: tuple[FloatArray, FloatArray]
     alone: float
 
     @staticmethod
@@ -182,6 +190,7 @@ class WeightedReports:
             covariance=some.covariance(sums, offset, shares) / total**2,
             totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
             degrees=some.degrees(squares),
+            strata=some.parts(squares),
             alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
 
