@@ -59,7 +59,7 @@ def covered(odds: Odds, kernel: object, setting: Setting, draws: np.ndarray) -> 
     high, low, endless, differ = 0, 0, 0, 0
     for k, counts in enumerate(draws):
         inversion = Inversion(odds, sampling, counts / setting.n)
-        too_high, too_low = inversion.tail(position, 0) < TAIL, inversion.tail(position, 1) < TAIL
+        too_high, too_low = (excess < 0 for excess in inversion.excesses(position, TAIL))
         if k < CHECKED:
             first, last = inversion.limits(TAIL)
             endless += first == 0 or last == 1

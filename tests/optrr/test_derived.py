@@ -547,7 +547,8 @@ def test_one_rare_category_does_not_carry_the_value_away():
     true = np.array([[0.3, 0.198, 0.002], [0.2, 0.298, 0.002]])
     counts = Counts(made.domain, np.rint(5000 * made.kernel(("a", "b")).expected(true)).astype(int))
     derived = derive(counts, made, "cramers-v")
-    assert derived.reliable and derived.value == pytest.approx(cramers_v(true), abs=0.02)
+    # shrunk, as half of what is seen may be noise, and not raised by the rare category
+    assert derived.reliable and 0.6 * cramers_v(true) < derived.value < cramers_v(true) + 0.02
     assert "the share of 'b' = 2" in derived.warnings[0]
     assert "merge it with another category" in derived.warnings[0]
 

@@ -130,7 +130,7 @@ def test_intervals_cover(name: Any, setting: tuple[float, int, int]) -> None:
     covered = 0
     for seen in draws:
         inversion = Inversion(odds, sampling, seen / n)
-        covered += min(inversion.tail(position, side) for side in (0, 1)) >= 0.025
+        covered += min(inversion.excesses(position, 0.025)) >= 0
     assert covered >= 267
 
 
@@ -145,15 +145,11 @@ def test_an_interval_holds_exactly_what_the_test_does_not_reject() -> None:
             for odds in odds_of(domain, seen):
                 inversion = Inversion.of(odds, Sampling(kernel, n), seen)
                 low, high = inversion.limits(0.025)
-                accepted = [
-                    v for v in np.linspace(0, 1, 41) if min(inversion.tail(v, 0), inversion.tail(v, 1)) >= 0.025
-                ]
+                accepted = [v for v in np.linspace(0, 1, 41) if min(inversion.excesses(v, 0.025)) >= 0]
                 assert all(low - 1e-3 <= v <= high + 1e-3 for v in accepted)
                 for limit, side in ((low, 0), (high, 1)):
                     if 0 < limit < 1:
-                        assert min(inversion.tail(limit, 0), inversion.tail(limit, 1)) == pytest.approx(
-                            0.025, abs=2e-3
-                        ), side
+                        assert min(inversion.excesses(limit, 0.025)) == pytest.approx(0, abs=2e-3), side
 
 
 def odds_of(domain: Domain, seen: np.ndarray) -> list[Odds]:

@@ -22,16 +22,19 @@ end, that has the smallest bias among those whose root mean square at an empty c
 more than their own noise (compare the best polynomials of Wu & Yang, IEEE Trans. Inf. Theory 62, 2016, for sampling without
 randomization). A test solves for it again.
 
-A pair's unbiased table is shrunk towards independence by as much as its distance from there is noise (James & Stein 1961,
-positive part): with z² the mean over cells of squared distances in variances,
+A table of several attributes is shrunk towards independence, the further the more of the unbiased one's distance from there is
+noise. With z² the mean over cells of squared distances in variances and κ = max(0, 1 − 1/z²),
 
-    independence + κ (unbiased − independence),      κ = max(0, 1 − 1/z²).
+    independence + κ^(1 − κ/2) (table − independence).
+
+κ is James & Stein's factor (1961, positive part), for tables: where little is clear, it keeps noise out. √κ makes the square of
+the distance right on average, as statistics of dependence need it, and that is what is left of it where dependence is clear.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -97,18 +100,19 @@ def _means(order: int) -> FloatArray:
     return np.asarray(debiased(_GRID[:, None] + _NOISE, order) @ (weights / weights.sum()))
 
 
-def seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
-    """κ: how much of a table's distance from independence is more than noise, from the variances of its cells."""
+def kept_distance(distance: FloatArray, variance: FloatArray, n: int) -> float:
+    """κ^(1 − κ/2) from an unbiased table's distance from independence and the variances of its cells, both of its shape."""
     # cells that no report speaks of have variance 0, and are known to a record at best
     square = float(np.mean(distance**2 / np.maximum(variance, n**-2.0)))
-    return max(0.0, 1 - 1 / square) if square > 0 else 0.0
+    clear = max(0.0, 1 - 1 / square) if square > 0 else 0.0
+    return float(clear ** (1 - clear / 2))
 
 
-def shrunk(raw: FloatArray, variance: FloatArray, n: int) -> FloatArray:
-    """The shrunk table, made proper, of an unbiased one and its cells' variances, (r_a, r_b), of n reports."""
-    apart = np.outer(projection(raw.sum(axis=1)), projection(raw.sum(axis=0)))
-    near = apart + seen(raw - apart, variance, n) * (raw - apart)
-    return np.asarray(projection(near.ravel()).reshape(raw.shape))
+def independent(table: FloatArray) -> FloatArray:
+    """The product of the proper margins of a table of any shape."""
+    axes = range(table.ndim)
+    margins = (projection(table.sum(axis=tuple(j for j in axes if j != k))) for k in axes)
+    return np.asarray(reduce(np.multiply.outer, margins))
 
 
 StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
