@@ -230,13 +230,13 @@ def nonnegative_minimum(
 
 
 # Variances below this share of the largest are rounding; the sum of the table is known, as if it had so small a variance.
-_NO_NOISE = 1e-9
+_NO_NOISE = 1e-12
 
 
 def likeliest_table(estimate: FloatArray, covariance: FloatArray) -> FloatArray:
     """The proper table x that makes an unbiased estimate (R,) most probable if that is normal: min (x − x̂)ᵀ C⁻¹ (x − x̂).
 
-    That is the table of `likelihood` but for terms of third order, from the covariance C (R, R) alone: it serves estimates that
+    That is the likeliest table of counts but for terms of third order, from the covariance C (R, R) alone: it serves estimates that
     are no counts of reports, too. O(R³).
     """
     variances, directions = np.linalg.eigh(covariance)
