@@ -28,7 +28,7 @@ very quantity that was too small is large enough, if the shares of the reports s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isinf, isnan, log, nan, prod, sqrt
@@ -60,7 +60,7 @@ from optrr.tables.estimation.intervals import (
 )
 from optrr.tables.estimation.likelihood import likeliest_table
 from optrr.tables.estimation.simplex import projection
-from optrr.tables.estimation.statistics import STATISTICS, StatisticName
+from optrr.tables.estimation.statistics import STATISTICS, StatisticName, shrunk
 from optrr_solvers.arrays import FloatArray
 
 # A share or variance this many standard errors above 0 may be divided by.
@@ -243,14 +243,12 @@ class AskedStatistic:
         if self.name == "correlation":
             value, said = float(self.path(observed).value), "unbiased"
         else:
-            likeliest = likeliest_table(raw.ravel(), sampling.noise(observed)).reshape(self.shape)
-            said, apart = "maximum likelihood", statistics.independent(likeliest)
+            table = likeliest_table(raw.ravel(), sampling.noise(observed)).reshape(self.shape)
+            said = "maximum likelihood"
             if len(self.shape) > 1:
-                distance = raw - statistics.independent(raw)
-                kept = statistics.kept_distance(distance, sampling.variances(observed), sampling.n)
-                likeliest = apart + kept * (likeliest - apart)
+                table, kept = shrunk(table, raw, sampling.variances(observed), sampling.n)
                 said += f", shrunk towards independence to {kept:.0%} of its distance"
-            value = self.of_table(likeliest)
+            value = self.of_table(table)
         moved = float(np.clip(value, *limits))
         return moved, said if moved == value else f"{said}, and moved to the limit of the interval"
 
@@ -359,6 +357,14 @@ class Derived(Result):
 
     def _axis(self) -> tuple[str, None]:
         return f"{self.statistic}, {intervals_said(self.confidence)}", None
+
+
+def told_estimators(derived: Iterable[Derived]) -> list[str]:
+    """A line for each kind of estimate: which values it gave, and what it is."""
+    kinds: dict[str, list[str]] = {}
+    for each in derived:
+        kinds.setdefault(each.estimator, []).append(each.statistic)
+    return [f"value of {', '.join(names)}: {estimator}" for estimator, names in kinds.items() if estimator]
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)

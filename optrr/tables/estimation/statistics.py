@@ -100,12 +100,18 @@ def _means(order: int) -> FloatArray:
     return np.asarray(debiased(_GRID[:, None] + _NOISE, order) @ (weights / weights.sum()))
 
 
-def kept_distance(distance: FloatArray, variance: FloatArray, n: int) -> float:
-    """κ^(1 − κ/2) from an unbiased table's distance from independence and the variances of its cells, both of its shape."""
+def seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
+    """κ: how much of a table's distance from independence is more than noise, from the variances of its cells."""
     # cells that no report speaks of have variance 0, and are known to a record at best
     square = float(np.mean(distance**2 / np.maximum(variance, n**-2.0)))
-    clear = max(0.0, 1 - 1 / square) if square > 0 else 0.0
-    return float(clear ** (1 - clear / 2))
+    return max(0.0, 1 - 1 / square) if square > 0 else 0.0
+
+
+def shrunk(table: FloatArray, raw: FloatArray, variance: FloatArray, n: int) -> tuple[FloatArray, float]:
+    """A proper table of any shape, shrunk by the distance of the unbiased ``raw`` one of n reports, and κ^(1 − κ/2)."""
+    clear = seen(raw - independent(raw), variance, n)
+    kept, apart = clear ** (1 - clear / 2), independent(table)
+    return apart + kept * (table - apart), kept
 
 
 def independent(table: FloatArray) -> FloatArray:
