@@ -22,13 +22,15 @@ end, that has the smallest bias among those whose root mean square at an empty c
 more than their own noise (compare the best polynomials of Wu & Yang, IEEE Trans. Inf. Theory 62, 2016, for sampling without
 randomization). A test solves for it again.
 
-A table of several attributes is shrunk towards independence, the further the more of the unbiased one's distance from there is
-noise. With z² the mean over cells of squared distances in variances and κ = max(0, 1 − 1/z²),
+A proper table of several attributes is shrunk towards independence, the further the more of the unbiased one's distance from
+there is noise. With z² the mean over cells of squared distances of the unbiased table in variances, y² that of the proper one,
+and κ = max(0, 1 − 1/z²), which is James & Stein's factor (1961, positive part), it keeps
 
-    independence + κ^(1 − κ/2) (table − independence).
+    (1 − w) κ^(1 − κ/2) + w min(1, sqrt((z² − 1)/y²)),      w = t⁴/(t⁴ + 4⁴),     t = (z² − 1)/sqrt(2/d)
 
-κ is James & Stein's factor (1961, positive part), for tables: where little is clear, it keeps noise out. √κ makes the square of
-the distance right on average, as statistics of dependence need it, and that is what is left of it where dependence is clear.
+of its distance. z² − 1 is what z² has beyond noise, and t is that in standard errors under independence, with d degrees of
+freedom. Where it is clear, what is left has that squared distance, as statistics of dependence need it: in large tables a
+distance may be clear though noise is most of it, and a proper table has lost much of the noise. Elsewhere κ keeps noise out.
 """
 
 from __future__ import annotations
@@ -107,10 +109,22 @@ def seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
     return max(0.0, 1 - 1 / square) if square > 0 else 0.0
 
 
+# Standard errors of the distance from independence at which both ways to shrink weigh alike.
+_CLEAR_DISTANCE = 4.0
+
+
 def shrunk(table: FloatArray, raw: FloatArray, variance: FloatArray, n: int) -> tuple[FloatArray, float]:
-    """A proper table of any shape, shrunk by the distance of the unbiased ``raw`` one of n reports, and κ^(1 − κ/2)."""
-    clear = seen(raw - independent(raw), variance, n)
-    kept, apart = clear ** (1 - clear / 2), independent(table)
+    """A proper table of any shape, shrunk by the distance of the unbiased ``raw`` one of n reports, and the share that it keeps."""
+    apart, clear = independent(table), seen(raw - independent(raw), variance, n)
+    if not clear > 0:
+        return apart, 0.0
+    beyond = clear / (1 - clear)
+    freedom = table.size - 1 - sum(r - 1 for r in table.shape)
+    errors = beyond / np.sqrt(2 / freedom)
+    weight = 1 / (1 + (_CLEAR_DISTANCE / errors) ** 4)
+    reached = float(np.mean((table - apart) ** 2 / np.maximum(variance, n**-2.0)))
+    right = min(1.0, float(np.sqrt(beyond / reached))) if reached > 0 else 0.0
+    kept = float((1 - weight) * clear ** (1 - clear / 2) + weight * right)
     return apart + kept * (table - apart), kept
 
 
