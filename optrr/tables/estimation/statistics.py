@@ -114,7 +114,7 @@ _CLEAR_DISTANCE = 4.0
 
 
 def shrunk(table: FloatArray, raw: FloatArray, variance: FloatArray, n: int) -> tuple[FloatArray, float]:
-    """A proper table of any shape, shrunk by the distance of the unbiased ``raw`` one of n reports, and the share that it keeps."""
+    """A proper table of any shape, shrunk as the unbiased ``raw`` one of n reports shows, and the share that it keeps."""
     apart, clear = independent(table), seen(raw - independent(raw), variance, n)
     if not clear > 0:
         return apart, 0.0
