@@ -1,7 +1,7 @@
 """Coverage of the 95 % intervals of measures: shares in groups, risks, odds, means, ordinal association.
 
-Run as ``python benchmarks/measures_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; about
-six minutes of one core). Tables, mechanisms and numbers of records are those of derived_coverage.py, half of them drawn at
+Run as ``python benchmarks/measures_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; some
+forty minutes of one core). Tables, mechanisms and numbers of records are those of derived_coverage.py, half of them drawn at
 random. Of a measure with several rows one is drawn; rows without a value (a share within an empty group, an odds ratio 0/0)
 are left out.
 
@@ -9,20 +9,29 @@ An interval holds the truth where the test of the truth does not reject, or wher
 the test counts, and of the first CHECKED data sets the printed interval is compared with it. "no limit" is the share of these
 with an infinite limit or one at the end of the range. A coverage of 95 % measured by 2000 data sets has standard error 0.5 %:
 one setting in 20,000 comes out below 93 % by chance. Writes results/measures_coverage.csv and .md.
+
+Small groups have a page of their own: shares of 2–20 % of the people, ε 0.5..1.4, 2,000 to 30,000 records, the group a
+category or two conditions; a share in it, and the difference from another group. Widths are compared with those of an interval
+of the Cramér–Rao error (Fisher information of the reports, numerical derivatives) around an estimate that attains it, cut to
+the range, and with those of the profile likelihood of tables without negative cells by its χ² law. Writes
+results/measures_groups.csv and .md.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from math import isfinite, isnan
+from math import isfinite, isnan, log
 
 import numpy as np
-from derived_coverage import Setting, chosen, drawn, markdown, write
+from derived_coverage import Setting, Z, bound, chosen, drawn, markdown, write
 
 from optrr import Counts
+from optrr.mechanisms.kernel import Kernel
 from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.measures import MEASURES, Comparing
+from optrr.tables.estimation.likelihood import likeliest_weights
+from optrr.tables.measures import MEASURES, Comparing, quantities
 from optrr.tables.measures.measure import asked, label
 from optrr.tables.measures.quantities import Inversion, Odds, value_at
 
@@ -59,7 +68,7 @@ def covered(odds: Odds, kernel: object, setting: Setting, draws: np.ndarray) -> 
     high, low, endless, differ = 0, 0, 0, 0
     for k, counts in enumerate(draws):
         inversion = Inversion(odds, sampling, counts / setting.n)
-        too_high, too_low = inversion.tail(position, 0) < TAIL, inversion.tail(position, 1) < TAIL
+        too_high, too_low = (excess < 0 for excess in inversion.excesses(position, TAIL))
         if k < CHECKED:
             first, last = inversion.limits(TAIL)
             endless += first == 0 or last == 1
@@ -95,6 +104,123 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
     return "\n\n".join(lines) + "\n"
 
 
+# A quarter of the data sets; widths are means over some of these, and the profile likelihood is computed at so many shares.
+GROUPS, PART, WIDE, GRID = 24, 4, 40, 41
+# Beyond this share of the range an error leaves the whole range possible.
+HIDDEN, WIDER, OFTEN = 1 / 3, 1.3, 0.985
+
+
+def grouped(rng: np.random.Generator) -> Iterator[Setting]:
+    """Tables whose first cells but for the last axis are the group; half of the groups are of two conditions."""
+    for k in range(GROUPS):
+        epsilon, n = float(np.exp(rng.uniform(log(0.5), log(1.4)))), int(np.exp(rng.uniform(log(2000), log(30_000))))
+        group = float(np.exp(rng.uniform(log(0.02), log(0.2))))
+        sizes = tuple(int(r) for r in (rng.integers(2, 6, 1) if k % 2 else rng.integers(2, 4, 2)))
+        outcomes = int(rng.integers(2, 5 if k % 2 else 4))
+        people = np.append(group, (1 - group) * rng.dirichlet(np.full(int(np.prod(sizes)) - 1, 3.0)))
+        table = people[:, None] * rng.dirichlet(np.full(outcomes, 1.5), size=people.size)
+        shape = (*sizes, outcomes)
+        name = " × ".join(map(str, shape)) + f", group {group:.1%}"
+        yield Setting(name, table.reshape(shape), ("kronecker", "pairs")[k // 2 % 2], round(epsilon, 2), n)
+
+
+def in_groups(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+    """A share in the group, and how it differs from the group beside it."""
+    mechanism, rng = setting.mechanism(), np.random.default_rng(seed)
+    kernel, shape = mechanism.kernel(setting.names), setting.table.shape
+    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    row_of, outcome = np.divmod(np.arange(kernel.cells), shape[-1])
+    hit, group, other = (outcome == 0).astype(float), (row_of == 0).astype(float), (row_of == 1).astype(float)
+    row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": runs}
+    rows = []
+    for name, odds in (
+        ("share", quantities.share(hit * group, (1 - hit) * group)),
+        ("difference", quantities.difference(hit, group, other)),
+    ):
+
+        def of_tables(tables: np.ndarray, name: str = name) -> np.ndarray:
+            flat = tables.reshape(len(tables), -1)
+            own, others = (flat @ (hit * g) / (flat @ g) for g in (group, other))
+            return own if name == "share" else own - others
+
+        error = bound(of_tables, setting.table, kernel, setting.n)
+        out = covered(odds, kernel, setting, draws)
+        widths = [interval_width(odds, kernel, setting.n, d) for d in draws[:WIDE]]
+        profile = [profile_width(kernel, d, shape[-1]) for d in draws[:WIDE]] if name == "share" else [float("nan")]
+        lengths: dict[str, object] = {
+            "error": error / (odds.high - odds.low),
+            "width": float(np.mean(widths)),
+            "attainable": attainable_width(odds.position(float(out["truth"])), error / (odds.high - odds.low)),
+            "profile": float(np.mean(profile)),
+            "whole": float(np.mean(np.array(widths) == 1)),
+        }
+        rows.append(
+            row | {"measure": name} | {k: out[k] for k in ("truth", "covered", "too low", "too high")} | lengths
+        )
+    return rows
+
+
+def interval_width(odds: Odds, kernel: Kernel, n: int, counts: np.ndarray) -> float:
+    low, high = Inversion(odds, Sampling(kernel, n, odds.sums), counts / n).limits(TAIL)
+    return high - low
+
+
+def attainable_width(position: float, error: float) -> float:
+    """Mean width of estimate ± z errors, cut to 0..1, of an estimate that is normal around the position."""
+    noise = np.linspace(-6, 6, 1201)
+    weights = np.exp(-(noise**2) / 2)
+    low, high = (np.clip(position + error * (noise + side * Z), 0.0, 1.0) for side in (-1, 1))
+    return float(weights @ (high - low) / weights.sum())
+
+
+def profile_width(kernel: Kernel, counts: np.ndarray, outcomes: int) -> float:
+    """Of all shares at which twice the likelihood ratio, maximised over tables without negative cells, is at most z².
+
+    The likeliest table with a share v in the group is the likeliest mixture of records outside and of pairs of a hit, with
+    chance v, and a miss.
+    """
+    matrix, n, shares = kernel.matrix(), int(counts.sum()), np.linspace(0.0, 1.0, GRID)
+    mixed = np.stack([np.vstack([v * matrix[:1] + (1 - v) * matrix[1:outcomes], matrix[outcomes:]]) for v in shares])
+    seen = np.tile(counts / n, (GRID, 1))
+
+    def likelihoods(components: np.ndarray) -> np.ndarray:
+        even = np.full((GRID, components.shape[1]), 1 / components.shape[1])
+        weights = likeliest_weights(seen, components, even, 1e-10)[0]
+        return (counts * np.log(np.maximum((weights[:, None] @ components)[:, 0], 1e-300))).sum(axis=1)
+
+    held = 2 * (likelihoods(matrix[None])[0] - likelihoods(mixed)) <= Z**2
+    return float(held.mean())
+
+
+def groups_page(rows: list[dict[str, object]], runs: int) -> str:
+    numbers = {
+        k: np.array([float(str(r[k])) for r in rows]) for k in ("covered", "error", "width", "attainable", "profile")
+    }
+    cover, wide = numbers["covered"], numbers["width"] / numbers["attainable"]
+    lines = [
+        "# Coverage and width of 95 % intervals in small groups",
+        f"Made by `benchmarks/measures_coverage.py`: {runs} data sets for each of {len(rows)} settings. Errors and widths are "
+        'shares of the range; "attainable" is the mean width of an interval of the Cramér–Rao error, cut to the range, '
+        '"profile" that of the profile likelihood by its χ² law, and "whole" the share of intervals that are the whole range.',
+    ]
+    for said, chosen_ in (
+        ("at most a third", numbers["error"] <= HIDDEN),
+        ("more than a third", numbers["error"] > HIDDEN),
+    ):
+        held, ratio = cover[chosen_], wide[chosen_]
+        lines.append(
+            f"Where the attainable error is {said} of the range ({held.size} settings): coverage {held.mean():.1%} on average, "
+            f"{held.min():.1%} to {held.max():.1%}, below 93 % in {np.sum(held < LEAST)}; widths {np.median(ratio):.2f} times "
+            f"the attainable one in the median, {ratio.max():.2f} at most; covered in more than {OFTEN:.1%} with a width of "
+            f"more than {WIDER:g} times it in {np.sum((held > OFTEN) & (ratio > WIDER))}."
+        )
+    against = numbers["width"] / numbers["profile"]
+    lines += [
+        f"Against the profile likelihood: {np.nanmedian(against):.2f} in the median, {np.nanmax(against):.2f} at most."
+    ]
+    return "\n\n".join([*lines, markdown(rows)]) + "\n"
+
+
 def main(runs: int, jobs: int) -> None:
     settings = [*chosen(), *drawn(np.random.default_rng(2))]
     rows = []
@@ -106,12 +232,27 @@ def main(runs: int, jobs: int) -> None:
             )
             sys.stdout.flush()
     write("measures_coverage", rows, page(rows, runs))
+    groups(max(runs // PART, CHECKED), jobs)
+
+
+def groups(runs: int, jobs: int) -> None:
+    settings, rows = list(grouped(np.random.default_rng(5))), []
+    with ProcessPoolExecutor(jobs) as pool:
+        for new in pool.map(in_groups, settings, [runs] * len(settings), range(len(settings))):
+            rows += new
+            print(*(f"{r['table']}, {r['measure']}: {r['covered']:.3f}" for r in new), sep="; ")
+            sys.stdout.flush()
+    write("measures_groups", rows, groups_page(rows, runs))
 
 
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
     settings = [*chosen(), *drawn(np.random.default_rng(2))]
-    return [measured(setting, 2, seed) for seed, setting in list(enumerate(settings))[::10]]
+    small = list(enumerate(grouped(np.random.default_rng(5))))
+    return [
+        *(measured(setting, 2, seed) for seed, setting in list(enumerate(settings))[::10]),
+        *(in_groups(setting, 2, seed) for seed, setting in small[::8]),
+    ]
 
 
 if __name__ == "__main__":

@@ -379,5 +379,8 @@ def _print_derived(derived: list[Derived], names: Sequence[str]) -> None:
         ["statistic", "value", "standard error", "lower", "upper", "reliable"],
         [(d.statistic, d.value, d.standard_error, d.lower, d.upper, "yes" if d.reliable else "no") for d in derived],
     )
-    for line in (line for d in derived for line in told_scores(names, d.scores)):
+    # as above, slow to import
+    from optrr.tables.estimation.derived import told_estimators  # noqa: PLC0415
+
+    for line in (*told_estimators(derived), *(line for d in derived for line in told_scores(names, d.scores))):
         say(line)

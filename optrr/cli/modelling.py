@@ -15,6 +15,7 @@ from optrr.cli.inputs import (
     attributes_option,
     confidence_option,
     counted_at,
+    counted_by,
     design_option,
     ignorable_option,
     input_argument,

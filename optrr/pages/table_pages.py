@@ -24,7 +24,7 @@ from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.show.result import TableResult
 from optrr.show.text import amount, cell, crossed, sentence
 from optrr.tables.bayes.posterior import PROMISE, Posterior
-from optrr.tables.estimation.derived import Derived
+from optrr.tables.estimation.derived import Derived, told_estimators
 from optrr.tables.estimation.estimator import Estimate
 from optrr.tables.estimation.fake_reports import Poisoning
 from optrr.tables.measures.among import said_among
@@ -184,8 +184,8 @@ def _statistics(derived: Sequence[Derived], names: Sequence[str]) -> Section:
     rows = [(d.statistic, d.value, d.standard_error, d.lower, d.upper, d.reliable) for d in derived]
     note = f"{100 * derived[0].confidence:g}% intervals, by inverting a test; χ² and G² are those of true records, as many."
     table = Table(["statistic", *_NUMBERS, "reliable"], rows, note=note)
-    counted = [Text(sentence(line)) for d in derived for line in told_scores(names, d.scores)]
-    return Section("Statistics of the table", [table, *counted])
+    lines = (*told_estimators(derived), *(line for d in derived for line in told_scores(names, d.scores)))
+    return Section("Statistics of the table", [table, *(Text(sentence(line)) for line in lines)])
 
 
 def _fakes(moved: Poisoning) -> Section:

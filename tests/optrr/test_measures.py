@@ -18,7 +18,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 from optrr import Counts, Domain, InvalidInput, count, design, load
 from optrr.cli.main import run
 from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.measures import MEASURES, Comparing, measure
+from optrr.tables.measures import MEASURES, Comparing, measure, quantities
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion, Odds, value_at
 
@@ -130,7 +130,7 @@ def test_intervals_cover(name: Any, setting: tuple[float, int, int]) -> None:
     covered = 0
     for seen in draws:
         inversion = Inversion(odds, sampling, seen / n)
-        covered += min(inversion.tail(position, side) for side in (0, 1)) >= 0.025
+        covered += min(inversion.excesses(position, 0.025)) >= 0
     assert covered >= 267
 
 
@@ -145,15 +145,11 @@ def test_an_interval_holds_exactly_what_the_test_does_not_reject() -> None:
             for odds in odds_of(domain, seen):
                 inversion = Inversion.of(odds, Sampling(kernel, n), seen)
                 low, high = inversion.limits(0.025)
-                accepted = [
-                    v for v in np.linspace(0, 1, 41) if min(inversion.tail(v, 0), inversion.tail(v, 1)) >= 0.025
-                ]
+                accepted = [v for v in np.linspace(0, 1, 41) if min(inversion.excesses(v, 0.025)) >= 0]
                 assert all(low - 1e-3 <= v <= high + 1e-3 for v in accepted)
                 for limit, side in ((low, 0), (high, 1)):
                     if 0 < limit < 1:
-                        assert min(inversion.tail(limit, 0), inversion.tail(limit, 1)) == pytest.approx(
-                            0.025, abs=2e-3
-                        ), side
+                        assert min(inversion.excesses(limit, 0.025)) == pytest.approx(0, abs=2e-3), side
 
 
 def odds_of(domain: Domain, seen: np.ndarray) -> list[Odds]:
@@ -163,6 +159,69 @@ def odds_of(domain: Domain, seen: np.ndarray) -> list[Odds]:
         for name in ("risk-ratio", "odds-ratio", "risk-difference", "gamma")
         for _, odds in asked(counts.domain, name, Comparing())
     ]
+
+
+def of_bounded_mean(seen: float) -> tuple[float, float]:
+    """Feldman and Cousins (Phys. Rev. D 57, 3873, §IV.B) by sums on a grid: 95 % limits of μ ≥ 0 from one draw of N(μ, 1)."""
+    x = np.linspace(-8, 16, 24_001)
+    held = []
+    for mu in np.arange(0, 7, 0.01):
+        ratio = stats.norm.logpdf(x - mu) - stats.norm.logpdf(x - np.maximum(x, 0))
+        order = np.argsort(-ratio)
+        inside = order[np.cumsum(stats.norm.pdf(x[order] - mu)) * (x[1] - x[0]) <= 0.95]
+        if x[inside].min() <= seen <= x[inside].max():
+            held.append(mu)
+    return min(held), max(held)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seen", [-2.5, -1.0, 0.0, 0.7, 1.5, 3.0])
+def test_near_an_end_limits_are_those_of_feldman_and_cousins(seen: float) -> None:
+    """A share in half of the people, under so much noise that its error hardly depends on it: 0.004, 250 of them to 1."""
+    kernel = design(Domain.of({"group": 2, "outcome": 2}), 0.4).mechanism.kernel(("group", "outcome"))
+    hit, miss = np.array([1.0, 0, 0, 0]), np.array([0.0, 1, 0, 0])
+    odds = quantities.share(hit, miss)
+
+    def inversion(share: float, n: int) -> Inversion:
+        table = np.array([[share, 1 - share], [0.5, 0.5]]) / 2
+        return Inversion(odds, Sampling(kernel, n, odds.sums), kernel.forward(table).ravel())
+
+    error, n = 0.004, 10_000
+    n = round(n * (inversion(0.0, n).deviation() / error) ** 2)
+    wanted = of_bounded_mean(seen)
+    got = np.array(inversion(seen * error, n).limits(0.025)) / error
+    np.testing.assert_allclose(got, wanted, atol=0.06)
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize(("shape", "share", "epsilon", "n"), [((2, 4), 0.16, 0.52, 2600), ((4, 2), 0.05, 0.7, 9000)])
+def test_small_groups_are_covered_neither_too_seldom_nor_too_often(
+    shape: tuple[int, int], share: float, epsilon: float, n: int
+) -> None:
+    """400 surveys: at 95 %, fewer than 363 or more than 394 in 1 of 500 tests; with equal halves of the error 398 held."""
+    rng = np.random.default_rng(4)
+    people = np.append(share, np.full(shape[0] - 1, (1 - share) / (shape[0] - 1)))
+    table = people[:, None] * np.array([0.4, *np.full(shape[1] - 1, 0.6 / (shape[1] - 1))])
+    domain = Domain.of({"group": shape[0], "outcome": shape[1]})
+    kernel = design(domain, epsilon).mechanism.kernel(domain.names)
+    _, odds = next(iter(asked(domain, "row-shares", Comparing())))
+    sampling, covered, held = Sampling(kernel, n, odds.sums), 0, []
+    for k, seen in enumerate(rng.multinomial(n, kernel.expected(table).ravel(), size=400)):
+        inversion = Inversion(odds, sampling, seen / n)
+        covered += min(inversion.excesses(0.4, 0.025)) >= 0
+        if k < 40:
+            low, high = inversion.limits(0.025)
+            held.append(low <= inversion.position <= high and low < high)
+    assert 363 <= covered <= 394
+    assert all(held)
+
+
+def test_a_group_that_is_estimated_as_negative_leaves_every_share_possible() -> None:
+    kernel = design(Domain.of({"group": 2, "outcome": 2}), 0.5).mechanism.kernel(("group", "outcome"))
+    odds = quantities.share(np.array([1.0, 0, 0, 0]), np.array([0.0, 1, 0, 0]))
+    seen = kernel.forward(np.array([[-0.3, -0.1], [0.7, 0.7]])).ravel()
+    assert Inversion(odds, Sampling(kernel, 500, odds.sums), seen).limits(0.025) == (0.0, 1.0)
 
 
 def test_what_the_noise_hides_has_no_limit_and_a_warning() -> None:

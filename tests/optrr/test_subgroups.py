@@ -429,7 +429,7 @@ def covered(seen: np.ndarray, kernel: Any, odds: quantities.Odds, value: float) 
     n = int(seen.sum())
     inversion = quantities.Inversion.of(odds, Sampling(kernel, n), seen.ravel() / n)
     position = odds.position(value)
-    return min(inversion.tail(position, side) for side in (0, 1)) >= 0.025
+    return min(inversion.excesses(position, 0.025)) >= 0
 
 
 @pytest.mark.slow

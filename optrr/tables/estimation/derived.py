@@ -28,7 +28,7 @@ very quantity that was too small is large enough, if the shares of the reports s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isinf, isnan, log, nan, prod, sqrt
@@ -58,6 +58,7 @@ from optrr.tables.estimation.intervals import (
     interval,
     limit,
 )
+from optrr.tables.estimation.likelihood import likeliest_table
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import STATISTICS, StatisticName, shrunk
 from optrr_solvers.arrays import FloatArray
@@ -110,16 +111,6 @@ def phi_squared_limits(
         return 0.0, most
     lower, upper = limit(path, tail, 0), limit(path, tail / 2, 1)
     return lower, min(upper + _most_added(clear, sampling, observed, tail / 2), most)
-
-
-def faint_part(clear: ClearCategories, sampling: Sampling, observed: FloatArray) -> float:
-    """What the cells of faint categories add to φ² of the projected table, less what noise adds there; at least 0."""
-    raw = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes))
-    table = projection(raw.ravel()).reshape(raw.shape)
-    even = np.outer(table.sum(axis=1), table.sum(axis=0))
-    there = ~clear.cells & (even > 0)
-    variances = np.diag(sampling.noise(observed)).reshape(raw.shape)
-    return max(float((((table - even) ** 2 - variances)[there] / even[there]).sum()), 0.0)
 
 
 def _most_added(clear: ClearCategories, sampling: Sampling, observed: FloatArray, tail: float) -> float:
@@ -241,23 +232,33 @@ class AskedStatistic:
             return Correlation(sampling, observed, table, self.scores)
         return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
 
-    def printed(self, observed: FloatArray, path: Path) -> float:
-        """The value of least squared error, in its own units; docs/design.md, §4.4 has what was compared.
+    def printed(self, observed: FloatArray, limits: tuple[float, float]) -> tuple[float, str]:
+        """The value of least squared error, in its own units, moved into the ``limits``, and what it is.
 
-        The entropy of the projected table, which is off by less than an estimate without bias; mutual information of a table
-        that is shrunk towards independence, too; and the others without bias.
+        Of the likeliest proper table, shrunk towards independence (docs/design.md, §4.4, has what was compared). A correlation,
+        which may have either sign, is that of the unbiased table less its bias.
         """
-        if self.name == "entropy":
-            return self.projected(observed)
-        if self.name in ("mutual-information", "g-square"):
-            raw = self.sampling.kernel.solve(observed.reshape(self.shape))
-            near = shrunk(raw, self.sampling.variances(observed), self.sampling.n)
-            return self.shown(statistics.mutual_information(near) * log(2))
-        return self.shown(path.value)
+        sampling = self.sampling
+        raw = sampling.kernel.solve(observed.reshape(self.shape))
+        if self.name == "correlation":
+            value, said = float(self.path(observed).value), "unbiased"
+        else:
+            table = likeliest_table(raw.ravel(), sampling.noise(observed)).reshape(self.shape)
+            said = "maximum likelihood"
+            if len(self.shape) > 1:
+                table, kept = shrunk(table, raw, sampling.variances(observed), sampling.n)
+                said += f", shrunk towards independence to {kept:.0%} of its distance"
+            value = self.of_table(table)
+        moved = float(np.clip(value, *limits))
+        return moved, said if moved == value else f"{said}, and moved to the limit of the interval"
 
     def projected(self, observed: FloatArray) -> float:
         """The statistic of the projected estimate, in its own units."""
-        table = projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel()).reshape(self.shape)
+        return self.of_table(projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel()))
+
+    def of_table(self, table: FloatArray) -> float:
+        """The statistic of a proper table, in its own units."""
+        table = table.reshape(self.shape)
         if self.name == "entropy":
             return statistics.entropy(table)
         if self.name == "correlation":
@@ -306,6 +307,7 @@ _WIDE, _NARROW = 0.5, 0.25
 # Standard errors in a 95 % interval.
 _ERRORS_ACROSS = 3.92
 
+_PROJECTED = "projection"
 _ALIKE_WARNING = "all reports are alike, so the data show no standard error; count more records"
 
 
@@ -313,16 +315,17 @@ _ALIKE_WARNING = "all reports are alike, so the data show no standard error; cou
 class Derived(Result):
     """A statistic of one attribute set.
 
-    ``value`` is the estimate of least squared error, moved into the interval: the entropy of the projected table, mutual
-    information and G² of one that is shrunk towards independence, too, the others nearly without bias. It is NaN where
-    nothing is known: where the interval is the statistic's whole range, or that of a correlation is wide because a variance
-    cannot be told from 0.
+    ``value`` is the estimate of least squared error among those compared (docs/design.md, §4.4), moved into the interval:
+    ``estimator`` says which it is. For all but the correlation it is the statistic of the likeliest proper table, shrunk
+    towards independence where it has several attributes. It is NaN where nothing is known: where the interval is the
+    statistic's whole range, or that of a correlation is wide because a variance cannot be told from 0.
     ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
     lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
     hold for everything that the data leave possible where the statistic divides by what cannot be told from 0: ``warnings``
     then name it, and ``bias`` and the errors are NaN.
-    ``standard_error`` is that of the estimate under a table that has its value; NaN, too, for V where it cannot be told from 0.
+    ``standard_error`` is that of the estimate without bias under a table that has its value; NaN, too, for V where it cannot be
+    told from 0.
     Each end has half of the error probability, so that a lower limit of χ² or V is above 0 where the test of independence has a
     p-value below 0.025 (at 95 %), while a correlation, which has two sides, leaves out 0 where its own is below 0.05.
     ``bootstrap_error`` is NaN unless asked for. Where all reports are alike there is no interval: ``reliable`` is False and a
@@ -342,6 +345,7 @@ class Derived(Result):
     reliable: bool = True
     warnings: tuple[str, ...] = ()
     scores: PlainScores | None = None
+    estimator: str = ""
 
     drawn = ("value", "lower", "upper")
 
@@ -353,6 +357,14 @@ class Derived(Result):
 
     def _axis(self) -> tuple[str, None]:
         return f"{self.statistic}, {intervals_said(self.confidence)}", None
+
+
+def told_estimators(derived: Iterable[Derived]) -> list[str]:
+    """A line for each kind of estimate: which values it gave, and what it is."""
+    kinds: dict[str, list[str]] = {}
+    for each in derived:
+        kinds.setdefault(each.estimator, []).append(each.statistic)
+    return [f"value of {', '.join(names)}: {estimator}" for estimator, names in kinds.items() if estimator]
 
 
 def derive(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -406,7 +418,9 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     plain = Derived(statistic, counts.n, confidence=confidence, scores=plain_scores(chosen))
     if np.count_nonzero(observed) == 1:
         value = setting.projected(observed)
-        return replace(plain, value=value, plug_in=value, reliable=False, warnings=(_ALIKE_WARNING,))
+        return replace(
+            plain, value=value, plug_in=value, reliable=False, warnings=(_ALIKE_WARNING,), estimator=_PROJECTED
+        )
     limits = _conservative(setting, observed, confidence)
     if limits:
         return replace(plain, plug_in=setting.projected(observed), **limits)
@@ -415,10 +429,8 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     low, high = interval(path, confidence)
     lower, upper = sorted((setting.shown(low), setting.shown(high)))
     plug_in, unbiased = setting.shown(path.plug_in), setting.shown(path.value)
-    value = float(np.clip(setting.printed(observed, path), lower, upper))
-    if (low, high) == path.range:
-        # every value that the statistic has is possible: none of them is an estimate
-        value = nan
+    # where every value that the statistic has is possible, none of them is an estimate
+    value, estimator = (nan, "") if (low, high) == path.range else setting.printed(observed, (lower, upper))
     error = path.deviation()
     if statistic != "cramers-v":
         error = abs(setting.factor) * error
@@ -434,14 +446,14 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         lower=lower,
         upper=upper,
         warnings=_if_wide(setting, observed, (high - low) / (path.range[1] - path.range[0])),
+        estimator=estimator,
     )
 
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:
     """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not.
 
-    χ² and V are then estimated from the cells of clear categories, and those of faint ones, whose shares they divide by, add
-    what is above their noise.
+    Whether there is a value of χ² and V, the cells of clear categories tell.
     """
     tail = (1 - confidence) / 2
     if setting.name in ("chi-square", "cramers-v"):
@@ -453,17 +465,14 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
         # the limits are wide for what is unknown of faint categories; whether there is a value, the clear ones tell
         known = path is not None and _ERRORS_ACROSS * path.deviation() <= _WIDE * (path.range[1] - path.range[0])
-        value = nan
-        if path is not None and known:
-            square = min(path.value + faint_part(clear, setting.sampling, observed), min(setting.shape) - 1.0)
-            value = min(max(setting.shown(square), lower), upper)
+        value, estimator = setting.printed(observed, (lower, upper)) if known else (nan, "")
         warnings = tuple(
             _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
             + ", or merge it with another category"
             for attribute, ratios in zip(setting.domain, clear.ratios, strict=True)
             for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
         )
-        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings}
+        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
     if setting.name == "correlation":
         assert setting.scores is not None
         moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
@@ -471,12 +480,14 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
             return {}
         lower, upper = moments.correlation_limits(tail)
         # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
-        value = min(max(setting.projected(observed), lower), upper) if upper - lower <= 2.0 * _NARROW else nan
+        known = upper - lower <= 2.0 * _NARROW
+        value = min(max(setting.projected(observed), lower), upper) if known else nan
         names, variances = setting.domain.names, moments.variances
         warnings = tuple(
             _faint(setting, f"the variance of {names[k]!r}", variances[k][0] / variances[k][1]) for k in moments.faint()
         )
-        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings}
+        estimator = _PROJECTED if known else ""
+        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
     return {}
 
 

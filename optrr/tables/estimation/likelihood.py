@@ -229,6 +229,29 @@ def nonnegative_minimum(
     return x, passive
 
 
+# Variances below this share of the largest are rounding. The sum of the table is known: it counts as having this share of the
+# least other variance, which leaves it off by less than that, and the rest of it is scaled away.
+_NO_NOISE, _KNOWN = 1e-12, 1e-4
+
+
+def likeliest_table(estimate: FloatArray, covariance: FloatArray) -> FloatArray:
+    """The proper table x that makes an unbiased estimate (R,) most probable if that is normal: min (x − x̂)ᵀ C⁻¹ (x − x̂).
+
+    That is the likeliest table of counts but for terms of third order, from the covariance C (R, R) alone, in which the sum of
+    the cells has no variance: it serves estimates that are no counts of reports, too. O(R³).
+    """
+    even = np.full(estimate.size, estimate.size**-0.5)
+    # the sum is taken out and put in again, as the direction of most variance, which no other can be taken for
+    above = 2 * float(np.trace(covariance))
+    variances, directions = np.linalg.eigh(covariance + above * np.outer(even, even))
+    variances = np.maximum(variances, _NO_NOISE * variances[-2])
+    variances[-1] = _KNOWN * variances[0]
+    precision = (directions / variances) @ directions.T
+    everywhere = np.ones((1, estimate.size), dtype=np.bool_)
+    table = nonnegative_minimum(precision[None], (precision @ estimate)[None], everywhere)[0][0]
+    return np.asarray(table / table.sum())
+
+
 def _searched(observed: FloatArray, m: FloatArray, x: FloatArray, goal: FloatArray) -> FloatArray:
     """The longest halved step towards the goal that does not lose likelihood; x itself where there is none."""
     start = _mean_logs(observed, _mixed(x, m))

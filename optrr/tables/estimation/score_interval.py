@@ -484,17 +484,21 @@ def rejected(means: Means, p: FloatArray, level: float) -> FloatArray:
     """Logarithm of both tails over their levels if the shares are p, (2, B), upper tail first; below 0 is rejected."""
     law = means.under(p)
     upper, lower = tails(law, means.estimate)
-    distances, shares = _split(level)
-    low, high = (np.interp(p / law.error, distances, shares) for p in (law.share, 1 - law.share))
-    # of the error probability, what estimates below p have; where standard errors are far larger than 1 both distances are 0,
-    # and then p itself is the split, which is 0 at 0 and 1 at 1
-    share = np.divide(low, low + high, out=law.share.copy(), where=low + high > 0)
+    share = share_below(law.share, law.error, level)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.log(upper) - np.log(level * (1 - share))
         below = np.log(lower) - np.log(level * share)
     # a side without error probability never rejects
     both = np.stack([np.where(share < 1, above, np.inf), np.where(share > 0, below, np.inf)])
     return np.asarray(np.clip(np.nan_to_num(both, nan=_LOWEST), _LOWEST, -_LOWEST))
+
+
+def share_below(p: FloatArray, error: FloatArray, level: float) -> FloatArray:
+    """Of the error probability ``level``, the part of estimates that are too low for p ∈ [0, 1], of these standard errors."""
+    distances, shares = _split(level)
+    low, high = (np.interp(each / error, distances, shares) for each in (p, 1 - p))
+    # where standard errors are far larger than 1 both distances are 0, and then p itself is the split, 0 at 0 and 1 at 1
+    return np.asarray(np.divide(low, low + high, out=p.copy(), where=low + high > 0))
 
 
 def _end(means: Means, level: float, side: int) -> FloatArray:

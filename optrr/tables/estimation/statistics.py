@@ -22,16 +22,21 @@ end, that has the smallest bias among those whose root mean square at an empty c
 more than their own noise (compare the best polynomials of Wu & Yang, IEEE Trans. Inf. Theory 62, 2016, for sampling without
 randomization). A test solves for it again.
 
-A pair's unbiased table is shrunk towards independence by as much as its distance from there is noise (James & Stein 1961,
-positive part): with z² the mean over cells of squared distances in variances,
+A proper table of several attributes is shrunk towards independence, the further the more of the unbiased one's distance from
+there is noise. With z² the mean over cells of squared distances of the unbiased table in variances, y² that of the proper one,
+and κ = max(0, 1 − 1/z²), which is James & Stein's factor (1961, positive part), it keeps
 
-    independence + κ (unbiased − independence),      κ = max(0, 1 − 1/z²).
+    (1 − w) κ^(1 − κ/2) + w min(1, sqrt((z² − 1)/y²)),      w = t⁴/(t⁴ + 4⁴),     t = (z² − 1)/sqrt(2/d)
+
+of its distance. z² − 1 is what z² has beyond noise, and t is that in standard errors under independence, with d degrees of
+freedom. Where it is clear, what is left has that squared distance, as statistics of dependence need it: in large tables a
+distance may be clear though noise is most of it, and a proper table has lost much of the noise. Elsewhere κ keeps noise out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -104,11 +109,30 @@ def seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
     return max(0.0, 1 - 1 / square) if square > 0 else 0.0
 
 
-def shrunk(raw: FloatArray, variance: FloatArray, n: int) -> FloatArray:
-    """The shrunk table, made proper, of an unbiased one and its cells' variances, (r_a, r_b), of n reports."""
-    apart = np.outer(projection(raw.sum(axis=1)), projection(raw.sum(axis=0)))
-    near = apart + seen(raw - apart, variance, n) * (raw - apart)
-    return np.asarray(projection(near.ravel()).reshape(raw.shape))
+# Standard errors of the distance from independence at which both ways to shrink weigh alike.
+_CLEAR_DISTANCE = 4.0
+
+
+def shrunk(table: FloatArray, raw: FloatArray, variance: FloatArray, n: int) -> tuple[FloatArray, float]:
+    """A proper table of any shape, shrunk as the unbiased ``raw`` one of n reports shows, and the share that it keeps."""
+    apart, clear = independent(table), seen(raw - independent(raw), variance, n)
+    if not clear > 0:
+        return apart, 0.0
+    beyond = clear / (1 - clear)
+    freedom = table.size - 1 - sum(r - 1 for r in table.shape)
+    errors = beyond / np.sqrt(2 / freedom)
+    weight = 1 / (1 + (_CLEAR_DISTANCE / errors) ** 4)
+    reached = float(np.mean((table - apart) ** 2 / np.maximum(variance, n**-2.0)))
+    right = min(1.0, float(np.sqrt(beyond / reached))) if reached > 0 else 0.0
+    kept = float((1 - weight) * clear ** (1 - clear / 2) + weight * right)
+    return apart + kept * (table - apart), kept
+
+
+def independent(table: FloatArray) -> FloatArray:
+    """The product of the proper margins of a table of any shape."""
+    axes = range(table.ndim)
+    margins = (projection(table.sum(axis=tuple(j for j in axes if j != k))) for k in axes)
+    return np.asarray(reduce(np.multiply.outer, margins))
 
 
 StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]

@@ -99,25 +99,33 @@ class _DistributionTests:
     kept: Kept
     table: CountedTable
 
-    def tail(self, t: float, q: float, side: int) -> float:
-        """Probability where F(t) is q of an estimate as high (side 0) or as low (side 1) as the one there is."""
+    def excess(self, t: float, q: float, tail: float, side: int) -> float:
+        """Of the probability where F(t) is q of an estimate as high (side 0) or as low (side 1) as the one there is.
+
+        Over its part of the error probability, twice ``tail`` (:meth:`optrr.tables.measures.quantities.Inversion.excesses`).
+        """
         inside = self.scale.up_to(t)
         if not inside.any() or (inside.all() and inside.min() == 1):
             # F is 0 or 1 whatever the records are, and is not tested
-            return float((side == 0) == (not inside.any()))
+            return float((side == 0) == (not inside.any())) - tail
         odds = self.kept.odds(quantities.share(inside, 1 - inside))
-        return Inversion.of(odds, self.table.sampling, self.table.observed.ravel()).tail(q, side)
+        return Inversion.of(odds, self.table.sampling, self.table.observed.ravel()).excesses(q, tail)[side]
 
     def limits(self, q: float, tail: float) -> tuple[float, float]:
-        """The smallest and the largest value that may be the q-quantile."""
+        """The smallest and the largest value that may be the q-quantile.
+
+        Where noise hides the group itself, tests of different values may contradict each other, and then exclude nothing.
+        """
         values = self.scale.values
-        if not self.scale.even:
-            lower = next(j for j, t in enumerate(values) if self.tail(t, q, 1) >= tail)
-            upper = next(j for j in range(values.size - 1, -1, -1) if not j or self.tail(values[j - 1], q, 0) >= tail)
-            return float(values[lower]), float(values[upper])
-        first = next(j for j in range(1, values.size) if self.tail(values[j], q, 1) >= tail)
-        last = next(j for j in range(values.size - 2, -1, -1) if self.tail(values[j], q, 0) >= tail)
-        return self._within(first - 1, q, tail, 1), self._within(last, q, tail, 0)
+        if self.scale.even:
+            first = next(j for j in range(1, values.size) if self.excess(values[j], q, tail, 1) >= 0)
+            last = next(j for j in range(values.size - 2, -1, -1) if self.excess(values[j], q, tail, 0) >= 0)
+            lower, upper = self._within(first - 1, q, tail, 1), self._within(last, q, tail, 0)
+        else:
+            lower = float(next(t for t in values if self.excess(t, q, tail, 1) >= 0))
+            below = zip(values[:0:-1], values[-2::-1], strict=True)
+            upper = float(next((t for t, before in below if self.excess(before, q, tail, 0) >= 0), values[0]))
+        return (lower, upper) if lower <= upper else (float(values[0]), float(values[-1]))
 
     def _within(self, j: int, q: float, tail: float, side: int) -> float:
         """The limit within bin j, whose one edge is rejected and the other is not."""
@@ -126,7 +134,7 @@ class _DistributionTests:
             return float(low if side else high)
 
         def excess(t: float) -> float:
-            return self.tail(t, q, side) - tail
+            return self.excess(t, q, tail, side)
 
         if excess(low if side else high) >= 0:
             return float(low if side else high)

@@ -33,8 +33,12 @@ near, and the variance of G there is another. A value is therefore rejected only
 that value, too: as many standard errors as a normal variable has in its tail (`signed_distance`). Neither
 test is enough alone: the distance does not know that few records make the law lean to one side.
 
-L and U are never negative, so where their estimates are, they count as 0: no interval is empty, and coverage at the ends of the
-range is above the confidence.
+Estimates of L and U may be negative, which the quantities are not. An estimate that is too low for a v near 0 then cannot be
+told from one of v = 0, and to count it as 0, or to give each side half of the error probability, would waste a half or all of
+it: in small groups intervals would hold the truth in up to all surveys. The error probability is split between the sides as
+for shares (:mod:`optrr.tables.estimation.score_interval`), by how many standard errors of v, sd(G)/(L + U) at the table tested,
+v lies from either end. At v = 0 no estimate is too low, and at v = 1 none is too high, so that no interval is empty: it holds
+0 where L is estimated as negative, 1 where U is, and where both are it is the whole range.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from optrr.tables.estimation.intervals import EstimateLaw, Sampling
-from optrr.tables.estimation.score_interval import invert
+from optrr.tables.estimation.score_interval import invert, share_below
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import Expansion, column_sums, row_sums
 from optrr_solvers.arrays import FloatArray
@@ -325,6 +329,8 @@ def _untied(margin: FloatArray) -> FloatArray:
     return np.asarray(np.ones((margin.shape[1],) * 2) - margin.T @ margin)
 
 
+# A standard error that is 0 counts as this.
+_NO_ERROR = 1e-300
 # No limit lies farther than this from the estimate, in standard errors of G, and farther the first-order path does not hold.
 _FARTHEST = 4.0
 # Steps of Newton's method along the path; G is quadratic, so that few suffice.
@@ -359,12 +365,17 @@ class Inversion:
         return projection(kernel.solve(self.sampling.padded(self.observed).reshape(kernel.sizes)).ravel())
 
     @cached_property
-    def _quantities(self) -> tuple[float, float]:
-        """Unbiased estimates of L and U, 0 where they are negative."""
+    def _unbiased(self) -> tuple[float, float]:
+        """Unbiased estimates of L and U."""
         sums = self.observed @ self.sampling.influence
         covariance = self.sampling.covariance(self.observed, self.sampling.n - 1)
-        expansions = (self.odds.over.at(sums), self.odds.under.at(sums))
-        over, under = (max(e.value - e.bias(covariance), 0.0) for e in expansions)
+        over, under = (part.at(sums) for part in (self.odds.over, self.odds.under))
+        return over.value - over.bias(covariance), under.value - under.bias(covariance)
+
+    @cached_property
+    def _quantities(self) -> tuple[float, float]:
+        """The unbiased estimates, 0 where they are negative."""
+        over, under = (max(each, 0.0) for each in self._unbiased)
         return over, under
 
     @cached_property
@@ -397,21 +408,33 @@ class Inversion:
 
     def law(self, position: float) -> EstimateLaw:
         """Of the estimate of G where the measure is at v."""
-        table = self._moved(position)
+        return self._law_at(position, self._moved(position))
+
+    def _law_at(self, position: float, table: FloatArray) -> EstimateLaw:
         equation = self.odds.equation(position, self.odds.sums @ table)
         return self.sampling.law(0.0, table, equation.gradient, equation.hessian)
 
-    def tail(self, position: float, side: int) -> float:
-        """Probability, where the measure is at v, of an estimate as high (side 0) or as low (side 1) as the one there is.
+    def excesses(self, position: float, tail: float) -> tuple[float, float]:
+        """What the data have more, where the measure is at v, than an error probability of ``tail`` on either side would need.
 
-        The larger one of two: under the law, and of the distance from the nearest table.
+        The probability of an estimate as high as the one there is, and of one as low, each less its side's part of twice the
+        ``tail``: v is rejected where one of them is negative. Each probability is the larger one of two: under the law, and of
+        the distance from the nearest table.
         """
-        over, under = self._quantities
-        below = self.law(position).below((1 - position) * over - position * under)
+        table = self._moved(position)
+        law = self._law_at(position, table)
+        over, under = self._unbiased
+        below = law.below((1 - position) * over - position * under)
         equation = self.odds.equation(position, self.observed @ self.sampling.influence)
         nearer = float(ndtr(signed_distance(equation, self._noise[1])))
-        normal = max(below, nearer) if side else max(1 - below, 1 - nearer)
-        return self.sampling.tail(normal, self.observed, equation.gradient)
+        sums = self.odds.sums @ table
+        total = self.odds.over.at(sums).value + self.odds.under.at(sums).value
+        error = max(sqrt(max(law.variance, 0.0)), _NO_ERROR) / total if total > 0 else inf
+        part = float(share_below(np.array([position]), np.array([error]), 2 * tail)[0])
+        sides = (max(1 - below, 1 - nearer), max(below, nearer))
+        high, low = (self.sampling.tail(normal, self.observed, equation.gradient) for normal in sides)
+        # a side without error probability never rejects, whatever rounding makes of it
+        return high - 2 * tail * (1 - part) if part < 1 else 1.0, low - 2 * tail * part if part > 0 else 1.0
 
     def standard_error(self, position: float) -> float:
         """Of the measure at v by the delta method; of a weighted sample by Taylor's formula. Infinite or NaN: there is none."""
@@ -435,12 +458,12 @@ class Inversion:
         return sqrt(max(self.law(self.position).variance, 0.0)) / total if total > 0 else float("nan")
 
     def limits(self, tail: float) -> tuple[float, float]:
-        """Smallest and largest v that is not rejected with error probability ``tail`` on either side."""
+        """Smallest and largest v that is not rejected with error probability ``tail`` on either side, or twice on both."""
         return self._limit(tail, 0), self._limit(tail, 1)
 
     def _limit(self, tail: float, side: int) -> float:
         def accepted(position: float) -> float:
-            return min(self.tail(position, 0), self.tail(position, 1)) - tail
+            return min(self.excesses(position, tail))
 
         reach = self.deviation()
         if not 0 < reach < 1:
