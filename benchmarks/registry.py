@@ -123,6 +123,7 @@ BENCHMARKS = (
         ),
     ),
     long("spark_speed", TIMED, needs=("pyspark",)),
+    long("synthesis", SIMULATED, arguments=("300", "1")),
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
     long("tests_power", SIMULATED),

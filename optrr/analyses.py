@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression
+    from optrr.models.synthesis.drawing import Synthetic
     from optrr.models.tests import Alternative, PredictedPower, TestFamily, TestResult
     from optrr.models.tests.family import Adjustment
     from optrr.records.counts import Counts
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.impossible import CountedTable
     from optrr.tables.measures import Among, Measures, WeightedShare
     from optrr.tables.pooled import Pool
-    from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
 
@@ -459,19 +459,26 @@ class Reports(OpenedRecords):
         how: dict[str, Any] = {"family": family, "public": public, "scores": scores, "confidence": confidence}
         return regress(self._place(), self._mechanism, formula, **how)
 
-    def synthesize(
+    def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         size: int | None = None,
         *,
         attributes: str | Iterable[str] | None = None,
+        keep: str | Iterable[str | Sequence[str]] = (),
+        sets: int = 1,
         confidence: float = 0.95,
         random_state: Seed = None,
     ) -> Synthetic:
-        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.tables.synthesis.synthesize`)."""
-        from optrr.tables.synthesis import synthesize
+        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.models.synthesis.synthesize`).
+
+        ``keep`` names regressions and tables that they keep beside pairs: ``keep=["income ~ sex + age", "sex*race*income"]``.
+        Of several ``sets``, what is computed from each is combined (:func:`optrr.models.combine`), with intervals that hold.
+        """
+        from optrr.models.synthesis import synthesize
 
         self._warn()
-        how: dict[str, Any] = {"size": size, "random_state": random_state, "confidence": confidence}
+        how: dict[str, Any] = {"keep": keep, "sets": sets, "size": size}
+        how |= {"random_state": random_state, "confidence": confidence}
         return synthesize(self._place(), self._mechanism, attributes, **how)
 
     def poisoning(self, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:

@@ -37,6 +37,7 @@ from optrr.models.loglinear.margins import parse_terms
 from optrr.models.regression.building import read_reports
 from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
+from optrr.models.synthesis import synthesize as draw_records
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount, crossed
@@ -45,7 +46,6 @@ from optrr.tables.estimation.impossible import impossible
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
 from optrr.tables.measures.among import restriction, said_among
-from optrr.tables.synthesis import synthesize as draw_records
 from optrr.ways.protocols.sampled_tables import load_asking
 
 
