@@ -9,8 +9,8 @@ with the product of two of them. Two models: all pairs, and all pairs with the t
 "combined" is the rule of :func:`optrr.models.combine`, from the first 5 and from all 20 sets. "RRR" is that of Raghunathan,
 Reiter & Rubin (T = (1 + 1/m) b − v̄, or v̄ where that is not positive; t of (m − 1)(1 − v̄/((1 + 1/m) b))² degrees, at least
 1), which is for sets that are random samples, "partial" that of partially synthetic data (T = v̄ + b/m), both from 20 sets;
-"one set" takes the first set's records for people. Surveys of which some set has an empty cell that makes a number infinite have
-no interval and are not counted; "none" is their share. With 300 surveys the coverage of one number has a standard error of
+"one set" takes the first set's records for people. Surveys of which some set has an empty cell that makes a number infinite
+have no interval and are not counted; "none" is their share. With 300 surveys the coverage of one number has a standard error of
 1.3 %, and a row is the mean of several. Writes results/synthesis.csv and .md.
 """
 
@@ -211,7 +211,7 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
             cells += [f"{np.nanmean([float(str(r[rule])) for r in of]):.3f}" for rule in RULES]
             lines.append("| " + " | ".join([*cells, f"{np.nanmin([float(str(r['least'])) for r in of]):.3f}"]) + " |")
     made = (
-        f"Made by `benchmarks/synthesis.py`: {runs} surveys for each of {len(settings())} settings. Coverage of 95 % intervals, "
+        f"Made by `benchmarks/synthesis.py`: {runs} surveys for each of {len(settings())} settings. Coverage of 95 % intervals "
         "on average over numbers and settings; the product of two predictors where the population has one."
     )
     table = head + "|" + "---|" * (len(RULES) + 5) + "\n" + "\n".join(lines)

@@ -209,8 +209,9 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
 
     They are drawn from the log-linear model of all pairs and of what is kept, so other interactions of three attributes or more
     are missing. One set with nothing named has pair tables that are drawn towards independence by what of them is noise. What
-    is named is kept as it is estimated, and so are all pairs where there are several sets, or where the model with what is named
-    is small enough to be fitted to the table of all attributes. What is computed from randomized records costs nobody any further ε.
+    is named is kept as it is estimated, and so are all pairs where there are several sets, or where the model with what is
+    named is small enough to be fitted to the table of all attributes. What is computed from randomized records costs nobody
+    any further ε.
 
     Parameters
     ----------

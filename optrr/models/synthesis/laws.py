@@ -1,9 +1,9 @@
 """What synthetic records are to keep beside all pairs, and the likeliest law that keeps it.
 
 A margin is kept where the log-linear model that records are drawn from has the interactions of its attributes: fitted to true
-records, its table would have their margin. A regression needs the margin of its outcome and predictors together. So the model is
-that of all pairs and these margins, fitted to the randomized records (:mod:`optrr.models.loglinear.fitting`), and nothing is
-drawn towards independence.
+records, its table would have their margin. A regression needs the margin of its outcome and predictors together. So the model
+is that of all pairs and these margins, fitted to the randomized records (:mod:`optrr.models.loglinear.fitting`), and nothing
+is drawn towards independence.
 
 Several data sets have a law each: as many reports as there were are drawn from the fitted law and the mechanism, and the model
 is fitted to them again (a parametric bootstrap). So these laws differ from the fitted one as that does from the truth.
