@@ -183,6 +183,8 @@ class Reports(OpenedRecords):
         from optrr.tables.estimation.estimator import check_confidence
 
         check_confidence(confidence)
+        if not how.pop("simultaneous", True):
+            raise InvalidInput("several tables have intervals that all hold together; for one table's alone ask for table()")
         each = 1 - (1 - confidence) / len(tables)
         return [self.table(*_names(names), confidence=each, simultaneous=True, **how) for names in tables]
 
@@ -366,8 +368,10 @@ class Reports(OpenedRecords):
             what :meth:`test` takes beside the attributes, for each of them.
         """
         from optrr.models.tests import family
+        from optrr.models.tests.family import check_distinct
 
         names = [_names(each) for each in tests]
+        check_distinct(names, how.get("proportions") is not None)
         return family(names, [self.test(*each, **how) for each in names], adjust)
 
     def _test_of_answers(
@@ -493,7 +497,7 @@ class Reports(OpenedRecords):
     def pooled(self, pool: Pool, *attributes: str) -> Reports:
         """The same reports, with categories of attributes pooled as "(rest)" in every analysis, which says so.
 
-        ``pool`` is a share, such as 0.01: the categories of ``attributes``, all unless given, whose estimated shares are below
+        ``pool`` is a share, such as 0.01 or "1%": the categories of ``attributes``, all unless given, whose estimated shares are below
         it; or by attribute the categories themselves, which nothing in the records decides
         (:func:`optrr.tables.pooled.pooled`).
         """

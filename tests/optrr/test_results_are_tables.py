@@ -110,6 +110,7 @@ MADE = {
     "Regression": lambda: optrr.models.regression.fitting.regress(
         counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
     ),
+    "Combined": lambda: optrr.models.combine([0.1, 0.3, 0.2], [0.1, 0.1, 0.1]),
     "Synthetic": lambda: optrr.models.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
     "Poisoning": lambda: optrr.tables.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),

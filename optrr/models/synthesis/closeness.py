@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 
@@ -14,9 +13,11 @@ from optrr.mechanisms.matrix import MatrixMechanism
 from optrr.mechanisms.matrix.distortion import from_probabilities
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.regression.building import read_reports
+from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import fitted, modelled
 from optrr.models.regression.formulas import Formula
-from optrr.models.regression.result import Regression
+from optrr.models.regression.result import Fit
+from optrr.models.regression.solving import estimated
 from optrr.models.synthesis.pairs import product
 from optrr.records.counts import Counts, count
 from optrr.tables.distributions import norm
@@ -31,7 +32,7 @@ class Closeness:
     ``within`` of its ``cells`` (a regression's: coefficients) lie in the direct estimate's intervals, and none is further from
     it than ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs
     from independence in the direction of the unbiased estimate, over how far that does; of a regression the same of its
-    coefficients other than levels. An effect in an additive model shrinks about as much as its pair. ``covered`` is about how
+    coefficients in standard errors, levels left out. An effect in an additive model shrinks about as much as its pair. ``covered`` is about how
     often the interval of a share would hold that takes the records of one set for people, on average over the cells; NaN of a
     regression.
     """
@@ -94,32 +95,33 @@ def regression_closeness(  # noqa: PLR0913 (as above)
     """
     plain = MatrixMechanism(counts.domain, tuple(from_probabilities(np.eye(r)) for r in counts.domain.sizes))
     try:
-        direct = _regressed(formula, counts, mechanism, confidence)
-        drawn = _regressed(formula, count(codes, domain, counts.domain.names), plain, confidence)
+        direct = fitted(*_modelled(formula, counts, mechanism), confidence)
+        drawn = estimated(_modelled(formula, count(codes, domain, counts.domain.names), plain)[1])
     except TooFewRecords:
         return None
-    if not (direct.estimated and drawn.estimated):
+    if not (direct.estimated and drawn.converged[0]):
         return None
     limits = np.array([(row.lower, row.upper) for row in direct.coefficients])
-    wanted, has = direct.estimates, drawn.estimates
-    effects = _effects(direct)
+    wanted, has = direct.estimates, drawn.theta[0]
+    errors = np.array([row.standard_error for row in direct.coefficients])
+    # those of rare categories, of which reports say next to nothing, do not count
+    effects = [k for k in _effects(direct.fit) if errors[k] > 0]
     return Closeness(
         counts.domain.names,
         len(wanted),
         int(((limits[:, 0] <= has) & (has <= limits[:, 1])).sum()),
         float(np.abs(has - wanted).max()),
-        _share(has[effects], wanted[effects]),
+        _share(has[effects] / errors[effects], wanted[effects] / errors[effects]),
         formula=formula,
     )
 
 
-def _regressed(formula: str, counts: Counts, mechanism: Randomizer, confidence: float) -> Regression:
+def _modelled(formula: str, counts: Counts, mechanism: Randomizer) -> tuple[Fit, Equations]:
     read = Formula.of(formula)
-    return fitted(*modelled(read, read_reports(counts, mechanism, read.names, ()), None, {}), confidence)
+    return modelled(read, read_reports(counts, mechanism, read.names, ()), None, {})
 
 
-def _effects(regression: Regression) -> Sequence[int]:
+def _effects(fit: Fit) -> list[int]:
     """Places of the coefficients that are no levels."""
-    fit = regression.fit
     columns = [c for c in range(len(fit.predictors.labels)) if c != fit.predictors.intercept]
     return [place for column in columns for place in fit.places(column)]

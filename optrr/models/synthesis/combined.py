@@ -127,7 +127,7 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
     errors = np.full(values.shape, nan)
     if standard_errors is not None:
         others, errors = _table(standard_errors, "standard errors")
-        if others != names or errors.shape != values.shape:
+        if others not in (names, _numbered(values.shape[1])) or errors.shape != values.shape:
             raise InvalidInput(
                 f"the standard errors are of {errors.shape[0]} sets × {errors.shape[1]} numbers, the estimates of "
                 f"{values.shape[0]} × {values.shape[1]}, or of other parameters; give one for each estimate, in its place"
@@ -167,7 +167,12 @@ def _table(given: Any, what: str) -> tuple[tuple[str, ...], FloatArray]:
     values = _numbers(rows, what)
     if values.ndim == 1:
         values = values[:, None]
-    return tuple(f"number {k + 1}" for k in range(values.shape[1])), values
+    return _numbered(values.shape[1]), values
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    """What parameters without names are called."""
+    return tuple(f"number {k + 1}" for k in range(count))
 
 
 def _numbers(given: ArrayLike, what: str) -> FloatArray:

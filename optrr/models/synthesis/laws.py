@@ -113,7 +113,7 @@ def check_affordable(terms: Terms) -> None:
         names, sizes = terms.domain.names, list(map(int, terms.domain.sizes))
         raise InvalidInput(
             f"the model of {', '.join(names)} has {terms.parameters} parameters in {prod(sizes)} cells, and parameters squared "
-            f"times cells may be at most {MOST_PRODUCTS}; name fewer attributes, keep smaller tables, or pool categories"
+            f"times cells may be at most {MOST_PRODUCTS}; name fewer attributes, or keep smaller tables"
         )
 
 
