@@ -1,6 +1,6 @@
 """Coverage of 95 % intervals that are combined from several synthetic data sets, for what is kept and for what is not.
 
-Run as ``python benchmarks/synthesis.py [RUNS] [JOBS]`` (300 surveys a setting and one process unless told; a quarter of an hour
+Run as ``python benchmarks/synthesis.py [RUNS] [JOBS]`` (200 surveys a setting and one process unless told; some ten minutes
 of one core). In each survey people are drawn from a population, randomized, and a log-linear model fitted to their reports; 20
 sets as large as the survey are drawn from laws fitted anew, as ``synthesize(…, sets=20)`` does. Of each set are computed the
 shares of pairs, the odds ratios of y and every other attribute, and the logistic regression of y on all others, as they are and
@@ -10,8 +10,8 @@ with the product of two of them. Two models: all pairs, and all pairs with the t
 Reiter & Rubin (T = (1 + 1/m) b − v̄, or v̄ where that is not positive; t of (m − 1)(1 − v̄/((1 + 1/m) b))² degrees, at least
 1), which is for sets that are random samples, "partial" that of partially synthetic data (T = v̄ + b/m), both from 20 sets;
 "one set" takes the first set's records for people. Surveys of which some set has an empty cell that makes a number infinite
-have no interval and are not counted; "none" is their share. With 300 surveys the coverage of one number has a standard error of
-1.3 %, and a row is the mean of several. Writes results/synthesis.csv and .md.
+have no interval and are not counted; "none" is their share. With 200 surveys the coverage of one number has a standard error of
+1.5 %, and a row is the mean of several. Writes results/synthesis.csv and .md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from optrr.models.synthesis.combined import combine
 from optrr.models.synthesis.laws import likeliest_again
 from optrr.models.synthesis.pairs import drawn, every_record
 
-RUNS, SETS, FEW = 300, 20, 5
+RUNS, SETS, FEW = 200, 20, 5
 QUANTITIES = ("shares of pairs", "log odds ratios", "logistic, additive", "logistic, product")
 
 

@@ -184,7 +184,9 @@ class Reports(OpenedRecords):
 
         check_confidence(confidence)
         if not how.pop("simultaneous", True):
-            raise InvalidInput("several tables have intervals that all hold together; for one table's alone ask for table()")
+            raise InvalidInput(
+                "several tables have intervals that all hold together; for one table's alone ask for table()"
+            )
         each = 1 - (1 - confidence) / len(tables)
         return [self.table(*_names(names), confidence=each, simultaneous=True, **how) for names in tables]
 
@@ -497,8 +499,8 @@ class Reports(OpenedRecords):
     def pooled(self, pool: Pool, *attributes: str) -> Reports:
         """The same reports, with categories of attributes pooled as "(rest)" in every analysis, which says so.
 
-        ``pool`` is a share, such as 0.01 or "1%": the categories of ``attributes``, all unless given, whose estimated shares are below
-        it; or by attribute the categories themselves, which nothing in the records decides
+        ``pool`` is a share, such as 0.01 or "1%": the categories of ``attributes``, all unless given, whose estimated shares
+        are below it; or by attribute the categories themselves, which nothing in the records decides
         (:func:`optrr.tables.pooled.pooled`).
         """
         from optrr.tables.pooled import pooled

@@ -259,8 +259,8 @@ def _share(pool: object) -> float:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise InvalidInput(
-            f"categories are pooled below {pool!r}; give a share such as 1% or 0.01, or an attribute's categories: A=X,Y on the "
-            "command line, {'A': ['X', 'Y']} in Python"
+            f"categories are pooled below {pool!r}; give a share such as 1% or 0.01, or an attribute's categories: A=X,Y on "
+            "the command line, {'A': ['X', 'Y']} in Python"
         ) from None
 
 

@@ -13,6 +13,7 @@ from optrr.mechanisms.kernel import ProductKernel, SingularMarginal, unrandomize
 from optrr.models.tests import (
     TESTS,
     IntervalWidths,
+    TestResult,
     all_contrasts,
     alternative,
     alternative_of,

@@ -32,9 +32,9 @@ class Closeness:
     ``within`` of its ``cells`` (a regression's: coefficients) lie in the direct estimate's intervals, and none is further from
     it than ``largest_difference``. ``kept`` is the share of the association that the records have: how far their table departs
     from independence in the direction of the unbiased estimate, over how far that does; of a regression the same of its
-    coefficients in standard errors, levels left out. An effect in an additive model shrinks about as much as its pair. ``covered`` is about how
-    often the interval of a share would hold that takes the records of one set for people, on average over the cells; NaN of a
-    regression.
+    coefficients in standard errors, levels left out. An effect in an additive model shrinks about as much as its pair.
+    ``covered`` is about how often the interval of a share would hold that takes the records of one set for people, on average
+    over the cells; NaN of a regression.
     """
 
     attributes: tuple[str, ...]

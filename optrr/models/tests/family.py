@@ -143,14 +143,14 @@ class TestFamily(TableResult):
 
 
 def check_distinct(names: Sequence[Sequence[str]], ordered: bool = False) -> None:
-    """Raise InvalidInput for attributes that are named twice, in any order unless ``ordered``: one hypothesis would count as two."""
+    """Raise InvalidInput for attributes named twice, in any order unless ``ordered``: one hypothesis would count as two."""
     seen: dict[tuple[str, ...], int] = {}
     for k, each in enumerate(names):
         first = seen.setdefault(tuple(each if ordered else sorted(each)), k)
         if first < k:
             raise InvalidInput(
-                f"{crossed(each)} is the same hypothesis as test {first + 1}, {crossed(names[first])}, and would count twice in "
-                "the adjustment; name it once"
+                f"{crossed(each)} is the same hypothesis as test {first + 1}, {crossed(names[first])}, and would count twice "
+                "in the adjustment; name it once"
             )
 
 

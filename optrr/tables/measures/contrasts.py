@@ -153,7 +153,9 @@ def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
         scores.setdefault(group.tobytes(), none)[0][:] += share.weight * (hit & group)
     parts = [(s, group) for s, group in scores.values() if np.ptp(s[group > 0]) > 0]
     if not parts:
-        raise InvalidInput(f"{_said(domain, shares, True)} is the same whatever people answered; ask for other categories")
+        raise InvalidInput(
+            f"{_said(domain, shares, True)} is the same whatever people answered; ask for other categories"
+        )
     if len(parts) > _MOST_GROUPS:
         raise InvalidInput(f"{len(parts)} different groups are compared; a contrast takes at most {_MOST_GROUPS}")
     fixed = sum(float(s[group > 0].min()) for s, group in scores.values() if np.ptp(s[group > 0]) == 0)
