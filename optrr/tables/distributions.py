@@ -63,7 +63,8 @@ class _Student:
         return float(-stdtrit(df, tail))
 
 
-chi2, norm, t = _ChiSquared(), _Normal(), _Student()
+chi2, norm = _ChiSquared(), _Normal()
+t = _Student()
 
 
 def chi_squared_tails(x: FloatArray, df: ArrayLike) -> FloatArray:

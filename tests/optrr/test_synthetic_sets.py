@@ -19,7 +19,7 @@ from optrr.cli.main import run
 from optrr.mechanisms.kernel import Kernel
 from optrr.models import combine, regress, synthesize
 from optrr.models.loglinear.margins import Terms
-from optrr.models.synthesis.laws import Kept, likeliest, likeliest_again
+from optrr.models.synthesis.laws import KeptTables, likeliest, likeliest_again
 from optrr.models.synthesis.pairs import drawn, every_record
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": ["u", "v"], "c": ["p", "q"], "y": ["no", "yes"]})
@@ -68,7 +68,7 @@ def test_without_noise_what_is_kept_is_the_data_s(seed: int, largest: int, monke
 @pytest.mark.parametrize("seed", range(3))
 def test_the_law_is_that_of_a_poisson_regression_where_nothing_is_randomized(seed: int) -> None:
     counts = count(people(3000, seed), DOMAIN, DOMAIN.names)
-    terms = Kept.of(["y ~ a + b"], DOMAIN, mechanism := design(DOMAIN, 30.0, method="kronecker").mechanism).terms
+    terms = KeptTables.of(["y ~ a + b"], DOMAIN, mechanism := design(DOMAIN, 30.0, method="kronecker").mechanism).terms
     assert set(terms.generators) == {(0, 1, 3), (0, 2), (1, 2), (2, 3)}
     columns = terms.columns().reshape(terms.parameters, -1)
     glm = sm.GLM(counts.table.ravel(), sm.add_constant(columns.T.astype(float)), family=sm.families.Poisson()).fit()
@@ -77,10 +77,10 @@ def test_the_law_is_that_of_a_poisson_regression_where_nothing_is_randomized(see
 
 def test_what_is_kept_is_read_from_formulas_tables_and_names() -> None:
     mechanism = design(DOMAIN, 2.0, method="kronecker").mechanism
-    read = Kept.of(["y ~ C(a) + b", "c*a*b", ("y", "c"), "a*b"], DOMAIN, mechanism)
+    read = KeptTables.of(["y ~ C(a) + b", "c*a*b", ("y", "c"), "a*b"], DOMAIN, mechanism)
     assert read.margins == (("a", "b", "y"), ("a", "b", "c"), ("c", "y"))
     assert dict(read.formulas) == {"y ~ C(a) + b": ("a", "b", "y")}
-    assert Kept.of("a*b*c", DOMAIN, mechanism).margins == (("a", "b", "c"),)
+    assert KeptTables.of("a*b*c", DOMAIN, mechanism).margins == (("a", "b", "c"),)
     for wrong, said in (
         (["y ~ age"], "no attribute 'age'"),
         (["a*age"], "no attribute 'age'"),
@@ -89,7 +89,7 @@ def test_what_is_kept_is_read_from_formulas_tables_and_names() -> None:
         (["y ~ ("], "cannot be read"),
     ):
         with pytest.raises(InvalidInput, match=said):
-            Kept.of(wrong, DOMAIN, mechanism)
+            KeptTables.of(wrong, DOMAIN, mechanism)
 
 
 def test_what_the_mechanism_hides_is_said_of_formulas_and_refused_of_tables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,10 +103,10 @@ def test_what_the_mechanism_hides_is_said_of_formulas_and_refused_of_tables(monk
         seen(kernel)
 
     monkeypatch.setattr(kind, "check_invertible", hides)
-    read = Kept.of("y ~ a + b", DOMAIN, mechanism)
+    read = KeptTables.of("y ~ a + b", DOMAIN, mechanism)
     assert read.hidden == (("a", "b", "y"),) and set(read.margins) == {("a", "b"), ("a", "y"), ("b", "y")}
     with pytest.raises(SingularMarginal, match="preserve"):
-        Kept.of("a*b*y", DOMAIN, mechanism)
+        KeptTables.of("a*b*y", DOMAIN, mechanism)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -279,5 +279,5 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
 
 def test_all_pairs_are_in_the_model() -> None:
     mechanism = design(DOMAIN, 2.0, method="kronecker").mechanism
-    terms = Kept.of("a*b*c", DOMAIN, mechanism).terms
+    terms = KeptTables.of("a*b*c", DOMAIN, mechanism).terms
     assert {s for s in terms.sets if len(s) == 2} == set(combinations(range(4), 2))

@@ -129,7 +129,7 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
         others, errors = _table(standard_errors, "standard errors")
         if others not in (names, _numbered(values.shape[1])) or errors.shape != values.shape:
             raise InvalidInput(
-                f"the standard errors are of {errors.shape[0]} sets × {errors.shape[1]} numbers, the estimates of "
+                f"the standard errors are of {errors.shape[0]} sets × {errors.shape[1]} numbers, the estimates of "  # type: ignore[misc]  # numpy's types take the result of full() for a row
                 f"{values.shape[0]} × {values.shape[1]}, or of other parameters; give one for each estimate, in its place"
             )
         _check_finite(names, errors, "standard error")

@@ -15,7 +15,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.margins import Terms
 from optrr.models.synthesis.closeness import Closeness, regression_closeness, table_closeness
-from optrr.models.synthesis.laws import Kept, affordable, check_affordable, likeliest, likeliest_again
+from optrr.models.synthesis.laws import KeptTables, affordable, check_affordable, likeliest, likeliest_again
 from optrr.models.synthesis.pairs import (
     all_pairs,
     candidates,
@@ -26,7 +26,7 @@ from optrr.models.synthesis.pairs import (
     with_margins,
 )
 from optrr.records.counts import Counts, count_many
-from optrr.releases.provenance import SyntheticNote
+from optrr.records.origins import synthetic_note
 from optrr.show.charts import interval_figure
 from optrr.show.result import TableResult
 from optrr.show.text import amount, crossed
@@ -37,6 +37,8 @@ from optrr_solvers.arrays import IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
+
+    from optrr.releases.provenance import SyntheticNote
 
 
 # With fewer cells inside their intervals than this, the model does not do.
@@ -240,7 +242,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     check_confidence(confidence)
     known = checked_mechanism(mechanism).domain
     domain = known if attributes is None else known.subset(attributes)
-    wanted = Kept.of(keep, domain, mechanism)
+    wanted = KeptTables.of(keep, domain, mechanism)
     whole = bool(wanted.margins) and affordable(wanted.terms)
     if sets != 1:
         _check_sets(sets, domain)
@@ -281,7 +283,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         n=n,
         confidence=confidence,
         pairs=tuple(compared(c.domain.names) for c in of_pairs.values()),
-        note=SyntheticNote(mechanism.digest, n, len(laws)),
+        note=synthetic_note(mechanism.digest, n, len(laws)),
         margins=tuple(compared(names) for names in wanted.margins if len(names) > 2),
         regressions=tuple(each for each in regressions.values() if each is not None),
         shrunk=not whole,
@@ -305,18 +307,18 @@ def _checked_size(size: int, sets: int) -> int:
     return int(size)
 
 
-def _counted(data: Any, known: Domain, wanted: Kept, whole: bool) -> Mapping[tuple[str, ...], Counts]:
+def _counted(data: Any, known: Domain, wanted: KeptTables, whole: bool) -> Mapping[tuple[str, ...], Counts]:
     """The tables of pairs, of what is kept and, where the ``whole`` table is fitted, of all attributes; in one pass."""
     names = wanted.domain.names
-    tables = [(names[i], names[j]) for i, j in all_pairs(wanted.domain)]
-    tables = list(dict.fromkeys([*tables, *wanted.margins, *wanted.formulas.values()]))
+    pairs = [(names[i], names[j]) for i, j in all_pairs(wanted.domain)]
+    tables: list[tuple[str, ...]] = list(dict.fromkeys([*pairs, *wanted.margins, *wanted.formulas.values()]))
     if not whole:
         return count_many(data, known, tables, allow_extra=True)
     joint = count_many(data, known, [names], allow_extra=True)[names]
     return {names: joint} | {each: joint.marginal(each) for each in tables}
 
 
-def _missing(wanted: Kept, regressions: Mapping[str, Closeness | None]) -> Iterator[str]:
+def _missing(wanted: KeptTables, regressions: Mapping[str, Closeness | None]) -> Iterator[str]:
     for names in wanted.hidden:
         yield (
             f"the mechanism hides the interaction {crossed(names)}, so that these records do not have it; additive effects "

@@ -34,7 +34,7 @@ MOST_PRODUCTS = 3 * 10**8
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTables:
     """What records keep beside all pairs.
 
     ``margins`` are attribute sets, in the domain's order; ``formulas`` regressions, each with its attributes in that order;
@@ -47,7 +47,7 @@ class Kept:
     hidden: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
-    def of(keep: str | Iterable[str | Sequence[str]], domain: Domain, mechanism: Randomizer) -> Kept:
+    def of(keep: str | Iterable[str | Sequence[str]], domain: Domain, mechanism: Randomizer) -> KeptTables:
         """Read what is to be kept: formulas such as "y ~ a + b", tables such as "a*b*c", or names of attributes.
 
         Raises
@@ -73,7 +73,7 @@ class Kept:
                 mechanism.kernel(names).check_invertible()
             margins += tables
         largest = [s for s in dict.fromkeys(margins) if not any(set(s) < set(t) for t in margins)]
-        return Kept(domain, tuple(largest), formulas, tuple(dict.fromkeys(hidden)))
+        return KeptTables(domain, tuple(largest), formulas, tuple(dict.fromkeys(hidden)))
 
     @property
     def terms(self) -> Terms:

@@ -45,7 +45,7 @@ _TOLERANCE = 1e-10
 _MOST_SCALINGS = 500
 
 
-def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[Pair, FloatArray]:
+def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[Axes, FloatArray]:
     """Proper tables by pair of positions, that agree on every attribute.
 
     Raises
@@ -58,7 +58,7 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[P
     for pair, table in raw.items():
         for axis, attribute in enumerate(pair):
             shares.setdefault(attribute, projection(table.sum(axis=1 - axis)))
-    out = {}
+    out: dict[Axes, FloatArray] = {}
     for pair, table in raw.items():
         rows, columns = shares[pair[0]], shares[pair[1]]
         apart = np.outer(rows, columns)
@@ -68,12 +68,12 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[P
     return out
 
 
-def with_margins(pairs: Mapping[Pair, FloatArray], margins: Mapping[Axes, FloatArray]) -> dict[Axes, FloatArray]:
+def with_margins(pairs: Mapping[Axes, FloatArray], margins: Mapping[Axes, FloatArray]) -> dict[Axes, FloatArray]:
     """Pair tables and proper tables of more attributes, which are scaled to the pairs' shares of single ones.
 
     A pair inside a margin has the margin's table; inside several, that of the last.
     """
-    out: dict[Axes, FloatArray] = dict(pairs)
+    out = dict(pairs)
     for axes, table in margins.items():
         shares = [_sums(pairs[(axes[0], axis)], 1) for axis in axes[1:]]
         out[axes] = _scaled(table, (_sums(pairs[(axes[0], axes[1])], 0), *shares))
