@@ -124,6 +124,7 @@ BENCHMARKS = (
         ),
     ),
     long("spark_speed", TIMED, needs=("pyspark",)),
+    long("synthesis", SIMULATED, arguments=("200", "2")),
     long("survey_rate", TIMED, needs=("uvicorn",)),
     long("test_levels", SIMULATED),
     long("tests_power", SIMULATED),

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression
+    from optrr.models.synthesis.drawing import Synthetic
     from optrr.models.tests import Alternative, PredictedPower, TestFamily, TestResult
     from optrr.models.tests.family import Adjustment
     from optrr.records.counts import Counts
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.impossible import CountedTable
     from optrr.tables.measures import Among, Measures, WeightedShare
     from optrr.tables.pooled import Pool
-    from optrr.tables.synthesis.drawing import Synthetic
     from optrr.tables.weighting import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
 
@@ -200,6 +200,10 @@ class Reports(OpenedRecords):
         from optrr.tables.estimation.estimator import check_confidence
 
         check_confidence(confidence)
+        if not how.pop("simultaneous", True):
+            raise InvalidInput(
+                "several tables have intervals that all hold together; for one table's alone ask for table()"
+            )
         each = 1 - (1 - confidence) / len(tables)
         return [self.table(*_names(names), confidence=each, simultaneous=True, **how) for names in tables]
 
@@ -393,8 +397,10 @@ class Reports(OpenedRecords):
             what :meth:`test` takes beside the attributes, for each of them.
         """
         from optrr.models.tests import family
+        from optrr.models.tests.family import check_distinct
 
         names = [_names(each) for each in tests]
+        check_distinct(names, how.get("proportions") is not None)
         return family(names, [self.test(*each, **how) for each in names], adjust)
 
     def _test_of_answers(
@@ -510,19 +516,26 @@ class Reports(OpenedRecords):
         how |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
         return regress(place, mechanism, formula, public=public, single_cluster=single_cluster, **how)
 
-    def synthesize(
+    def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         size: int | None = None,
         *,
         attributes: str | Iterable[str] | None = None,
+        keep: str | Iterable[str | Sequence[str]] = (),
+        sets: int = 1,
         confidence: float = 0.95,
         random_state: Seed = None,
     ) -> Synthetic:
-        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.tables.synthesis.synthesize`)."""
-        from optrr.tables.synthesis import synthesize
+        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.models.synthesis.synthesize`).
+
+        ``keep`` names regressions and tables that they keep beside pairs: ``keep=["income ~ sex + age", "sex*race*income"]``.
+        Of several ``sets``, what is computed from each is combined (:func:`optrr.models.combine`), with intervals that hold.
+        """
+        from optrr.models.synthesis import synthesize
 
         self._warn()
-        how: dict[str, Any] = {"size": size, "random_state": random_state, "confidence": confidence}
+        how: dict[str, Any] = {"keep": keep, "sets": sets, "size": size}
+        how |= {"random_state": random_state, "confidence": confidence}
         return synthesize(self._place(), self._mechanism, attributes, **how)
 
     def poisoning(self, *attributes: str, fakes: int, method: str = "unbiased") -> Poisoning:
@@ -537,8 +550,8 @@ class Reports(OpenedRecords):
     def pooled(self, pool: Pool, *attributes: str) -> Reports:
         """The same reports, with categories of attributes pooled as "(rest)" in every analysis, which says so.
 
-        ``pool`` is a share, such as 0.01: the categories of ``attributes``, all unless given, whose estimated shares are below
-        it; or by attribute the categories themselves, which nothing in the records decides
+        ``pool`` is a share, such as 0.01 or "1%": the categories of ``attributes``, all unless given, whose estimated shares
+        are below it; or by attribute the categories themselves, which nothing in the records decides
         (:func:`optrr.tables.pooled.pooled`).
         """
         from optrr.tables.pooled import pooled

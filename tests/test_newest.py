@@ -64,6 +64,7 @@ CALLS: dict[str, list[str]] = {
     "model": ["out.csv", "--design", "d.json", "--attributes", "a,b", "--terms", "a*b"],
     "regress": ["out.csv", "--design", "d.json", "--formula", "a ~ b"],
     "synthesize": ["out.csv", "--design", "d.json", "-o", "drawn.csv"],
+    "combine": ["sets.csv"],
     "power": [*TABLE, "--proportions", ".1,.1,.1,.2,.2,.3"],
     "cluster": ["out.csv", "--design", "d.json", "--max-combinations", "6", "--min-dependence", "0.01"],
     "export": ["d.json", "-o", "sampler.json"],
@@ -93,6 +94,7 @@ EXTRAS = {"regress": ("formulaic", "regression"), "serve": ("starlette", "serve"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("newest")
     (here / "spec.toml").write_text(SPEC)
+    (here / "sets.csv").write_text("parameter,estimate\na,0.1\na,0.3\n")
     rows = [(k % 2, k % 3, k // 2 % 2) for k in range(3000)]
     (here / "true.csv").write_text("a,b,c\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
     (here / "people.csv").write_text("who,a,b,c\n" + "".join(f"p{k},{a},{b},{c}\n" for k, (a, b, c) in enumerate(rows)))

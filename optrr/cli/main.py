@@ -90,7 +90,12 @@ _GROUPS = {
         "quantile": ("optrr.cli.subgroups", "quantile", "Medians and other quantiles."),
         "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
         "regress": ("optrr.cli.modelling", "regress", "Linear and logistic regression of the true records."),
-        "synthesize": ("optrr.cli.modelling", "synthesize", "Records to hand on, drawn from a model of the estimates."),
+        "synthesize": (
+            "optrr.cli.synthesizing",
+            "synthesize",
+            "Records to hand on, drawn from a model of the estimates.",
+        ),
+        "combine": ("optrr.cli.synthesizing", "combine", "Numbers from several synthetic sets, with intervals."),
     },
     "Devices and surveys": {
         "export": (

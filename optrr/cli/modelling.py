@@ -1,4 +1,4 @@
-"""optrr measure, model, regress and synthesize: what tables, models and drawn records say of the true ones."""
+"""optrr measure, model and regress: what tables and models say of the true records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from optrr.cli.inputs import (
     design_option,
     ignorable_option,
     input_argument,
-    keep_input,
     refuse_options,
     scores_by_name,
     scores_of,
@@ -29,10 +28,9 @@ from optrr.cli.inputs import (
 )
 from optrr.cli.outputs import OUTPUT, Outputs, report_option, table_option
 from optrr.cli.pooling import pool_option, with_pool
-from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
+from optrr.cli.printing import json_option, late_bar, print_shown, say
 from optrr.cli.public_columns import Sampled, counted_as_sampled, sample_options
 from optrr.designs.design import Design
-from optrr.designs.design_file import load_design
 from optrr.domain.scores import told_scores
 from optrr.errors import InvalidInput
 from optrr.models.estimated import model_estimated
@@ -44,14 +42,12 @@ from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
 from optrr.models.regression.sampled_reports import read_sampled
 from optrr.records.reading.source import RecordsAt
-from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount, crossed
 from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import impossible
 from optrr.tables.measures import MEASURES, Comparing, Measures
 from optrr.tables.measures import measure as measure_table
 from optrr.tables.measures.among import restriction, said_among
-from optrr.tables.synthesis import synthesize as draw_records
 from optrr.ways.protocols.sampled_tables import load_asking
 
 
@@ -269,41 +265,3 @@ def regress(
             result = fitted(*modelled(read, reports, family, given), **how)
     result = replace(result, warnings=(*result.warnings, *said))
     outputs.give_table(result, (asking, design_file, known, doubts), lambda: say(str(result.summary())))
-
-
-@click.command()
-@input_argument
-@design_option
-@click.option("-o", "--output", required=True, type=OUTPUT, help="CSV or Parquet file for the records.")
-@click.option("--attributes", metavar="A,B,…", help="Attributes of the records; all of the design's unless given.")
-@click.option("--size", type=click.IntRange(min=1), help="Number of records; as many as INPUT holds unless given.")
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the draw.")
-@json_option
-def synthesize(
-    *,
-    input: RecordsAt,
-    design_file: Path,
-    output: Path,
-    attributes: str | None,
-    size: int | None,
-    random_state: int | None,
-    as_json: bool,
-) -> None:
-    """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
-    check_written_suffix(output)
-    keep_input(output, input)
-    design = load_design(design_file)
-    reports = design.reports(input)
-    doubts = reports.unweighted_doubts
-    chosen = None if attributes is None else split_names(attributes)
-    result = draw_records(reports.places[0], design.mechanism, chosen, size=size, random_state=random_state)
-    result.save(output)
-    doubts += formula_doubts(output, design.domain)
-    warn([*doubts, *result.warnings])
-    if as_json:
-        print_json(result.summary() | {"output": str(output), "doubts": doubts})
-        return
-    rows = [[" × ".join(p.attributes), p.cells, p.within, p.largest_difference, p.kept] for p in result.pairs]
-    heads = ["pair", "cells", "within intervals", "largest difference", "association kept"]
-    print_table("pair tables beside the estimates", heads, rows)
-    say(f"{result.headline()}, written to {output}")

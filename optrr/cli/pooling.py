@@ -42,12 +42,5 @@ def with_pool(reports: _Opened, texts: Sequence[str], names: Sequence[str]) -> _
     else:
         if len(texts) > 1:
             raise InvalidInput("--pool takes one share, or the categories of attributes, A=X,Y; give one of these")
-        pool = _share(texts[0])
+        pool = texts[0]
     return pooled(reports, pool, names)
-
-
-def _share(text: str) -> float:
-    try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise InvalidInput(f"--pool is {text!r}; give a share such as 1% or 0.01, or categories as A=X,Y") from None

@@ -55,7 +55,7 @@ from optrr.models.tests import (
     required_records,
 )
 from optrr.models.tests import test as test_table
-from optrr.models.tests.family import ADJUSTMENTS, Adjustment
+from optrr.models.tests.family import ADJUSTMENTS, Adjustment, check_distinct
 from optrr.models.tests.testing import CALIBRATIONS
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
@@ -165,6 +165,7 @@ def test(
     outputs = Outputs(None, report, as_json)
     outputs.check(places)
     tables = [_table(each, given) for each in (attributes, *also)]
+    check_distinct([names for names, _ in tables])
     sample, design = Sampled(by=None, **sampled), load_asking(design_file)
     reports = with_pool(
         design.reports(*places), pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata)))

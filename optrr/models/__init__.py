@@ -1,7 +1,8 @@
 """Models of the true table and tests between them: independence, log-linear models, regressions, survey-weighted tests.
 
 ``tests`` asks whether attributes are independent and plans for it, ``loglinear`` fits and compares models of a table,
-``regression`` relates one attribute to others, and ``weighted`` corrects tests for a survey's design.
+``regression`` relates one attribute to others, ``synthesis`` draws records from a model, and ``weighted`` corrects tests for a
+survey's design.
 """
 
 from optrr.lazy_names import lazy_names
@@ -18,6 +19,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "optrr.models.regression.fitting": ("regress",),
         "optrr.models.regression.result": ("Regression",),
+        "optrr.models.synthesis": ("Combined", "Synthetic", "combine", "synthesize"),
         "optrr.models.tests": (
             "Alternative",
             "PredictedPower",

@@ -23,6 +23,7 @@ from optrr.releases.provenance import (
     KEY,
     Origin,
     Provenance,
+    SyntheticNote,
     doubts,
     origin_from_sidecar,
     require_design,
@@ -45,6 +46,11 @@ def origins_of(data: Any) -> list[Origin]:
     if where is not None and where.origins is not None:
         return list(where.origins)
     return different(_of_memory(data) if where is None else _of_place(replace(where, watch=None)))
+
+
+def synthetic_note(design: str | None, estimated_from: int, sets: int) -> SyntheticNote:
+    """What synthetic records say of themselves."""
+    return SyntheticNote(design, estimated_from, sets)
 
 
 def randomized_before(data: Any, again: bool = False, opened: Source | None = None) -> Provenance | None:

@@ -81,11 +81,14 @@ class _ProvenanceRecord(msgspec.Struct, forbid_unknown_fields=True):
 class SyntheticNote:
     """What synthetic records say of themselves, in the same places: of which design's estimates they are drawn, from how many.
 
+    ``sets`` is the number of data sets, whose estimates are to be combined.
+
     Whatever reads randomized records refuses them (:meth:`Provenance.from_json`).
     """
 
     design: str | None
     estimated_from: int
+    sets: int = 1
 
     def to_json(self) -> str:
         """The JSON text."""

@@ -1,7 +1,7 @@
 """Numbers of the true table with honest intervals, from randomized records.
 
 ``estimation`` has tables and statistics of them, ``measures`` what is said of one attribute beside another,
-``weighting`` survey weights, ``bayes`` posteriors of small samples, and ``synthesis`` records drawn from estimates.
+``weighting`` survey weights, and ``bayes`` posteriors of small samples.
 """
 
 from optrr.lazy_names import lazy_names
@@ -24,7 +24,6 @@ __getattr__, __dir__ = lazy_names(
             "measure",
             "quantiles",
         ),
-        "optrr.tables.synthesis.drawing": ("Synthetic", "synthesize"),
         "optrr.tables.weighting.estimating": ("WeightedEstimate", "estimate_weighted"),
     },
 )

@@ -1,4 +1,4 @@
-"""The χ² and normal distributions by special functions: the numbers of scipy.stats without its import of half a second."""
+"""The χ², normal and t distributions by special functions: the numbers of scipy.stats without its import of half a second."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, chdtri, erfc, ndtr, ndtri
+from scipy.special import chdtrc, chdtri, erfc, ndtr, ndtri, stdtrit
 
 from optrr_solvers.arrays import FloatArray
 
@@ -54,7 +54,17 @@ class _Normal:
         return float(-ndtri(tail))
 
 
+class _Student:
+    """Student's t with ``df`` degrees of freedom."""
+
+    @staticmethod
+    def isf(tail: float, df: float) -> float:
+        """The x with Pr(X > x) = ``tail``."""
+        return float(-stdtrit(df, tail))
+
+
 chi2, norm = _ChiSquared(), _Normal()
+t = _Student()
 
 
 def chi_squared_tails(x: FloatArray, df: ArrayLike) -> FloatArray:

@@ -34,8 +34,8 @@ from optrr_solvers.randomness import BitSource
 
 Opened = TypeVar("Opened", bound=OpenedRecords)
 REST = "(rest)"
-# A share, or by attribute the categories that are pooled.
-Pool = float | Mapping[str, Iterable[Category]]
+# A share, such as 0.01 or "1%", or by attribute the categories that are pooled.
+Pool = float | str | Mapping[str, Iterable[Category]]
 # Chances of pooled reports may differ by rounding between the categories of a group.
 _ALIKE = 1e-9
 
@@ -242,13 +242,26 @@ def pooled(reports: Opened, pool: Pool, names: Sequence[str] = ()) -> Opened:
         )
     if isinstance(pool, Mapping):
         return replace(reports, asking=PooledAsking.declared(asking, pool))
+    below = _share(pool)
     sets = [(name,) for name in names or asking.domain.names]
     tables = [count_many(place, asking.domain, sets, allow_extra=True) for place in reports.places]
     estimates = {}
     for (name,) in sets:
         observed = np.sum([counts[(name,)].table for counts in tables], axis=0)
         estimates[name] = asking.mechanism.kernel((name,)).solve(observed / observed.sum())
-    return replace(reports, asking=PooledAsking.below(asking, pool, estimates))
+    return replace(reports, asking=PooledAsking.below(asking, below, estimates))
+
+
+def _share(pool: object) -> float:
+    """A share from its number or its text. Raises InvalidInput for what is none."""
+    text = str(pool).strip()
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise InvalidInput(
+            f"categories are pooled below {pool!r}; give a share such as 1% or 0.01, or an attribute's categories: A=X,Y on "
+            "the command line, {'A': ['X', 'Y']} in Python"
+        ) from None
 
 
 def _can_be_pooled(attribute: Attribute) -> bool:

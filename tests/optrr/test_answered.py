@@ -222,6 +222,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
         (lambda r: r.model(stepwise=2, attributes=("sex", "income")), "given by terms"),
         (lambda r: r.regress("income ~ sex"), "no records"),
         (lambda r: r.synthesize(10), "no records"),
+        (lambda r: r.synthesize(10, keep="income ~ sex", sets=3), "no records"),
     ],
 )
 def test_what_answers_do_not_tell_is_refused(ask, said):

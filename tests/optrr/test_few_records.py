@@ -11,8 +11,8 @@ import pytest
 import optrr
 from optrr import Domain, InvalidInput, count, design, estimate
 from optrr.cli.main import main
+from optrr.models.synthesis.drawing import synthesize
 from optrr.tables.estimation.estimator import estimate_adjusted
-from optrr.tables.synthesis.drawing import synthesize
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "k": [1, 2, 3]})
 FILES = {

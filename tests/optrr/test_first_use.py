@@ -11,10 +11,10 @@ import pytest
 import optrr
 import optrr.models.loglinear
 import optrr.models.regression.fitting
+import optrr.models.synthesis.drawing
 import optrr.tables.bayes
 import optrr.tables.estimation
 import optrr.tables.measures
-import optrr.tables.synthesis.drawing
 import optrr.tables.weighting.estimating
 from optrr.cli.main import run
 from optrr.designs.proposing import Proposing, propose
@@ -56,7 +56,7 @@ ANALYSES = {
     "model": lambda d, data: optrr.models.loglinear.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
     "posterior": lambda d, data: optrr.tables.bayes.posterior(count(data, d.domain, ["sex"]), d.mechanism),
     "regress": lambda d, data: optrr.models.regression.fitting.regress(data, d.mechanism, "income ~ sex"),
-    "synthesize": lambda d, data: optrr.tables.synthesis.drawing.synthesize(data, d.mechanism, size=10),
+    "synthesize": lambda d, data: optrr.models.synthesis.drawing.synthesize(data, d.mechanism, size=10),
     "weighted": lambda d, data: optrr.tables.weighting.estimating.estimate_weighted(data, d.mechanism, ["sex"]),
 }
 

@@ -13,6 +13,7 @@ from optrr.mechanisms.kernel import ProductKernel, SingularMarginal, unrandomize
 from optrr.models.tests import (
     TESTS,
     IntervalWidths,
+    TestResult,
     all_contrasts,
     alternative,
     alternative_of,
@@ -431,3 +432,10 @@ def test_a_likelihood_ratio_beyond_its_simulation_keeps_the_order_of_chi_square(
     result = test(Counts(PAIR, table), pairs, "likelihood-ratio", random_state=1)
     assert result.calibration == "asymptotic" and result.p_value < 1e-20
     assert not result.reliable and result.reliable_down_to < 0.01 and "none of" in result.warnings[0]
+
+
+@pytest.mark.parametrize(("calibration", "said"), [("asymptotic", " 3 df, "), ("bootstrap", "4, p"), ("exact", "4, p")])
+def test_degrees_of_freedom_are_said_where_the_p_value_is_made_with_them(calibration, said):
+    made = TestResult("conditional-independence", 4.0, 3, 0.26, 100, calibration=calibration)
+    assert said in made.headline()
+    assert ("df" in made.headline()) == (calibration == "asymptotic")

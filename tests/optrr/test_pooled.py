@@ -68,7 +68,8 @@ def test_estimates_are_sums_of_cells_and_say_what_was_pooled():
 def test_a_share_pools_what_is_estimated_below_it_and_nothing_in_order():
     made = design(DOMAIN, 6.0, method="kronecker")
     reports = made.reports(made.perturb(records(20_000, 2), random_state=2))
-    assert dict(reports.pooled(0.03).asking.parts) == {"a": (2, 3, 4)}
+    for share in (0.03, "0.03", "3%", " 3 %"):
+        assert dict(reports.pooled(share).asking.parts) == {"a": (2, 3, 4)}
     # a single rare one goes with the next
     assert dict(reports.pooled(0.007, "a").asking.parts) == {"a": (2, 4)}
     assert not reports.pooled(0.03, "b", "c").asking.parts
@@ -111,6 +112,9 @@ def test_of_true_records_every_analysis_is_that_of_records_merged_before():
         ({"a": ["x", "w"]}, "has no category 'w'"),
         ({"d": ["x", "y"]}, "there is no attribute"),
         (1.5, "above 0 and below 1"),
+        ("150%", "above 0 and below 1"),
+        ("rare", "give a share such as 1%"),
+        (None, "give a share such as 1%"),
     ],
 )
 def test_what_cannot_be_pooled_is_refused(pool, said):

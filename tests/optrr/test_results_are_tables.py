@@ -14,11 +14,11 @@ import optrr
 import optrr.devices.auditing.audit
 import optrr.models.loglinear
 import optrr.models.regression.fitting
+import optrr.models.synthesis.drawing
 import optrr.models.tests
 import optrr.tables.bayes
 import optrr.tables.estimation
 import optrr.tables.measures
-import optrr.tables.synthesis.drawing
 import optrr.tables.weighting.estimating
 from optrr import genomics
 from optrr.designs.checks import verification
@@ -110,7 +110,8 @@ MADE = {
     "Regression": lambda: optrr.models.regression.fitting.regress(
         counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
     ),
-    "Synthetic": lambda: optrr.tables.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
+    "Combined": lambda: optrr.models.combine([0.1, 0.3, 0.2], [0.1, 0.1, 0.1]),
+    "Synthetic": lambda: optrr.models.synthesis.drawing.synthesize(counts(), optrr.design(DOMAIN, 6.0).mechanism),
     "Poisoning": lambda: optrr.tables.poisoning(counts(), optrr.design(DOMAIN, 2.0).mechanism, 2),
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
     "PanelEstimate": asked_twice,

@@ -142,6 +142,18 @@ class TestFamily(TableResult):
         return {"adjust": self.adjust, "n": self.n, "tests": tests, "warnings": list(self.warnings)}
 
 
+def check_distinct(names: Sequence[Sequence[str]], ordered: bool = False) -> None:
+    """Raise InvalidInput for attributes named twice, in any order unless ``ordered``: one hypothesis would count as two."""
+    seen: dict[tuple[str, ...], int] = {}
+    for k, each in enumerate(names):
+        first = seen.setdefault(tuple(each if ordered else sorted(each)), k)
+        if first < k:
+            raise InvalidInput(
+                f"{crossed(each)} is the same hypothesis as test {first + 1}, {crossed(names[first])}, and would count twice "
+                "in the adjustment; name it once"
+            )
+
+
 def family(names: Sequence[Sequence[str]], tests: Sequence[TestResult], adjust: Adjustment = "holm") -> TestFamily:
     """Tests with p-values adjusted for their number; ``names`` are the attributes that each is about.
 

@@ -112,8 +112,9 @@ class TestResult(Result):
         return f"p-values below {self.reliable_down_to:.2g} may be off by more than a factor of two here"
 
     def headline(self) -> str:
-        """Statistic, degrees of freedom and p-value."""
-        return f"{self.test}: statistic {self.statistic:.4g}, {self.df} df, p = {self.p_value:.3g}, {self.n} records"
+        """Statistic and p-value, and the degrees of freedom where the p-value is made with them."""
+        freedom = "" if self.calibration in ("exact", "tilted", "bootstrap") else f" {self.df} df,"
+        return f"{self.test}: statistic {self.statistic:.4g},{freedom} p = {self.p_value:.3g}, {self.n} records"
 
     def plot(self) -> Figure:
         """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.

@@ -154,7 +154,9 @@ def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
         scores.setdefault(group.tobytes(), none)[0][:] += share.weight * (hit & group)
     parts = [(s, group) for s, group in scores.values() if np.ptp(s[group > 0]) > 0]
     if not parts:
-        raise InvalidInput(f"{_said(domain, shares)} is the same whatever people answered; ask for other categories")
+        raise InvalidInput(
+            f"{_said(domain, shares, True)} is the same whatever people answered; ask for other categories"
+        )
     if len(parts) > _MOST_GROUPS:
         raise InvalidInput(f"{len(parts)} different groups are compared; a contrast takes at most {_MOST_GROUPS}")
     fixed = sum(float(s[group > 0].min()) for s, group in scores.values() if np.ptp(s[group > 0]) == 0)
@@ -162,13 +164,12 @@ def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
     return replace(odds, low=odds.low + fixed, high=odds.high + fixed)
 
 
-def _said(domain: Domain, shares: Sequence[WeightedShare]) -> str:
-    """The sum in words."""
+def _said(domain: Domain, shares: Sequence[WeightedShare], with_group: bool = False) -> str:
+    """The sum in words; of a single share what it is among only ``with_group``: a result says that beside it."""
     each = []
     for share in shares:
         of, among = (said_of(said_categories(domain, kept_codes(domain, s))) for s in (share.of, share.among))
         alone = len(shares) == 1 and share.weight == 1
         times = "" if alone else f"{'-' if share.weight < 0 else '+'} {abs(share.weight):g} × "
-        # what a single share is among, the result says beside it
-        each.append(f"{times}{of}{f' among {among}' if among and not alone else ''}")
+        each.append(f"{times}{of}{f' among {among}' if among and (with_group or not alone) else ''}")
     return " ".join(each).removeprefix("+ ")
