@@ -13,7 +13,7 @@ those whose asymptotic standard error (Cramér and Rao's, at the true table) is 
 interval of 1.96 errors on either side is narrower than half of the range; the unit is 1, and one standard deviation of the
 outcome for linear coefficients. This bound is not computed for questions, of which all requests count as within reach.
 
-results/usable_answers_before.csv holds what the version of 25 November 2026 said, before regressions and tests within strata
+data/usable_before.csv holds what the version of 25 November 2026 said, before regressions and tests within strata
 were by likelihood and before shares in sub-populations: the same script, the same seeds. Requests that it did not know count as
 not answered. Writes results/usable_answers.csv and .md.
 """
@@ -36,7 +36,7 @@ import pyarrow as pa
 
 from optrr import Attribute, Domain, OptrrError, allocate, design
 
-RESULTS, DATA = Path(__file__).parent / "results", Path(__file__).parent / "data" / "surveys.json"
+RESULTS, DATA = (Path(__file__).parent / name for name in ("results", "data"))
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 WAYS = ("optimum", "pairs kept", "kronecker", "questions")
 KINDS = ("share", "comparison", "association", "test", "within strata", "regression")
@@ -71,7 +71,7 @@ class Survey:
 
 def surveys() -> list[Survey]:
     out = []
-    for name, held in json.loads(DATA.read_text()).items():
+    for name, held in json.loads((DATA / "surveys.json").read_text()).items():
         domain = Domain(tuple(Attribute(a, tuple(texts)) for a, texts in held["attributes"].items()))
         sizes = tuple(map(len, held["attributes"].values()))
         out.append(Survey(name, domain, np.array(held["people"]).reshape(sizes)))
@@ -323,13 +323,13 @@ def main(runs: int, jobs: int, bound: bool = True) -> None:
         for new in pool.map(asked, chosen, [runs] * len(chosen), [bound] * len(chosen)):
             rows += new
             print(*(new[0][key] for key in ("survey", "way", "epsilon")), *(row["usable"] for row in new), flush=True)
-    target = RESULTS / ("usable_answers.csv" if bound else "usable_answers_before.csv")
+    target = RESULTS / "usable_answers.csv" if bound else DATA / "usable_before.csv"
     with target.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
     if bound:
-        before = list(csv.DictReader((RESULTS / "usable_answers_before.csv").open(newline="")))
+        before = list(csv.DictReader((DATA / "usable_before.csv").open(newline="")))
         (RESULTS / "usable_answers.md").write_text(page(rows, before, runs))
         print((RESULTS / "usable_answers.md").read_text())
 
