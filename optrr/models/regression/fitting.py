@@ -34,6 +34,7 @@ from optrr.models.regression.solving import (
     law_holds,
     searched_limits,
     tail,
+    test,
     tested_with_law,
 )
 from optrr.show.text import amount, records_enough
@@ -49,6 +50,8 @@ _DEPENDENT = 1e-10
 _NAMED = 0.05
 # Residuals with less than this share of the outcome's square are rounding: all reports are alike.
 _ALIKE = 1e-14
+# Standard errors from the estimate at which it is looked how much an open interval lacks.
+_FAR = 2.0 ** np.arange(1, 7)
 _ELSE = "leave out predictors, or give the attributes a larger epsilon"
 _TOO_LITTLE = "the records say too little for this model: no solution of its equations was reached; {more}"
 _TESTS_ALONE = (
@@ -275,10 +278,34 @@ def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried]
         return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
 
     why = "it" if len(rows) == 1 else "what the other predictors leave of it"
-    # by the likelihood an end is some ten solutions, and to find how many records have one some thousands
-    more = f"collect more, {_ELSE}" if isinstance(equations, LikelihoodEquations) else _more(equations, bounded)
+    if isinstance(equations, LikelihoodEquations):
+        times = max(_times_more(equations, each, deviate) for each in those)
+        tries = [equations.n[0] * times * again for again in (1.0, 4.0) if isfinite(times)]
+        n = next((n for n in tries if bounded(of_records(equations, n))), inf)
+        more = f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
+    else:
+        more = _more(equations, bounded)
     cannot = f"{why} cannot be told from noise; {more}"
     return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
+
+
+def _times_more(equations: Equations, tried: Tried, deviate: float) -> float:
+    """How many times as many records of the same shares would bound a parameter on either side; infinite where none would.
+
+    A test's statistic grows as the records do, so that what it is at values far away tells. An end by the likelihood is some
+    ten solutions, too many to search for a number of records with it.
+    """
+    out = 1.0
+    for side in (-1.0, 1.0):
+        largest, near = 0.0, tried.theta[None]
+        for far in _FAR:
+            value = tried.theta[tried.k] + side * min(far * tried.error, float(equations.reach[tried.k]))
+            tested = test(equations, (tried.k,), np.array([value]), near)
+            if not np.isfinite(tested.statistic[0]):
+                break
+            largest, near = max(largest, float(tested.statistic[0])), tested.theta
+        out = max(out, deviate**2 / largest if largest > 0 else inf)
+    return out
 
 
 FamilyName = Literal["linear", "logistic"]
