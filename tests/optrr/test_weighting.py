@@ -410,7 +410,6 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     [
         ("test", "--attributes", "a,b", "--test", "trend"),
         ("model", "--attributes", "a,b", "--terms", "a+b"),
-        ("regress", "--formula", "b ~ a"),
     ],
 )
 def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):

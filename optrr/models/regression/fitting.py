@@ -34,7 +34,6 @@ from optrr.models.regression.solving import (
     law_holds,
     searched_limits,
     tail,
-    test,
     tested_with_law,
 )
 from optrr.show.text import amount, records_enough
@@ -50,8 +49,8 @@ _DEPENDENT = 1e-10
 _NAMED = 0.05
 # Residuals with less than this share of the outcome's square are rounding: all reports are alike.
 _ALIKE = 1e-14
-# Standard errors from the estimate at which it is looked how much an open interval lacks.
-_FAR = 2.0 ** np.arange(1, 7)
+# Log-odds that are shown by as many records as bound a parameter.
+_SHOWN = 0.5
 _ELSE = "leave out predictors, or give the attributes a larger epsilon"
 _TOO_LITTLE = "the records say too little for this model: no solution of its equations was reached; {more}"
 _TESTS_ALONE = (
@@ -279,9 +278,7 @@ def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried]
 
     why = "it" if len(rows) == 1 else "what the other predictors leave of it"
     if isinstance(equations, LikelihoodEquations):
-        times = max(_times_more(equations, each, deviate) for each in those)
-        tries = [equations.n[0] * times * again for again in (1.0, 4.0) if isfinite(times)]
-        n = next((n for n in tries if bounded(of_records(equations, n))), inf)
+        n = _for_limits(equations, those, deviate)
         more = f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
     else:
         more = _more(equations, bounded)
@@ -289,23 +286,16 @@ def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried]
     return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
 
 
-def _times_more(equations: Equations, tried: Tried, deviate: float) -> float:
-    """How many times as many records of the same shares would bound a parameter on either side; infinite where none would.
+def _for_limits(equations: Equations, those: Iterable[Tried], deviate: float) -> float:
+    """About how many records bound these parameters on both sides, whatever the solution at hand, which may be at no number.
 
-    A test's statistic grows as the records do, so that what it is at values far away tells. An end by the likelihood is some
-    ten solutions, too many to search for a number of records with it.
+    As many as show half a unit of log-odds where nothing has an effect, with the interval's confidence: from there on a chance
+    of 0 or 1 is told from most others, too. Where predictors all but determine each other it takes more.
     """
-    out = 1.0
-    for side in (-1.0, 1.0):
-        largest, near = 0.0, tried.theta[None]
-        for far in _FAR:
-            value = tried.theta[tried.k] + side * min(far * tried.error, float(equations.reach[tried.k]))
-            tested = test(equations, (tried.k,), np.array([value]), near)
-            if not np.isfinite(tested.statistic[0]):
-                break
-            largest, near = max(largest, float(tested.statistic[0])), tested.theta
-        out = max(out, deviate**2 / largest if largest > 0 else inf)
-    return out
+    with np.errstate(all="ignore"):  # columns that nothing is known of have no number
+        variances = np.diag(covariance(equations, equations.start())[0])
+    largest = max(float(variances[each.k]) for each in those)
+    return float(equations.n[0]) * max((deviate / _SHOWN) ** 2 * largest, 1.0) if largest > 0 else inf
 
 
 FamilyName = Literal["linear", "logistic"]
