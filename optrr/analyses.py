@@ -501,7 +501,7 @@ class Reports(OpenedRecords):
 
             if tuple(public):
                 raise InvalidInput(NO_PUBLIC)
-            if weights or strata or clusters:
+            if weights or strata or clusters or unweighted or single_cluster != "refuse":
                 raise InvalidInput(
                     "answers to questions have no weights, strata and clusters; leave these out, or ask for whole records"
                 )

@@ -249,6 +249,7 @@ def regress(
     with late_bar() as show:
         how: dict[str, Any] = {"confidence": confidence, "progress": lambda done: show("regress", done)}
         if not isinstance(asking, Design):
+            sample.check_answers({})
             if true:
                 raise InvalidInput(NO_PUBLIC)
             (table,), doubts = counted_by(asking, known, read.names, partly=True).counts, [*known.unweighted_doubts]

@@ -109,8 +109,8 @@ class PublicColumns:
         sampled = PublicColumns(self.weight, self.stratum, self.cluster)
         return [
             f"these records were sampled by {sampled.said()}, which is ignored here: numbers and errors are those of people "
-            "who have equal weights and were sampled one by one; optrr estimate, measure, share, contrast, quantile and, for "
-            "independence, optrr test take the sample into account"
+            "who have equal weights and were sampled one by one; optrr estimate, measure, share, contrast, quantile, "
+            "regress and, for independence, test take the sample into account"
         ]
 
     def apart_from(self, domain: Domain) -> PublicColumns:

@@ -223,6 +223,7 @@ def tested_sample(
     clusters = Clusters.of(sample.strata, single_cluster)
     rows = np.flatnonzero(sample.weights > 0)
     reports = WeightedReports.of(sample, clusters, rows, kernel.cells)
+    reports.check_enough()
     squares = np.bincount(sample.cells[rows], weights=sample.weights[rows] ** 2, minlength=kernel.cells)
     tested = rao_scott(
         kernel,

@@ -129,7 +129,7 @@ def test_refusals():
     way = asked(DOMAIN, (("a",), ("b", "y")))
     answers = way.randomize(people(truth, DOMAIN, 3000, rng), random_state=6)
     for formula, family in (("y ~ a", "logistic"), ("y ~ a", "linear")):
-        with pytest.raises(TooFewRecords, match="no answers tell about y ~ a; ask for the pairs"):
+        with pytest.raises(TooFewRecords, match="no answers tell about y ~ a; ask for the tables"):
             way.reports(answers).regress(formula, family=family)
 
 

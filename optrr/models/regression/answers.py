@@ -6,12 +6,13 @@ at a proper table near it, and
     π_xc = γ_x p_c(x; θ),      γ any law of the predictors, p the chances of the model,
 
 θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the answers are many.
-Σ⁻ is over the effects that some answer tells about. So a model without interactions needs questions about pairs alone, and what
-no question is about is neither asked for nor taken to be 0. For one θ, γ is a linear problem. With R Rᵀ = Σ⁻, e = Rᵀ(π̂ − π) at
-the best γ, J = Rᵀ ∂π/∂θ, and M what is left beside all that γ can do, the efficient score and its variance are Jᵀ M e and
-Jᵀ M J. At the true θ the mean of the score is 0 whatever γ J is computed at, as in
-:mod:`optrr.models.regression.likelihood`, whose search, tests and limits serve here, too; so does its one answer more for each
-parameter, which keeps θ finite.
+Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs questions about pairs alone.
+What no question is about, such as how three predictors go together, γ may have anyhow, and the chances p carry some of it to
+pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper law nearest to what is told, and u has a prior of one answer: ‖u‖² is added to what is
+minimised. For one θ, u is a linear problem. With R Rᵀ = Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d = Rᵀ(π̂ − π)
+at γ⁰, the efficient score and its variance are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever γ J is
+computed at, but for what the prior holds back, as in :mod:`optrr.models.regression.likelihood`, whose search, tests and limits
+serve here, too; so does its one answer more for each parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
 (:class:`optrr.models.regression.families.LinearEquations`).
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -44,19 +46,24 @@ from optrr_solvers.arrays import FloatArray, IntArray
 # Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.
 _UNTOLD = 1e-10
 NO_PUBLIC = "answers to questions have no public predictors; name attributes that were asked about"
+_ASK = "ask for the tables of its terms with the outcome and with each other, or for records"
 # Moments that lie outside what is told by more than this share need more than it.
 _OUTSIDE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class _AnsweredState:
-    """At θ: chances, γ made proper (1, 1, R), what is left of π̂ (T,), and M J (T, p) with γ as it comes out and made proper."""
+    """At θ: chances, γ made proper (1, 1, R), what M leaves of π̂ (T,), dᵀ M d, and J and M J (T, p).
+
+    Both with γ as it comes out, which is what is searched by, and with γ made proper, which tests and errors are of.
+    """
 
     levels: Levels
     law: FloatArray
     left: FloatArray
-    moved: FloatArray
-    proper: FloatArray
+    distance: float
+    moved: tuple[FloatArray, FloatArray]
+    proper: tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,19 +77,19 @@ class AnsweredEquations(LikelihoodEquations):
     def objective(self, theta: FloatArray) -> FloatArray:
         """Minus half of what is minimised, per record, and what keeps θ finite."""
         at = self._state(theta)
-        value = np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3)) - at.left @ at.left / 2
+        value = np.sum(self._held * np.log(at.levels.p), axis=(1, 2, 3)) - at.distance / 2
         return np.where(at.levels.ordered, value, -np.inf)
 
     def score(self, theta: FloatArray) -> FloatArray:
         """Its gradient; γ is the best, and adds nothing."""
         at = self._state(theta)
         own = at.levels.cell_scores() @ self.columns
-        return np.asarray((at.moved.T @ at.left)[None] + np.einsum("bgrc,bgrcp->bp", self._held, own))
+        return np.asarray((at.moved[0].T @ at.left)[None] + np.einsum("bgrc,bgrcp->bp", self._held, own))
 
     def profile_curvature(self, theta: FloatArray) -> FloatArray:
         """Gauss and Newton's, which is never negative."""
         at = self._state(theta)
-        return np.asarray((at.moved.T @ at.moved)[None] + self._bent(at.levels, self._held))
+        return np.asarray((at.moved[0].T @ at.moved[1])[None] + self._bent(at.levels, self._held))
 
     def curvature(self, theta: FloatArray) -> FloatArray:
         """The same."""
@@ -95,7 +102,7 @@ class AnsweredEquations(LikelihoodEquations):
     def efficient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Jᵀ M e and Jᵀ M J, per record."""
         at = self._state(theta)
-        return (at.proper.T @ at.left)[None], (at.proper.T @ at.proper)[None]
+        return (at.proper[0].T @ at.left)[None], (at.proper[0].T @ at.proper[1])[None]
 
     def complete(self) -> FloatArray:
         """What true records would tell where nothing has an effect, (1, p, p)."""
@@ -117,26 +124,35 @@ class AnsweredEquations(LikelihoodEquations):
             self.last[:] = [(theta.copy(), self._solved(theta))]  # type: ignore[list-item]  # these equations' own kind
         return self.last[0][1]  # type: ignore[return-value]
 
+    @cached_property
+    def _law(self) -> FloatArray:
+        """γ⁰, (R,), with one answer more in each cell."""
+        margin = self.shares.reshape(len(self.channel), -1).sum(axis=1)
+        return np.asarray((self.n[0] * projection(margin) + 1) / (self.n[0] + margin.size))
+
     def _solved(self, theta: FloatArray) -> _AnsweredState:
         assert self.root is not None
-        levels = self.levels(theta)
-        p, cells = levels.p[0, 0], len(levels.p[0, 0])
-        root = self.root.reshape(-1, cells, self.categories)
-        # of each cell of the predictors, if all people were in it; a law's shares sum to 1, so that the last follows from them
+        levels, law = self.levels(theta), self._law
+        p = levels.p[0, 0]
+        root = self.root.reshape(-1, *p.shape)
+        # of each cell of the predictors, if all people were in it
         each = np.einsum("txc,xc->tx", root, p)
-        basis, triangle = np.linalg.qr(each[:, :-1] - each[:, -1:])
-        target = self.root @ self.shares.ravel() - each[:, -1]
-        law = np.linalg.lstsq(triangle, basis.T @ target, rcond=_UNTOLD)[0]
-        law = np.append(law, 1 - law.sum())
-        proper = (self.n[0] * projection(law) + 1) / (self.n[0] + cells)
+        moves = (each - (each @ law)[:, None]) * law
+        # one answer's worth of prior, where everything else is of n
+        within = moves.T @ moves + np.eye(law.size) / self.n[0]
+
+        def left(of: FloatArray) -> FloatArray:
+            return np.asarray(of - moves @ np.linalg.solve(within, moves.T @ of))
+
+        target = self.root @ self.shares.ravel() - each @ law
+        change = np.linalg.solve(within, moves.T @ target)
+        found = law * (1 + change - law @ change)
+        proper = (self.n[0] * projection(found) + 1) / (self.n[0] + law.size)
         scores = (levels.cell_scores() @ self.columns)[0, 0] * p[..., None]
-
-        def moved(by: FloatArray) -> FloatArray:
-            along = np.einsum("txc,xcp->tp", root, by[:, None, None] * scores)
-            return np.asarray(along - basis @ (basis.T @ along))
-
-        left = target - basis @ (basis.T @ target)
-        return _AnsweredState(levels, proper[None, None], left, moved(law), moved(proper))
+        moved = np.einsum("txc,bx,xcp->btp", root, np.stack([found, proper]), scores)
+        halves = [(along, left(along)) for along in moved]
+        remains = left(target)
+        return _AnsweredState(levels, proper[None, None], remains, float(target @ remains), *halves)
 
 
 def regress_estimated(  # noqa: PLR0913 (each argument is one question a user answers)
@@ -196,7 +212,7 @@ def _equations(fit: Fit, table: CountedTable) -> Equations:
         root=_root(covariance),
     )
     if without_effects(out):
-        raise TooFewRecords(f"no answers tell about {fit.formula}; ask for the pairs of its attributes, or for records")
+        raise TooFewRecords(f"no answers tell about {fit.formula}; {_ASK}")
     return out
 
 
@@ -229,7 +245,7 @@ def _linear(fit: Fit, x: FloatArray, table: CountedTable, covariance: FloatArray
     centred = moments - moments.mean(axis=1, keepdims=True)
     outside = np.abs(centred - centred @ told @ told.T).max(axis=1)
     if (outside > _OUTSIDE * (1 + np.abs(centred).max(axis=1))).any():
-        raise TooFewRecords(f"no answers tell about {fit.formula}; ask for the pairs of its attributes, or for records")
+        raise TooFewRecords(f"no answers tell about {fit.formula}; {_ASK}")
     mean = moments @ table.observed.ravel()
     second = moments @ covariance @ moments.T + np.outer(mean, mean)
     return LinearEquations(mean[None], second[None], np.array([float(table.n)]))

@@ -96,7 +96,7 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     return Regression(
         fit=fit,
         method=_method(equations),
-        n=int(equations.n[0]),
+        n=round(float(equations.n[0])),
         confidence=confidence,
         coefficients=tuple(rows),
         terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
@@ -120,7 +120,7 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
     return Regression(
         fit=fit,
         method=_method(equations),
-        n=int(equations.n[0]),
+        n=round(float(equations.n[0])),
         confidence=confidence,
         coefficients=tuple(rows),
         terms=tuple(terms),

@@ -46,6 +46,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
         raise InvalidInput(
             f"{listed(both)} describes the sample and stands in the formula; give a copy of the column another name"
         )
+    columns.apart_from(mechanism.domain)
     domain = domain_of(data, mechanism, names, list(public))
     sample = read_sample(data, domain, columns)
     clusters = Clusters.of(sample.strata, single_cluster)
@@ -67,6 +68,7 @@ def distinct_sampled(
     cells, numbers = np.zeros_like(sample.cells), np.bincount(places.ravel())
     cells[rows] = places.ravel()
     weighted = WeightedReports.of(replace(sample, cells=cells), clusters, rows, int(seen.size))
+    weighted.check_enough()
     moments = SampleMoments(
         moments=(weighted.n - 1) * weighted.covariance,
         squares=np.bincount(places.ravel(), weights=sample.weights[rows] ** 2) / weighted.total**2,

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import isnan, nan, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +79,12 @@ class Combined(TableResult):
     def warnings(self) -> tuple[str, ...]:
         """What a reader must know."""
         wide = f"{amount(self.sets, 'set')} make intervals {self._wider:.0%} wider than many sets would; draw 20"
-        return (wide,) if self._wider > _WIDE else ()
+        alike = [row.parameter for row in self.rows if isnan(row.standard_error)]
+        same = (
+            f"all sets say the same of {', '.join(alike)}, which shows no error; give the sets of one draw with sets=20, not "
+            "one set several times, and ask for what differs"
+        )
+        return (*((wide,) if self._wider > _WIDE else ()), *((same,) if alike else ()))
 
     @property
     def _wider(self) -> float:
@@ -121,6 +126,8 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
     ------
     InvalidInput
         for fewer than two sets, sets that disagree on the parameters, or a number that is not finite.
+
+    A number of which all sets say the same has no error and no interval, and a warning says so.
     """
     check_confidence(confidence)
     names, values = _table(estimates, "estimates")
@@ -133,6 +140,8 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
                 f"{values.shape[0]} × {values.shape[1]}, or of other parameters; give one for each estimate, in its place"
             )
         _check_finite(names, errors, "standard error")
+        if (errors < 0).any():
+            raise InvalidInput("a standard error is below 0; give the root of each variance")
     if len(values) < 2:
         raise InvalidInput(
             "one synthetic set does not tell how far it may lie from the truth; draw several, with sets=20, and give the "
@@ -142,6 +151,8 @@ def combine(estimates: Any, standard_errors: Any = None, *, confidence: float = 
     m, tail = len(values), (1 - confidence) / 2
     middle = values.mean(axis=0)
     error = np.sqrt((1 + 1 / m) * values.var(axis=0, ddof=1))
+    # sets that all say the same show no error, as one set that was given again and again does
+    error = np.where(np.ptp(values, axis=0) > 0, error, nan)
     half, own = float(t.isf(tail, m - 1)) * error, np.sqrt((errors**2).mean(axis=0))
     # one set's estimate errs by e + e_l, of variance 2 m/(m + 1) T
     spread = sqrt(2 * m / (m + 1)) * error

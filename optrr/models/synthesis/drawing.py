@@ -292,17 +292,17 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def _check_sets(sets: int, domain: Domain) -> None:
-    if sets != int(sets) or sets < 1:
-        raise InvalidInput(f"sets = {sets}; give a whole number of data sets, such as 20")
+    if not isinstance(sets, int | np.integer) or sets < 1:
+        raise InvalidInput(f"sets = {sets!r}; give a whole number of data sets, such as 20")
     if SET in domain.names:
         raise InvalidInput(f"an attribute is called {SET!r}, which names the set of each record; rename it")
 
 
 def _checked_size(size: int, sets: int) -> int:
-    if size != int(size) or not 1 <= size * sets <= MOST_RECORDS:
+    if not isinstance(size, int | np.integer) or not 1 <= size * sets <= MOST_RECORDS:
         of_each = f" for each of {sets} sets" if sets > 1 else ""
         raise InvalidInput(
-            f"size = {size}{of_each}; give a whole number of records from 1 to {MOST_RECORDS // max(sets, 1)}"
+            f"size = {size!r}{of_each}; give a whole number of records from 1 to {MOST_RECORDS // max(sets, 1)}"
         )
     return int(size)
 

@@ -72,17 +72,24 @@ class EstimateLaw:
 
     def below(self, value: float) -> float:
         """Probability of an estimate up to ``value``."""
+        return self._tail(value, 1)
+
+    def above(self, value: float) -> float:
+        """Probability of an estimate from ``value`` on, also where it is far too small to be 1 less the other."""
+        return self._tail(value, -1)
+
+    def _tail(self, value: float, side: int) -> float:
         if not self.variance > 0:
-            return float(value >= self.mean)
+            return float(side * value >= side * self.mean)
         deviation = sqrt(self.variance)
         skewness = self.third / deviation**3
         z = (value - self.mean) / deviation
         if abs(skewness) < _NO_SKEWNESS:
-            return float(ndtr(z))
+            return float(ndtr(side * z))
         shape = 4 / skewness**2
         # of a gamma variable with this shape, whose mean is its shape and whose deviation is the root
         quantile = max(shape + np.sign(skewness) * z * sqrt(shape), 0.0)
-        return float(gammainc(shape, quantile) if skewness > 0 else gammaincc(shape, quantile))
+        return float(gammainc(shape, quantile) if side * skewness > 0 else gammaincc(shape, quantile))
 
 
 @dataclass(frozen=True, eq=False)

@@ -424,14 +424,14 @@ class Inversion:
         table = self._moved(position)
         law = self._law_at(position, table)
         over, under = self._unbiased
-        below = law.below((1 - position) * over - position * under)
+        value = (1 - position) * over - position * under
         equation = self.odds.equation(position, self.observed @ self.sampling.influence)
-        nearer = float(ndtr(signed_distance(equation, self._noise[1])))
+        distance = signed_distance(equation, self._noise[1])
         sums = self.odds.sums @ table
         total = self.odds.over.at(sums).value + self.odds.under.at(sums).value
         error = max(sqrt(max(law.variance, 0.0)), _NO_ERROR) / total if total > 0 else inf
         part = float(share_below(np.array([position]), np.array([error]), 2 * tail)[0])
-        sides = (max(1 - below, 1 - nearer), max(below, nearer))
+        sides = (max(law.above(value), float(ndtr(-distance))), max(law.below(value), float(ndtr(distance))))
         high, low = (self.sampling.tail(normal, self.observed, equation.gradient) for normal in sides)
         # a side without error probability never rejects, whatever rounding makes of it
         return high - 2 * tail * (1 - part) if part < 1 else 1.0, low - 2 * tail * part if part > 0 else 1.0

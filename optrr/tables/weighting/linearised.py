@@ -194,6 +194,15 @@ class WeightedReports:
             alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
 
+    def check_enough(self) -> None:
+        """Raise TooFewRecords where the weights leave fewer records than show a variance."""
+        effective = self.total**2 / self.squares
+        if effective < _FEWEST:
+            raise TooFewRecords(
+                f"the weights are so unequal that these {self.n} records count as {effective:.2g}, and {_FEWEST} are needed; "
+                "look at the largest weights, or collect more"
+            )
+
 
 def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, scale: float = 1.0) -> FloatArray:
     """The covariance (R, R) of the kernel's unbiased estimate times ``scale``, from that of the reports times its square.

@@ -21,6 +21,8 @@ from optrr.records.reading.registry import open_source
 from optrr.releases.provenance import Origin
 from optrr_solvers.arrays import FloatArray, IntArray
 
+# Larger weights have fourth powers that are no numbers.
+_LARGEST = 1e50
 # A group by the values of its columns, None where one is missing.
 Label = tuple[str | None, ...]
 
@@ -144,10 +146,11 @@ def _weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
     except pa.ArrowException:
         # Arrow's message holds the value, so it is not shown
         raise InvalidInput(f"column {shown(name)} holds something that is no number; weights are numbers") from None
-    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    bad = np.flatnonzero(~((values >= 0) & (values <= _LARGEST)))
     if bad.size:
         raise InvalidInput(
-            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight of at least 0; mend it, or leave the record out"
+            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight of at least 0 and at most {_LARGEST:g}; "
+            "mend it, or leave the record out"
         )
     return values
 

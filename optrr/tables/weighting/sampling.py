@@ -11,7 +11,9 @@ for which F Fᵀ = T,
 
 λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which these half
 records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
-without a sample. For a sum of cells by which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
+without a sample. Where a few records have most of the weight, V is small by chance if these happen to be alike: below
+:data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone make of it, n Σw²/(Σw)².
+For a sum of cells by which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
 
 V is itself uncertain where clusters are few. Of normal numbers it is a sum over strata of χ² variables, stratum h with a share
 c_h of it and ν_h degrees of freedom, so that an estimate t standard errors out has the tail, instead of that of the normal law,
@@ -46,6 +48,9 @@ from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
 from optrr.tables.weighting.sampled import SampledRecords, read_sample
 from optrr_solvers.arrays import FloatArray
 
+# Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
+SEEN = 30.0
+
 
 @dataclass(frozen=True, eq=False)
 class ShownDesign:
@@ -70,6 +75,9 @@ class ShownDesign:
         together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
         root = np.sqrt(_padded(shares, reports.n / weighting))
         effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
+        if reports.n / weighting < SEEN:
+            values, vectors = np.linalg.eigh(effects)
+            effects = (vectors * np.maximum(values, weighting)) @ vectors.T
         unsure = reports.alone * min(weighting - 1, 1.0)
         return ShownDesign(reports.covariance, effects, weighting, *reports.strata, unsure)
 
@@ -173,6 +181,7 @@ def weighted_table(
     kernel.check_invertible()
     clusters = Clusters.of(sample.strata, single_cluster)
     reports = WeightedReports.of(sample, clusters, np.flatnonzero(sample.weights > 0), kernel.cells)
+    reports.check_enough()
     sampling = WeightedSampling(kernel, reports.n, None, ShownDesign.of(reports))
     said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
     observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, single_cluster, clusters))
