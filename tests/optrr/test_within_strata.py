@@ -12,6 +12,7 @@ from statsmodels.api import GLM, families
 from optrr import Domain, design
 from optrr.models.loglinear import stratified_test
 from optrr.models.loglinear.comparing import within_strata
+from optrr.models.loglinear.margins import TableFits
 from optrr.models.loglinear.within import MOST_CELLS, StrataRatio
 from optrr.models.tests.simulation import Simulation
 from optrr.records.counts import Counts
@@ -132,6 +133,29 @@ def test_levels_where_records_say_next_to_nothing_of_the_strata(name):
     out = ratio_of(name, shape, mechanism).p_values(tables, rng, Simulation(5, 199))
     assert out.by_ratio.all() and np.median(out.worth) < 3
     assert 6 <= np.sum(out.p_value <= 0.05) <= 37
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(1000, 0.6), (20_000, 0.6), (1000, 2.5), (20_000, 2.5)])
+def test_margins_of_drawn_tables_get_half_a_record_in_every_cell_or_a_tenth_in_all(n, epsilon):
+    """Half a record of the few that faint margins are worth would make them even, where the ratio's tail is shorter.
+
+    Both margins make slightly different strata of it, which no table has at once.
+    """
+    shape, rng = (2, 2, 6), np.random.default_rng(n)
+    _, mechanism = made(shape, epsilon)
+    null = ratio_of("common-association", shape, mechanism).null
+    margins = (0, 2), (1, 2)
+    pi = independent(shape, rng)
+    law = null.kernel.expected(pi)[None]
+    fits = TableFits(pi[None], law, np.array([True]))
+    drawn = null.kernel.solve(null.cautious(fits, np.array([n]))[0])
+    for kept, part in zip(margins, null.parts, strict=True):
+        rest = tuple({0, 1, 2} - set(kept))
+        true = pi.sum(axis=rest)
+        # records without randomization that estimate an even margin with the mean variance that these reports do
+        worth = (1 - 1 / part.cells) / part.cells / part.exact_variance(law[0].sum(axis=rest), n).mean()
+        added = min(0.5 / worth, 0.1 / part.cells)
+        assert drawn.sum(axis=rest) == pytest.approx((true + added) / (1 + added * part.cells), abs=1e-4)
 
 
 @pytest.mark.slow

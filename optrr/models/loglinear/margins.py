@@ -132,6 +132,11 @@ def parse_terms(text: str, domain: Domain) -> Terms:
 # Records added to every cell of a margin, so that no direction of the model vanishes where nobody was seen; far fewer than any
 # test could show.
 _LEAST = 0.5
+# What all cells together get in the law of drawn tables is no more than this share of the fitted margin. Of a margin that the
+# reports tell as much of as half a true record a cell, half a record in every cell is as much as the margin itself. Drawn ones
+# were nearly even then, where statistics are smaller, and a test rejected 8 % at level 5 % and 3 % at 1 %
+# (benchmarks/strata_levels.py, setting 27).
+_MOST_ADDED = 0.1
 # Standard errors of a margin's cell above 0 at which noise hardly ever takes it out of the proportions.
 _CLEAR_OF_ZERO = 2.0
 # Rounds of proportional fitting, and the change of a cell at which it ends. Two margins need two rounds; three close loops
@@ -201,11 +206,11 @@ class NullModel:
         """Expected reports to draw tables from, (B, *sizes): every cell of a margin gets half a record's worth more.
 
         Fitted margins have empty cells more often than true ones. A record counts as many as it takes without randomization to
-        estimate an even margin as well as these ``n`` (B,) do.
+        estimate an even margin as well as these ``n`` (B,) do; where that is few, all cells together get a tenth of the margin.
         """
         margins = []
         for chosen, part in zip(self.terms.generators, self.parts, strict=True):
-            added = _LEAST / self._worth(chosen, part, fits.expected, n)
+            added = np.minimum(_LEAST / self._worth(chosen, part, fits.expected, n), _MOST_ADDED / part.cells)
             margins.append(_padded(fits.proportions.sum(axis=self._beside(chosen)), added))
         return self.reports(self._proportional(margins))
 

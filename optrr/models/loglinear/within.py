@@ -9,7 +9,8 @@ linear in each of the factors u, v and θ while the others stay, so that each in
 
 A noisy table seldom leaves every estimated margin a proportion, and says little of each. That true shares are none the less at
 least 0 is most of what it tells then, and the likelihood uses it. T has no χ² law there; it is drawn from the fitted
-hypothesis, whose margins get half a record's worth more in every cell (:meth:`NullModel.cautious`). The likelihood may have
+hypothesis, whose margins get half a record's worth more in every cell, a tenth in all at most, as its law for even margins is
+shorter than for uneven ones (:meth:`NullModel.cautious`). The likelihood may have
 several maxima; the one that turns reach from the estimated margins is taken, for drawn tables by the same rule, so that
 p-values are right for whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
 """
