@@ -281,3 +281,12 @@ def test_all_pairs_are_in_the_model() -> None:
     mechanism = design(DOMAIN, 2.0, method="kronecker").mechanism
     terms = KeptTables.of("a*b*c", DOMAIN, mechanism).terms
     assert {s for s in terms.sets if len(s) == 2} == set(combinations(range(4), 2))
+
+
+def test_sets_that_all_say_the_same_show_no_error() -> None:
+    out = combine([{"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 2.0}])
+    assert np.isnan([out.rows[0].standard_error, out.rows[0].lower, out.rows[0].upper]).all()
+    assert np.isfinite(out.rows[1].lower)
+    assert any("all sets say the same of a" in line for line in out.warnings)
+    with pytest.raises(InvalidInput, match="below 0"):
+        combine([1.0, 2.0], [0.1, -0.1])

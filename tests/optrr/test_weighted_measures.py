@@ -486,3 +486,45 @@ def test_missing_answers_are_named_as_they_are_shown(tmp_path: Path, capsys: pyt
     assert run(["share", *place, "--of", "town=(missing)", "--among", "sex=f"]) == 0
     printed = json.loads(capsys.readouterr().out)["rows"][0]["estimate"]
     assert printed == pytest.approx(frame[frame.sex == "f"].town.isna().mean())
+
+
+def test_weights_that_leave_next_to_nobody_are_refused() -> None:
+    frame = people(3, n=200)
+    frame["w"] = np.where(np.arange(200) == 0, 1e12, 1.0)
+    reports = reported(frame, 2.0)
+    for ask in (
+        lambda: reports.share("level", 5, weights="w"),
+        lambda: reports.test("sex", "level", weights="w"),
+        lambda: reports.regress("level ~ sex", weights="w"),
+    ):
+        with pytest.raises(InvalidInput, match="count as 1, and 2 are needed"):
+            ask()
+    with pytest.raises(InvalidInput, match="'sex' cannot be public: it is an attribute"):
+        reports.regress("level ~ town", weights="sex")
+
+
+def test_three_heavy_records_that_are_alike_do_not_make_a_share_certain() -> None:
+    """Each of 60 samples has 3 records of most of the weight; 10 or more intervals without the truth: a chance of 1e-3."""
+    rng, outside = np.random.default_rng(17), 0
+    design = optrr.design(Domain.of({"a": ["x", "y"]}), [2.0])
+    for k in range(60):
+        values = rng.choice(["x", "y"], 300, p=[0.7, 0.3])
+        released = design.mechanism.perturb(pd.DataFrame({"a": values}), random_state=k)
+        row = (
+            design.reports(released.assign(w=np.where(np.arange(300) < 3, 1e4, 1.0)))
+            .share("a", "y", weights="w")
+            .rows[0]
+        )
+        outside += not row.lower <= 0.3 <= row.upper
+    assert outside < 10
+
+
+def test_limits_of_two_shares_are_each_others_complement() -> None:
+    """Also beyond eight standard errors, where the normal law's tail is nothing beside 1."""
+    rng = np.random.default_rng(4)
+    design = optrr.design(Domain.of({"a": ["x", "y"]}), [2.0])
+    released = design.mechanism.perturb(pd.DataFrame({"a": rng.choice(["x", "y"], 2000)}), random_state=1)
+    reports = design.reports(released.assign(c=np.arange(2000) % 2))
+    one, other = (reports.share("a", each, clusters="c", confidence=0.99).rows[0] for each in "xy")
+    assert one.lower == pytest.approx(1 - other.upper, abs=1e-6)
+    assert one.upper == pytest.approx(1 - other.lower, abs=1e-6)
