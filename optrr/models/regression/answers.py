@@ -146,10 +146,10 @@ class AnsweredEquations(LikelihoodEquations):
 
         target = self.root @ self.shares.ravel() - each @ law
         change = np.linalg.solve(within, moves.T @ target)
-        found = law * (1 + change - law @ change)
-        proper = (self.n[0] * projection(found) + 1) / (self.n[0] + law.size)
+        solved = law * (1 + change - law @ change)
+        proper = (self.n[0] * projection(solved) + 1) / (self.n[0] + law.size)
         scores = (levels.cell_scores() @ self.columns)[0, 0] * p[..., None]
-        moved = np.einsum("txc,bx,xcp->btp", root, np.stack([found, proper]), scores)
+        moved = np.einsum("txc,bx,xcp->btp", root, np.stack([solved, proper]), scores)
         halves = [(along, left(along)) for along in moved]
         remains = left(target)
         return _AnsweredState(levels, proper[None, None], remains, float(target @ remains), *halves)
