@@ -33,7 +33,7 @@ LEVELS = (0.05, GENOME_WIDE)
 # Larger odds ratios are not looked for.
 FARTHEST_ODDS = 100.0
 # A power that was drawn is near enough to the wanted one; rounds until then; and no drawn power counts as nearer to 0 or 1.
-_NEAR, _ROUNDS, _SURE = 0.007, 4, 0.01
+_NEAR, _ROUNDS, _SURE = 0.01, 3, 0.01
 # The logarithm of an odds ratio is found to this.
 _PRECISION = 1e-3
 
@@ -81,11 +81,12 @@ class PlannedScan:
             raise InvalidInput(f"a power of {self.wanted}; give one above {max(LEVELS)} and below 1")
 
     def table(self, odds_ratio: float, frequency: float) -> FloatArray:
-        """Shares of all people by genotype and status, (3, 2)."""
+        """Shares of all people by copies of A1 and status, (3, 2); A1 is the rarer allele, the risk or the other one."""
         copies = np.arange(GENOTYPES)
         controls = np.array([1.0, 2.0, 1.0]) * frequency**copies * (1 - frequency) ** (2 - copies)
         tilted = controls * odds_ratio**copies
-        return np.stack([(1 - self.cases) * controls, self.cases * tilted / tilted.sum()], axis=1)
+        table = np.stack([(1 - self.cases) * controls, self.cases * tilted / tilted.sum()], axis=1)
+        return table if frequency <= 1 / 2 else table[::-1]
 
 
 SeenOfVariant = SeenInRecords | SeenInAnswers

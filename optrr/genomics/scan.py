@@ -434,4 +434,4 @@ class SeenInRecords:
             scores = score_test(tables, self.kernel)
             return scores.statistic, scores.p_value
 
-        return replace(limit, surveys=Surveys(drawn_from(law), test, 1, float(law[law > 0].min()), FIT_WORK))
+        return replace(limit, surveys=Surveys(drawn_from(law), test, 1, float(law[law > 0].min()), 4 * FIT_WORK))

@@ -192,16 +192,16 @@ def _sentence(
             f"{best.frequency:g}), smaller ones are missed more often than in {100 * (1 - scan.wanted):.3g} % of scans"
         )
     remedies = []
-    if fewer := max(
-        (_most_variants(way, scan) for way in ways.values() if isinstance(way, SampledVariants)), default=0
-    ):
-        remedies.append(f"ask about fewer variants, {fewer:,} at most")
+    asked = [way for way in ways.values() if isinstance(way, SampledVariants)]
+    if fewer := max((_most_variants(way, scan) for way in asked), default=0):
+        remedies.append(f"ask about {fewer:,} at most (--for association)")
     if math.isfinite(enough := _enough_epsilon(variants, total, scan)):
-        remedies.append(f"raise ε to {enough:.3g}")
-    else:
-        remedies.append(f"no ε up to {EPSILON_RANGE[1]:g} is enough for so many")
-    how = f"{', or '.join(remedies)} (--for association)"
-    return f"{what}: no odds ratio below {USEFUL_ODDS:g} is seen at 5e-8; {how}"
+        remedies.append(f"raise ε to {enough:.3g} (--for association)")
+    nothing = "" if math.isfinite(enough) else f"; no ε up to {EPSILON_RANGE[1]:g} is enough for so many"
+    least = best.odds_genome_wide if best is not None else math.inf
+    seen = f", the smallest is {least:.3g}" if math.isfinite(least) else ""
+    how = ", or ".join(remedies) or "ask more people"
+    return f"{what}: no odds ratio below {USEFUL_ODDS:g} is seen at 5e-8{seen}; {how}{nothing}"
 
 
 def _useful(tests: Sequence[SeenOfVariant], scan: PlannedScan) -> bool:
@@ -212,20 +212,17 @@ def _useful(tests: Sequence[SeenOfVariant], scan: PlannedScan) -> bool:
 
 
 def _most_variants(asking: SampledVariants, scan: PlannedScan) -> int:
-    """How many variants may share these questions so that the scan is of use; 0 where not even those of one question."""
+    """How many variants, fewer than now, may share these questions so that the scan is of use; 0 where none may."""
     tests, count = SeenInAnswers.of(asking), len(asking.names)
-    numbers = range(asking.each, count + 1)
-    return (
-        asking.each
-        - 1
-        + bisect_left(numbers, True, key=lambda v: not _useful([t.among(v / count) for t in tests], scan))
-    )
+    numbers = range(asking.each, count)
+    many = bisect_left(numbers, True, key=lambda v: not _useful([t.among(v / count) for t in tests], scan))
+    return numbers[many - 1] if many else 0
 
 
 def _enough_epsilon(variants: int, total: float, scan: PlannedScan) -> float:
     """Above the total, an ε at which a scan of that many is of use where one cell is named; infinite where none up to 50 is."""
     each = range(1, min(variants, MOST_EACH) + 1)
-    steps = range(math.ceil(total / _STEP), round(EPSILON_RANGE[1] / _STEP) + 1)
+    steps = range(math.floor(total / _STEP) + 1, round(EPSILON_RANGE[1] / _STEP) + 1)
 
     def enough(step: int) -> bool:
         return _useful([SeenInAnswers.of_cells(k, variants, _STEP * step) for k in each], scan)
