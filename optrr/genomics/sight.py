@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from optrr.designs.design import Design
@@ -129,10 +130,13 @@ def compared_ways(
             raise InvalidInput(f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}")
         return genomic_design(replace(wanted, preserve_pairs=pairs, method="auto"), Budget(total))
 
-    makers = (
-        lambda: optimum(False),
-        lambda: optimum(True),
-        lambda: sampled_variants(wanted.names, total, alleles=wanted.alleles, cases=cases),
+    def association() -> SampledVariants:
+        return sampled_variants(wanted.names, total, alleles=wanted.alleles, cases=cases)
+
+    makers: tuple[Callable[[], Design | SampledVariants], ...] = (
+        partial(optimum, False),
+        partial(optimum, True),
+        association,
     )
     out: dict[str, Design | SampledVariants | str] = dict(made or {})
     for name, make in zip(WAYS, makers, strict=True):

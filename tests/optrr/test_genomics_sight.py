@@ -49,6 +49,7 @@ def test_table_is_of_independent_alleles():
     np.testing.assert_allclose(scan.table(2.0, 0.8)[0, 0], 0.7 * 0.8**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("frequency", "cases"), [(0.05, 0.5), (0.3, 0.2), (0.5, 0.5)])
 def test_without_randomization_it_is_armitages_test(frequency, cases):
     """Smallest odds ratio and people needed, against the trend test's textbook formula on drawn tables.
@@ -72,8 +73,8 @@ def test_without_randomization_it_is_armitages_test(frequency, cases):
             share = counts[:, 1].sum(axis=1) / n
             effect = counts[:, 1] @ g - share * (total @ g)
             variance = share * (1 - share) * (total @ g**2 - (total @ g) ** 2 / n)
-            found = np.mean(effect**2 / variance >= norm.isf(level / 2) ** 2)
-            assert found == pytest.approx(0.8, abs=0.025)
+            seen = np.mean(effect**2 / variance >= norm.isf(level / 2) ** 2)
+            assert seen == pytest.approx(0.8, abs=0.025)
 
 
 @pytest.mark.slow
@@ -109,6 +110,7 @@ def test_power_is_that_of_the_scan(way, total, people, frequency, level):
         assert predicted == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.mark.slow
 def test_people_needed_are_enough():
     """Few see a strong effect, where answers are rare: by drawn surveys with the test's own p-values."""
     for total in (1.0, 8.0):
@@ -122,6 +124,7 @@ def test_people_needed_are_enough():
             assert effect.surveys.power(n, level).power == pytest.approx(0.8, abs=0.03)
 
 
+@pytest.mark.slow
 def test_what_the_sentence_proposes_holds():
     names = [f"v{k}" for k in range(400)]
     scan = PlannedScan(20_000, frequencies=(0.3,))
@@ -136,6 +139,7 @@ def test_what_the_sentence_proposes_holds():
         assert smallest_odds(tests_seen(sampled_variants(names[:count], total))[0], scan, 0.3, LEVELS[1]) > 5.0
 
 
+@pytest.mark.slow
 def test_compared_ways_and_rows():
     ways = compared_ways(Wanted([f"v{k}" for k in range(6)]), 4.0)
     assert list(ways) == ["optimum", "pairs", "association"]
@@ -152,6 +156,7 @@ def test_compared_ways_and_rows():
     assert (more["odds_5pct"] < frame["odds_5pct"]).all()
 
 
+@pytest.mark.slow
 def test_nothing_helps():
     seen = sight({"association": sampled_variants([f"v{k}" for k in range(3000)], 1.0)}, PlannedScan(300))
     assert "no ε up to 50 is enough" in seen.said
@@ -175,6 +180,7 @@ def test_plans_refused(given):
         PlannedScan(**{"people": 100} | given)
 
 
+@pytest.mark.slow
 def test_command(tmp_path, capsys):
     rng, file = np.random.default_rng(6), tmp_path / "people.csv"
     rows = [f"p{k},{k % 2}," + ",".join(map(str, rng.integers(0, 3, 5))) for k in range(20)]
