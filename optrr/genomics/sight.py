@@ -54,9 +54,10 @@ def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:
 class SightRow:
     """What one ``way`` to ask sees of a risk allele of this ``frequency``.
 
-    ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, and ``effective_people`` how many
-    true records would have it. ``odds_5pct`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5 % and at 5e-8, and
-    ``people_5pct`` and ``people_genome_wide`` how many see the odds ratio asked for; infinite where none are, or do.
+    ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, from as many people as are planned
+    (the fewer answer about a variant, the less their answers know), and ``effective_people`` how many true records would have
+    it. ``odds_5pct`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5 % and at 5e-8, and ``people_5pct`` and
+    ``people_genome_wide`` how many see the odds ratio asked for; infinite where none are, or do.
     """
 
     way: str
