@@ -41,6 +41,7 @@ from optrr.genomics.designing import Budget, Wanted, aligned, association_warnin
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.planned import FARTHEST_ODDS, PlannedScan
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.randomize import (
     randomize_records,
@@ -53,6 +54,7 @@ from optrr.genomics.randomize import (
 from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
+from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.tests import Progress
 from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.records.writing import WRITTEN, released_file
@@ -218,21 +220,39 @@ _NAMES_KEPT = (
     show_default=True,
     help="association: everybody answers about a few variants, drawn at random; only tests of association follow.",
 )
-@click.option("--case-share", type=float, help="Share of cases that is expected, for association; default: not known.")
+@click.option(
+    "--case-share",
+    type=float,
+    help="Share of cases that is expected, for association and --people; default: not known, and half for --people.",
+)
 @click.option(
     "--frequencies",
     type=FILE,
     help="CSV with columns variant and frequency, of A1, from public sources; default: A1 is rarer.",
+)
+@click.option("--people", type=int, help="How many will be asked: print which odds ratios the ways to ask them find.")
+@click.option(
+    "--odds-ratio", type=float, help="With --people: how many people each way needs for this one.  [default: 1.3]"
+)
+@click.option(
+    "--risk-frequency",
+    "risk_frequencies",
+    type=float,
+    multiple=True,
+    help="With --people: frequency of an allele that raises the risk. Repeatable.  [default: 0.05, 0.2, 0.5]",
 )
 @phenotype_options
 @json_option
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
     """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
     check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file"))])
+    planned = _planned(options)
     if options["purpose"] == "association":
-        _design_for_association(input, output, as_json, options)
+        _design_for_association(input, output, as_json, options, planned)
         return
-    refuse_options("is for association; give --for association too, or leave it out", "case_share", "frequencies")
+    refuse_options("is for association; give --for association too, or leave it out", "frequencies")
+    if planned is None:
+        refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
     _check_budget(options)
     names, alleles = named_variants(input, phenotype_of(options, input))
     kept = options["preserve"] == "pairs"
@@ -241,13 +261,64 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     if output is not None:
         save_design(made, output)
     warn([*solution_warnings(made), *association_warnings(made)])
+    seen = None
+    if planned is not None:
+        name = "pairs" if kept else "optimum" if options["method"] == "auto" else options["method"]
+        seen = sight(compared_ways(wanted, made.epsilon, options["case_share"], {name: made}), planned)
     if as_json:
-        print_json(made.summary())
+        print_json(made.summary() | _in_summary(seen))
     else:
         _show_design(made)
+        _show_sight(seen)
 
 
-def _design_for_association(input: Path, output: Path | None, as_json: bool, options: dict[str, Any]) -> None:
+def _planned(options: dict[str, Any]) -> PlannedScan | None:
+    """The scan that is to be looked ahead to, where people are given."""
+    if options["people"] is None:
+        refuse_options("is for --people; give it too, or leave it out", "odds_ratio", "risk_frequencies")
+        return None
+    if options["layout"] == "alleles":
+        raise InvalidInput("--people is for the genotype layout, and not for alleles; leave out one of them")
+    given = {"cases": options["case_share"], "odds_ratio": options["odds_ratio"]}
+    given["frequencies"] = options["risk_frequencies"] or None
+    return PlannedScan(options["people"], **{name: value for name, value in given.items() if value is not None})
+
+
+def _in_summary(seen: Sight | None) -> dict[str, Any]:
+    return {} if seen is None else {"sight": seen.summary()}
+
+
+def _show_sight(seen: Sight | None) -> None:
+    if seen is None:
+        click.echo("add --people to see which odds ratios a scan of so many finds")
+        return
+    scan = seen.scan
+    n, wanted = f"n for odds ratio {scan.odds_ratio:g}", f"{100 * scan.wanted:g} %"
+    print_table(
+        f"What {scan.people:,} people show, {100 * scan.cases:.3g} % of them cases: the smallest odds ratio per copy of the "
+        f"risk allele that is found with {wanted} power by p-values of 5 % and 5e-8, and people needed",
+        ["way", "frequency", "kept", "effective n", "odds ratio, 5 %", "5e-8", f"{n}, 5 %", "5e-8"],
+        [
+            (
+                *(row.way, row.frequency, f"{100 * row.kept:.3g} %", f"{row.effective_people:.3g}"),
+                *(_finite(x, f"above {FARTHEST_ODDS:g}") for x in (row.odds_5pct, row.odds_genome_wide)),
+                *(_finite(x, "none") for x in (row.people_5pct, row.people_genome_wide)),
+            )
+            for row in seen.rows
+        ],
+    )
+    for name, why in seen.unavailable.items():
+        click.echo(f"{name}: {why}")
+    click.echo(seen.said)
+
+
+def _finite(number: float, otherwise: str) -> str:
+    return f"{number:.3g}" if np.isfinite(number) else otherwise
+
+
+def _design_for_association(
+    input: Path, output: Path | None, as_json: bool, options: dict[str, Any], planned: PlannedScan | None
+) -> None:
     """Questions about a few variants each, at a total."""
     refuse_options(
         "does not go with --for association, which finds out what to ask from a total; leave it out",
@@ -261,10 +332,14 @@ def _design_for_association(input: Path, output: Path | None, as_json: bool, opt
     made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=frequencies)
     if output is not None:
         save_sampled_variants(made, output)
+    seen = None
+    if planned is not None:
+        seen = sight(compared_ways(Wanted(names, alleles=alleles), made.epsilon, cases, {"association": made}), planned)
     if as_json:
-        print_json(made.summary())
+        print_json(made.summary() | _in_summary(seen))
     else:
         click.echo(made.headline())
+        _show_sight(seen)
 
 
 def _check_budget(options: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@
 
 Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
 variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
-statistics and p-values come from ``tests``, odds ratios from ``odds``. ``study`` compares designs.
+statistics and p-values come from ``tests``, odds ratios from ``odds``. ``sight`` says which odds ratios designs see, before
+anybody is asked, and ``study`` compares them on given people.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """
@@ -28,8 +29,10 @@ from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
 from optrr.genomics.scan import Associations, ScanOptions, scan
+from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
 
@@ -44,8 +47,10 @@ __all__ = [
     "Layout",
     "MatrixGenotypes",
     "PhenotypeColumns",
+    "PlannedScan",
     "ScanOptions",
     "Scores",
+    "Sight",
     "Study",
     "StudyOptions",
     "VariantAnswers",
@@ -54,6 +59,7 @@ __all__ = [
     "aligned",
     "allele_pairs",
     "association_design",
+    "compared_ways",
     "design",
     "genomic_design",
     "genomic_domain",
@@ -67,6 +73,7 @@ __all__ = [
     "run_study",
     "scan",
     "score_test",
+    "sight",
     "star_kernel",
     "write_plink",
     "write_records",

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.genomics.answers import AnswersTest, Told, answers_odds, answers_test, joined_tests
+from optrr.genomics.answers import AnswersTest, Told, answers_fit, answers_odds, answers_test, joined_tests
 from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, Visible, visible_share
 from optrr.genomics.odds import OddsRatios, odds_ratios
-from optrr.genomics.sampled_variants import SampledVariants, read_answers
+from optrr.genomics.sampled_variants import SampledVariants, one_cell, read_answers
 from optrr.genomics.scan import Associations, ScanOptions
 from optrr.genomics.tests import Scores, naive_score_test, noncentralities, score_test
+from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
+from optrr.models.tests.power_analysis import Alternative, relative_spread
 from optrr.records.reports import OpenedRecords
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -153,3 +155,59 @@ def expected_noncentralities(
         statistic = answers_test(asking.answers(report, *drawn)).statistic.reshape(times, at.size)
         out[at] = np.nan_to_num(statistic - 1).mean(axis=0) / asked
     return out * asking.asked_share
+
+
+@dataclass(frozen=True, eq=False)
+class SeenInAnswers:
+    """The trend test by likelihood, of answers about a variant.
+
+    ``channel`` (Y, 6) and ``status_channel`` (2, 2) are as in :class:`optrr.genomics.answers.Told`; ``asked`` is the share of
+    people who answer about the variant, and ``others`` of those who tell about the status alone.
+    """
+
+    channel: FloatArray
+    status_channel: FloatArray
+    asked: float
+    others: float
+
+    @classmethod
+    def of(cls, asking: SampledVariants) -> list[SeenInAnswers]:
+        """One for each report."""
+        others = asking.status_share if asking.reports else 1 - asking.asked_share
+        blank = [asking.answers(k, np.empty((0, 0)), np.empty((0, 2))) for k in range(max(len(asking.reports), 1))]
+        return [cls(b.channel, b.status_channel, asking.asked_share, others) for b in blank]
+
+    @classmethod
+    def of_cells(cls, each: int, variants: int, epsilon: float) -> SeenInAnswers:
+        """Where one cell is named of the status and ``each`` variants."""
+        cells = 2 * GENOTYPES**each
+        channels = one_cell(cells, 2 * GENOTYPES, epsilon), one_cell(cells, 2, epsilon)
+        return cls(*channels, each / variants, 1 - each / variants)
+
+    def among(self, share: float) -> SeenInAnswers:
+        """The same questions where fewer variants share them: each is asked about 1/share times as often, up to everybody."""
+        asked = self.asked / share
+        return replace(self, asked=asked, others=min(self.others, 1 - asked))
+
+    def told(self, counts: FloatArray) -> Told:
+        """Counts (B, Y + 2 or more): of answers about the variant, then about the status."""
+        own = len(self.channel)
+        return Told(counts[:, :own], self.channel, counts[:, own : own + 2], self.status_channel)
+
+    def effect(self, table: FloatArray, people: float = _MANY) -> Alternative:
+        """What the test sees of these shares (3, 2); the fewer people, the more its fit is drawn to the prior."""
+        own, status = self.channel @ table.ravel(), self.status_channel @ table.sum(axis=0)
+        # the last report: of who tells nothing about this variant
+        law = np.concatenate([self.asked * own, self.others * status, [max(1 - self.asked - self.others, 0.0)]])
+        fit = answers_fit(self.told(people * law[None]), np.zeros(1))
+        noncentrality = float(fit.z[0] ** 2 / people) if fit.usable[0] else 0.0
+        groups = np.repeat([self.asked, self.others], [len(own), 2])
+        null = np.append(groups * fit.chances[0], law[-1])
+        spread = relative_spread(np.append(fit.weights[0], 0.0), null, law) if noncentrality > 0 else 1.0
+
+        def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+            tested = answers_test(self.told(tables))
+            return tested.statistic, tested.p_value
+
+        fewest = float(law[:-1][law[:-1] > 0].min())
+        return Alternative(noncentrality, 1, spread, Surveys(drawn_from(law), test, 1, fewest, 4 * FIT_WORK))

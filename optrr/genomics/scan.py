@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,13 +27,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from optrr.designs.design import Design
 from optrr.domain.domain import listed
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
-from optrr.genomics.genotypes import Variants, copies, single_copy_chromosomes
+from optrr.genomics.genotypes import GENOTYPES, Variants, copies, single_copy_chromosomes
 from optrr.genomics.inflation import Inflation, visible_share
-from optrr.genomics.layout import Layout, star_kernel
+from optrr.genomics.layout import Layout, layout_of, star_kernel
 from optrr.genomics.odds import OddsRatios, odds_ratios
 from optrr.genomics.tests import (
     ASSUMPTION,
@@ -52,10 +53,12 @@ from optrr.genomics.tests import (
     with_odds_of_single_copies,
     with_single_copies,
 )
-from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.mechanisms.kernel import EffectKernel, Kernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
+from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
 from optrr.models.tests.family import bonferroni, false_discovery_rate
-from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
+from optrr.models.tests.power_analysis import Alternative, alternative
+from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles, genotype_test
 from optrr.records.whole_files import whole_file
 from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount
@@ -400,3 +403,35 @@ def _doubts(scores: Scores, test: str) -> list[str]:
     if test == ASSUMING:
         out.append(ASSUMPTION)
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class SeenInRecords:
+    """The trend test of a variant in whole records, through the kernel of genotype and status."""
+
+    kernel: Kernel
+
+    @classmethod
+    def of(cls, design: Design) -> SeenInRecords:
+        """Of the variant whose association with the status is seen about as well as half of them.
+
+        Raises InvalidInput for alleles, which have no status of their own, and associations that cannot be seen.
+        """
+        layout = layout_of(design.domain)
+        if layout.status is None:
+            raise InvalidInput("what can be seen is known of genotypes, not of alleles; design with --layout genotype")
+        kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
+        order = np.argsort(np.abs(kernel.eigenvalues[:, 1, 1]), kind="stable")
+        return cls(kernel.part(int(order[order.size // 2])))
+
+    def effect(self, table: FloatArray, _people: float = 0.0) -> Alternative:
+        """What the test sees of these shares (3, 2), whatever the number of people."""
+        longer = np.pad(table, ((0, self.kernel.sizes[0] - GENOTYPES), (0, 0)))
+        limit = alternative(longer, self.kernel, *genotype_test("trend"))
+        law = self.kernel.expected(longer)
+
+        def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+            scores = score_test(tables, self.kernel)
+            return scores.statistic, scores.p_value
+
+        return replace(limit, surveys=Surveys(drawn_from(law), test, 1, float(law[law > 0].min()), 4 * FIT_WORK))
