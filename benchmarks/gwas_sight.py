@@ -45,8 +45,9 @@ from optrr_solvers.randomness import as_source
 RESULTS = Path(__file__).parent / "results"
 PEOPLE, VARIANTS, TOTALS = (2000, 20_000, 50_000), (20, 55, 1000, 10_000), (0.5, 2.0, 8.0, 16.0)
 FREQUENCIES, CASES = (0.05, 0.2, 0.5), (0.5, 0.3)
-# Tests simulated in each setting, at least, and in so many runs at least; a quarter where less power is predicted.
-TESTS, RUNS, LEAST = 2000, 3, 0.002
+# Tests simulated in each setting, at least, a quarter where less power is predicted; and runs at least, because answers of few
+# people about their status decide on all variants' tests together.
+TESTS, RUNS, LEAST = 2000, 12, 0.002
 # Genotypes of whole records.
 MOST_CELLS = 4_000_000
 ALLOWED = 0.03
