@@ -226,6 +226,10 @@ def _variant_epsilons(wanted: Wanted, budget: Budget) -> FloatArray:
     return np.broadcast_to(values, (len(wanted.names),))
 
 
+# Variants whose pairs with the status may be preserved: their program has a matrix of all pairs, 3 GB of doubles.
+MOST_PRESERVED = 20_000
+
+
 @dataclass(frozen=True, eq=False)
 class _RatioSearch:
     domain: Domain
@@ -240,6 +244,11 @@ class _RatioSearch:
         if self.layout.status is not None:
             epsilons[self.layout.status] = status
             if self.wanted.preserve_pairs:
+                if len(self.wanted.names) > MOST_PRESERVED:
+                    raise InvalidInput(
+                        f"pairs of {len(self.wanted.names)} variants with the status are too many to preserve, and "
+                        f"{MOST_PRESERVED} fit; ask for association (--for association), or leave pairs out"
+                    )
                 pairs = [(self.layout.status, i) for i in self.layout.attributes[:, 0].tolist()]
         return Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
 

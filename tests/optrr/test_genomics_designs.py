@@ -168,3 +168,9 @@ def test_every_variant_its_own_budget():
     np.testing.assert_allclose(
         eigenvalues[[0, 22], 1, 1], [design.law.eigenvalues((k, 0))[1, 1] for k in (1, 23)], rtol=1e-9
     )
+
+
+def test_pairs_of_very_many_variants_are_refused_in_a_line() -> None:
+    wanted = Wanted([f"v{k}" for k in range(20_001)], preserve_pairs=True)
+    with pytest.raises(InvalidInput, match="20001 variants with the status are too many to preserve"):
+        genomic_design(wanted, Budget(8.0))
