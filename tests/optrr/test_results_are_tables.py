@@ -39,6 +39,7 @@ NO_RESULTS = {
         "Layout",
         "MatrixGenotypes",
         "PhenotypeColumns",
+        "PlannedScan",
         "ScanOptions",
         "StudyOptions",
         "Variants",
@@ -116,6 +117,9 @@ MADE = {
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
     "PanelEstimate": asked_twice,
     "Associations": scanned,
+    "Sight": lambda: genomics.sight(
+        genomics.compared_ways(genomics.Wanted(["v1", "v2"]), 8.0), genomics.PlannedScan(2000, frequencies=(0.2,))
+    ),
     "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
 }
 
