@@ -106,8 +106,12 @@ def test_the_dot_of_the_frontier_is_dragged_to_another_total(page):
     total = float(page.locator("#total").input_value())
     # the axis has 286 of 340 units for 7 doublings
     assert total == pytest.approx(2 ** (0.1 * 340 / 286 * 7), rel=0.04)
-    page.locator("#frontier [data-chosen]").wait_for()
-    moved = page.locator("#frontier [data-chosen]").bounding_box()
+    # the chart is drawn anew some time after the numbers
+    for _ in range(100):
+        moved = page.locator("#frontier [data-chosen]").bounding_box()
+        if moved["x"] != dot["x"]:
+            break
+        page.wait_for_timeout(100)
     assert moved["x"] - dot["x"] == pytest.approx(chart["width"] * 0.1, abs=3)
     page.locator("#undo").click()
     assert page.locator("#total").input_value() == "1"
