@@ -16,8 +16,8 @@ law, so that tables, measures, tests and models are the same calls; what needs r
 
 What is in doubt about the records is a Python warning of each analysis (:class:`optrr.OptrrWarning`), in the words of the
 commands. Weights, strata and clusters that the design or the release names, or options do, are taken into account by tables,
-measures of two attributes, shares, contrasts, quantiles and tests of independence, unless ``unweighted``; other analyses warn
-that they ignore them.
+measures of two attributes, shares, contrasts, quantiles, regressions and tests of independence, unless ``unweighted``; other
+analyses warn that they ignore them.
 
 What a design can see before anybody is asked is computed here, too: it is the same tests.
 """
