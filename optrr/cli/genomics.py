@@ -27,6 +27,7 @@ from optrr.cli.accounting import (
 )
 from optrr.cli.designing import preserving
 from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.one_person import is_of_one_person, person_options, report_one_person
 from optrr.cli.outputs import OUTPUT, design_output_option
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.process import cleaned_up
@@ -79,6 +80,9 @@ test_option = click.option(
 
 # The arguments of the options that say who is a case.
 STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column")
+
+# Those of gwas-perturb that one person's report has no use for.
+_OF_MANY = ("again", "keep_order", "keep_names", "random_state", *STATUS_OPTIONS)
 
 
 def load_genomic_design(path: Path) -> Design | SampledVariants:
@@ -409,7 +413,11 @@ def _show_design(made: Design) -> None:
 @input_argument
 @design_option
 @click.option(
-    "-o", "--output", required=True, type=OUTPUT, help=".bed (with .bim and .fam), .csv or .parquet to write."
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT,
+    help=".bed (with .bim and .fam), .csv or .parquet to write; of one person .json, too.",
 )
 @click.option(
     "--missing",
@@ -428,6 +436,7 @@ def _show_design(made: Design) -> None:
     help="Keep the names of people in INPUT, which may tell their order, instead of numbering them anew.",
 )
 @seed_option
+@person_options
 @phenotype_options
 @json_option
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
@@ -435,10 +444,20 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
 
     CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to. People are
     written in random order and numbered anew, because a place or a name may tell the status.
+
+    With --status, INPUT is one person's file, and OUTPUT that person's report. It is drawn once for a design and remembered, so
+    that another run writes the same one again. Whoever collects such reports makes one file of them by optrr gwas-merge.
     """
-    _check_output(output)
-    check_outputs([output], [input, design_file, options["phenotype_file"]])
+    alone = is_of_one_person(options, output)
+    if alone:
+        refuse_options("is for a file of many people; leave it out with --status or --status-file", *_OF_MANY)
+    else:
+        _check_output(output)
+    check_outputs([output], [input, design_file, options["phenotype_file"], options["reference_file"]])
     design = load_genomic_design(design_file)
+    if alone:
+        report_one_person(input, design, output, as_json, options)
+        return
     if isinstance(design, SampledVariants):
         _answer(input, design, output, as_json, options)
         return

@@ -11,6 +11,9 @@ variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the 
 statistics and p-values come from ``tests``, odds ratios from ``odds``. ``sight`` says which odds ratios designs see, before
 anybody is asked, and ``study`` compares them on given people.
 
+Where people randomize at home, ``person`` reads one person's file, ``person_reports`` and ``diary`` draw and keep one report, and
+``merging`` makes a file of many.
+
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """
 
@@ -26,8 +29,12 @@ from optrr.genomics.asking import (
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
+from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
+from optrr.genomics.merging import MergedReports, merged_reports, read_reports
+from optrr.genomics.person import read_person
+from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
@@ -46,6 +53,9 @@ __all__ = [
     "Genotypes",
     "Layout",
     "MatrixGenotypes",
+    "MergedReports",
+    "PersonDiary",
+    "PersonReport",
     "PhenotypeColumns",
     "PlannedScan",
     "ScanOptions",
@@ -64,11 +74,14 @@ __all__ = [
     "genomic_design",
     "genomic_domain",
     "layout_of",
+    "merged_reports",
     "naive_score_test",
     "randomize_records",
     "randomized_cohort",
     "read_cohort",
     "read_genotypes",
+    "read_person",
+    "read_reports",
     "records_of",
     "run_study",
     "scan",
