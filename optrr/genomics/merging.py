@@ -103,7 +103,7 @@ def merged_reports(
         first[report.id] = where
     rows: Codes | IntArray
     if isinstance(asking, SampledVariants):
-        rows = np.array([_checked_answer(asking, where, report) for where, report in given], dtype=np.int64)
+        rows = _answers(asking, given)
     else:
         rows = codes_of(given, asking.domain)
     seeded = any(report.seeded for _, report in given)
@@ -113,15 +113,21 @@ def merged_reports(
     return MergedReports(asking, rows[order], Provenance((release,), order=SHUFFLED))
 
 
-def _checked_answer(asking: SampledVariants, where: str, report: PersonReport) -> tuple[int, int]:
-    if report.answer is None:
-        raise InvalidInput(f"{where} is a record, and this design asks a question; give the design that it was drawn by")
-    question, answer = report.answer
+def _answers(asking: SampledVariants, given: Sequence[tuple[str, PersonReport]]) -> IntArray:
+    """Questions and answers, (n, 2). Raises InvalidInput for the first report that the design cannot have."""
+    for where, report in given:
+        if report.answer is None:
+            raise InvalidInput(f"{where} is a record, and this design asks a question; give the design that it was drawn by")
+    rows = np.array([report.answer for _, report in given], dtype=np.int64)
     try:
-        asking.told([(np.array([question - 1]), np.array([answer]))])
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error}") from error
-    return question, answer
+        asking.told([(rows[:, 0] - 1, rows[:, 1])])
+    except InvalidInput:
+        for (where, _), row in zip(given, rows, strict=True):
+            try:
+                asking.told([(row[:1] - 1, row[1:])])
+            except InvalidInput as error:
+                raise InvalidInput(f"{where}: {error}") from error
+    return rows
 
 
 def report_files(places: Sequence[Path]) -> tuple[list[Path], list[Path]]:

@@ -194,12 +194,12 @@ def _of_table(path: Path, asking: Design | SampledVariants) -> PersonReport:
     rows = [row for batch in source.batches(names) for row in batch.to_pylist()]
     if len(rows) != 1:
         raise InvalidInput(f"{path} holds {len(rows)} records, and a report is one person's; it need not be merged")
-    values = [rows[0][name] for name in names]
-    if isinstance(asking, SampledVariants):
-        if not all(isinstance(x, int) for x in values):
-            raise InvalidInput(f"{path} has no whole numbers as question and answer; give the file as it was written")
-        return PersonReport(release.design, release.id, answer=(values[0], values[1]))
-    return PersonReport(release.design, release.id, tuple(None if x is None else str(x) for x in values))
+    values = tuple(None if rows[0][name] is None else str(rows[0][name]) for name in names)
+    if not isinstance(asking, SampledVariants):
+        return PersonReport(release.design, release.id, values)
+    if not all(text and text.isascii() and text.isdigit() and len(text) < 10 for text in values):
+        raise InvalidInput(f"{path} has no whole numbers as question and answer; give the file as it was written")
+    return PersonReport(release.design, release.id, answer=(int(values[0] or ""), int(values[1] or "")))
 
 
 def codes_of(reports: Sequence[tuple[str, PersonReport]], domain: Domain) -> Codes:
