@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optrr.genomics import vcf, vcf_worker
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 
@@ -36,7 +37,6 @@ def write_vcf(path: Path, lines: Sequence[str], person: str = "ann") -> Path:
 def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the same code that reads a VCF in a process of its own run in this one, which starts nothing: 2 ms a file."""
     cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    from optrr.genomics import vcf, vcf_worker
 
     def frames(path: Path, genotypes: bool) -> Iterator[tuple[bytes, bytes]]:
         out, single = io.BytesIO(), sorted(vcf.SINGLE)

@@ -35,9 +35,9 @@ from optrr.show.text import amount
 def gwas_merge(places: tuple[Path, ...], design_file: Path, output: Path, as_json: bool) -> None:
     """Reports of single people as one file that optrr gwas reads, in random order.
 
-    REPORTS are files that gwas-perturb --status or a client wrote (.json, .csv, .parquet; .jsonl with one on each line), or folders of them. A report of another
-    design is refused, and so is one that is there twice. Nothing of OUTPUT says which file a row came from: people are numbered
-    anew, and no name, time or id of a report is kept.
+    REPORTS are files that gwas-perturb --status or a client wrote (.json, .csv, .parquet; .jsonl with one on each line), or
+    folders of them. A report of another design is refused, and so is one that is there twice. Nothing of OUTPUT says which file
+    a row came from: people are numbered anew, and no name, time or id of a report is kept.
     """
     design = load_genomic_design(design_file)
     answers = isinstance(design, SampledVariants)
@@ -62,7 +62,9 @@ def gwas_merge(places: tuple[Path, ...], design_file: Path, output: Path, as_jso
 def _check_suffix(output: Path, tables_only: bool) -> None:
     suffix = output.suffix.lower()
     if suffix == ".bed" and tables_only:
-        raise InvalidInput(f"cannot write {output}: PLINK files cannot hold what this design asks for; write .csv or .parquet")
+        raise InvalidInput(
+            f"cannot write {output}: PLINK files cannot hold what this design asks for; write .csv or .parquet"
+        )
     if suffix not in (".bed", *WRITTEN):
         raise InvalidInput(f"{output} ends in {output.suffix!r}; merged reports are written as .bed, .csv or .parquet")
     if suffix == ".bed":

@@ -80,7 +80,9 @@ def _is_case(status: str | None, file: IO[str] | None) -> bool:
     """Raises InvalidInput for another word, which may be somebody's diagnosis and is not shown."""
     if status is not None and file is not None:
         raise InvalidInput("--status and --status-file say the same; give one of them")
-    option, word = ("--status-file", file.read(64)) if status is None and file is not None else ("--status", status or "")
+    option, word = (
+        ("--status-file", file.read(64)) if status is None and file is not None else ("--status", status or "")
+    )
     case = _STATUS.get(word.strip().casefold())
     if case is None:
         raise InvalidInput(f"{option} holds neither case nor control; write one of these words, and nothing else")
@@ -124,8 +126,8 @@ def report_one_person(
         return
     how = "drawn now, and kept" if new else "drawn before: the same report again, and nothing was drawn"
     click.echo(
-        f"one report about {amount(layout.variants, 'variant')} at total epsilon {epsilon_text(design.epsilon)}, {how}; written to "
-        f"{output}, remembered in {folder} (epsilon {epsilon_text(spent)} spent in all)"
+        f"one report about {amount(layout.variants, 'variant')} at total epsilon {epsilon_text(design.epsilon)}, {how}; "
+        f"written to {output}, remembered in {folder} (epsilon {epsilon_text(spent)} spent in all)"
     )
 
 

@@ -11,8 +11,8 @@ variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the 
 statistics and p-values come from ``tests``, odds ratios from ``odds``. ``sight`` says which odds ratios designs see, before
 anybody is asked, and ``study`` compares them on given people.
 
-Where people randomize at home, ``person`` reads one person's file, ``person_reports`` and ``diary`` draw and keep one report, and
-``merging`` makes a file of many.
+Where people randomize at home, ``person`` reads one person's file, ``person_reports`` and ``diary`` draw and keep one report,
+and ``merging`` makes a file of many.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """

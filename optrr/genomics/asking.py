@@ -25,8 +25,8 @@ from optrr.designs.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
-from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.diary import PersonDiary
+from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.merging import merged_reports, read_reports
 from optrr.genomics.person_reports import PersonReport, drawn_report
@@ -188,7 +188,9 @@ class AssociationDesign:
 
 def _one(person: Cohort) -> Cohort:
     if person.n != 1:
-        raise InvalidInput(f"a report is of one person, and these are {person.n}; use read_person, or randomize for a cohort")
+        raise InvalidInput(
+            f"a report is of one person, and these are {person.n}; use read_person, or randomize for a cohort"
+        )
     return person
 
 

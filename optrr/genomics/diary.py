@@ -1,8 +1,8 @@
 """What one person has sent: a second draw for the same design would be a second release, so the first is kept and sent again.
 
 A folder with one small file for each design, DIGEST.json: the report, and what it cost. The true record is never written. The
-files and the lock are those of the Python client (``clients/python/optrr_client.py``), so one folder serves both, and the client
-prints it as a ledger.
+files and the lock are those of the Python client (``clients/python/optrr_client.py``), so one folder serves both, and the
+client prints it as a ledger.
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ class PersonDiary:
 
 def _silent(path: Path) -> InvalidInput:
     return InvalidInput(
-        f"the question that was drawn asks for a call that is missing, so this person gives no answer ({path.name[:12]} is kept, "
-        "and nothing is drawn again)"
+        "the question that was drawn asks for a call that is missing, so this person gives no answer; that is kept in "
+        f"{path.name[:12]}… of the diary, and nothing is drawn again"
     )

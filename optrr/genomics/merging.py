@@ -2,8 +2,8 @@
 
 Each report is checked: that its design is the one given, that its values are the design's, and that no other has its id. What
 comes out has the people numbered 1 to n in random order. No file name, time or id is kept, so nothing leads from a row back to
-the report, nor to whoever handed it in. It says of itself that it is one release by that design, under an id that belongs to the
-reports' own, so that merging the same reports again makes no second release of them.
+the report, nor to whoever handed it in. It says of itself that it is one release by that design, under an id that is made from
+the reports' own, so that merging the same reports again makes no second release of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.records.writing import released_file
 from optrr.releases.account import Release
 from optrr.releases.provenance import SHUFFLED, SUFFIX, Provenance
-from optrr.show.text import amount
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState, as_source, permutation
 
@@ -101,11 +100,7 @@ def merged_reports(
         if report.id in first:
             raise InvalidInput(f"{first[report.id]} and {where} are the same report; give it once")
         first[report.id] = where
-    rows: Codes | IntArray
-    if isinstance(asking, SampledVariants):
-        rows = _answers(asking, given)
-    else:
-        rows = codes_of(given, asking.domain)
+    rows = _answers(asking, given) if isinstance(asking, SampledVariants) else codes_of(given, asking.domain)
     seeded = any(report.seeded for _, report in given)
     ids = hashlib.sha256("\n".join([asking.digest, *sorted(first)]).encode()).hexdigest()[:32]
     release = Release(asking.digest, asking.epsilon, seeded, "" if seeded else ids)
@@ -117,7 +112,9 @@ def _answers(asking: SampledVariants, given: Sequence[tuple[str, PersonReport]])
     """Questions and answers, (n, 2). Raises InvalidInput for the first report that the design cannot have."""
     for where, report in given:
         if report.answer is None:
-            raise InvalidInput(f"{where} is a record, and this design asks a question; give the design that it was drawn by")
+            raise InvalidInput(
+                f"{where} is a record, and this design asks a question; give the design that it was drawn by"
+            )
     rows = np.array([report.answer for _, report in given], dtype=np.int64)
     try:
         asking.told([(rows[:, 0] - 1, rows[:, 1])])

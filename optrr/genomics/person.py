@@ -78,7 +78,9 @@ def read_person(
             "design uses (bcftools annotate -c ID), or design for this file's variants"
         )
     variants = _renamed(genotypes.variants.take(at), [places[k] for k in at.tolist()])
-    refuse_single_copies(variants.chromosome, "a report does not say who is a man: leave these variants out of the design")
+    refuse_single_copies(
+        variants.chromosome, "a report does not say who is a man: leave these variants out of the design"
+    )
     codes = _chosen(genotypes, at)
     known = set(variants.name)
     gone = [name for name in layout.names if name not in known]
@@ -128,14 +130,14 @@ def _by_place(spot: str, a1: str, a2: str, wanted: Mapping[str, tuple[str, str]]
 
 def _chosen(genotypes: Genotypes, at: np.ndarray) -> Codes:
     """Codes of these variants, (1, k), block by block."""
-    pieces = [codes[:, at[(at >= where.start) & (at < where.stop)] - where.start] for where, codes in genotypes.blocks()]
+    pieces = [
+        codes[:, at[(at >= where.start) & (at < where.stop)] - where.start] for where, codes in genotypes.blocks()
+    ]
     return np.concatenate(pieces, axis=1)
 
 
 def _renamed(variants: Variants, names: list[str]) -> Variants:
-    return Variants(
-        variants.chromosome, variants.position, np.array(names, dtype=object), variants.a1, variants.a2
-    )
+    return Variants(variants.chromosome, variants.position, np.array(names, dtype=object), variants.a1, variants.a2)
 
 
 def _joined(one: Variants, other: Variants) -> Variants:

@@ -1,6 +1,6 @@
 """One person's report: a randomized record or an answer, as it is sent (``optrr-report/1``, docs/deployment-format.md, §7).
 
-As JSON it is what clients of a deployment file send: ``format``, ``design`` (the digest of the design), ``id`` (128 random bits,
+As JSON it is what clients of a deployment file send: ``format``, ``design`` (the design's digest), ``id`` (128 random bits,
 so that a report that is sent twice counts once), and ``values``, one category for each attribute in the design's order; null is
 the missing category, or a missing call that stays missing where the design has none. By a design for association it has
 ``question`` and ``answer`` in their place (:mod:`optrr.genomics.sampled_variants`). It names nobody, no file and no time.
@@ -48,7 +48,7 @@ _Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 ENDINGS = (".json", ".jsonl", *_TABLES)
 
 
-class _ReportRecord(msgspec.Struct, forbid_unknown_fields=True):
+class _SentReport(msgspec.Struct, forbid_unknown_fields=True):
     """A report as JSON; ``wording`` is what a survey's page adds."""
 
     format: str
@@ -87,7 +87,9 @@ class PersonReport:
     def to_record(self) -> dict[str, Any]:
         """The JSON object. Raises InvalidInput for what was drawn from a seed, of which it could not say so."""
         if self.seeded:
-            raise InvalidInput("this report was drawn from a seed, so it is not private and is not sent; leave out the seed")
+            raise InvalidInput(
+                "this report was drawn from a seed, so it is not private and is not sent; leave out the seed"
+            )
         asked = dict(zip(SCHEMA.names, self.answer, strict=True)) if self.answer else {"values": list(self.values)}
         return {"format": FORMAT, "design": self.design.partition(":")[2], "id": self.id, **asked}
 
@@ -106,7 +108,9 @@ class PersonReport:
         write_records(codes_of([("the report", self)], asking.domain), asking.domain, np.array(["1"]), target, known)
 
 
-def drawn_report(asking: Design | SampledVariants, record: Codes, random_state: RandomState | BitSource = None) -> PersonReport | None:
+def drawn_report(
+    asking: Design | SampledVariants, record: Codes, random_state: RandomState | BitSource = None
+) -> PersonReport | None:
     """A fresh draw for one true record, (1, m); None where the call that is asked for is missing, so that nobody answers.
 
     Every call is a release: :class:`optrr.genomics.diary.PersonDiary` makes one for each design.
@@ -146,10 +150,8 @@ def reports_in(path: Path, asking: Design | SampledVariants) -> list[tuple[str, 
 def report_of(raw: bytes | dict[str, Any], where: str, asking: Design | SampledVariants) -> PersonReport:
     """From JSON, or from an object that it holds. Raises InvalidInput as :func:`reports_in`."""
     try:
-        if isinstance(raw, bytes):
-            record = msgspec.json.decode(raw, type=_ReportRecord)
-        else:
-            record = msgspec.convert(raw, _ReportRecord)
+        held = msgspec.json.decode(raw) if isinstance(raw, bytes) else raw
+        record = msgspec.convert(held, _SentReport)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         # what msgspec says may hold the text of a key, and never a value's
         raise InvalidInput(f"{where} is no report: {in_one_line(error)[:120]}; give what gwas-perturb wrote") from error
@@ -159,9 +161,13 @@ def report_of(raw: bytes | dict[str, Any], where: str, asking: Design | SampledV
         raise InvalidInput(f"{where} has a digest or an id that is none; give the report as it was written")
     _check_digest(where, f"sha256:{record.design}", asking)
     answered = isinstance(record.question, int) and isinstance(record.answer, int)
-    if answered is not isinstance(asking, SampledVariants) or answered is not isinstance(record.values, msgspec.UnsetType):
+    if answered is not isinstance(asking, SampledVariants) or answered is not isinstance(
+        record.values, msgspec.UnsetType
+    ):
         wanted = "question and answer" if isinstance(asking, SampledVariants) else "values"
-        raise InvalidInput(f"{where} does not have what its design asks for ({wanted}); give the report as it was written")
+        raise InvalidInput(
+            f"{where} does not have what its design asks for ({wanted}); give the report as it was written"
+        )
     if answered:
         return PersonReport(asking.digest, record.id, answer=(record.question, record.answer))  # type: ignore[arg-type]
     return PersonReport(asking.digest, record.id, record.values)  # type: ignore[arg-type]
@@ -213,7 +219,9 @@ def codes_of(reports: Sequence[tuple[str, PersonReport]], domain: Domain) -> Cod
     codes = [({} if a.name == STATUS else gone) | {text: k for k, text in enumerate(a.texts)} for a in domain]
     for row, (where, report) in zip(out, reports, strict=True):
         if len(report.values) != domain.m:
-            raise InvalidInput(f"{where} has {len(report.values)} values for {domain.m} attributes; give it as it was written")
+            raise InvalidInput(
+                f"{where} has {len(report.values)} values for {domain.m} attributes; give it as it was written"
+            )
         try:
             row[:] = [known[value] for known, value in zip(codes, report.values, strict=True)]
         except KeyError:

@@ -76,8 +76,15 @@ def people(tmp_path_factory):
             # in another order, among others that the design does not have
             order = np.random.default_rng(k).permutation(VARIANTS)
             others = [line("other", "A", "C", 1, place="1\t99")]
-            files.append(write_vcf(folder / f"{'case' if record[0] else 'control'}{k:03}.vcf", [*(lines[v] for v in order), *others]))
-        read = [read_person(file, layout_of(small_design().domain), bool(r[0])) for file, r in zip(files, records, strict=True)]
+            files.append(
+                write_vcf(
+                    folder / f"{'case' if record[0] else 'control'}{k:03}.vcf", [*(lines[v] for v in order), *others]
+                )
+            )
+        read = [
+            read_person(file, layout_of(small_design().domain), bool(r[0]))
+            for file, r in zip(files, records, strict=True)
+        ]
     assert [bool(said) for _, said in read] == [k % 2 == 1 for k in range(PEOPLE)]
     return records, files, [person for person, _ in read]
 
@@ -103,7 +110,7 @@ def rows_of(table: np.ndarray) -> Counter:
 
 @pytest.mark.slow
 def test_without_noise_the_merged_records_are_the_true_ones(people, tmp_path, capsys):
-    """At ε = 30 for every attribute one of the 3,500 values changes in 3e-10 of all runs; through files, diaries and merging."""
+    """At ε = 30 for every attribute one of the 3,500 values changes in 7e-10 of runs. Through files, diaries and merging."""
     records, files, persons = people
     asked = GenomicDesign(small_design(30.0))
     save_design(asked.design, tmp_path / "d.json")
@@ -344,14 +351,20 @@ def refused(asking, folder: Path, message: str, capsys) -> None:
     [
         (lambda r: {**r, "id": "0" * 31 + "1"}, "are the same report; give it once"),
         (lambda r: {**r, "design": "0" * 64}, "is a report by another design (000000000000)"),
-        (lambda r: {**r, "values": ["secret", *r["values"][1:]]}, "has a value of 'status' that is none of its categories"),
+        (
+            lambda r: {**r, "values": ["secret", *r["values"][1:]]},
+            "has a value of 'status' that is none of its categories",
+        ),
         (lambda r: {**r, "values": [None, *r["values"][1:]]}, "has a value of 'status' that is none of its categories"),
         (lambda r: {**r, "values": r["values"][1:]}, "has 6 values for 7 attributes"),
         (lambda r: {**r, "values": "secret"}, "is no report"),
         (lambda r: {**r, "more": "secret"}, "is no report"),
         (lambda r: {**r, "format": "optrr-report/9"}, "is no report (its format is 'optrr-report/9')"),
         (lambda r: {**r, "id": "x"}, "has a digest or an id that is none"),
-        (lambda r: {k: v for k, v in r.items() if k != "values"} | {"question": 1, "answer": 1}, "its design asks for (values)"),
+        (
+            lambda r: {k: v for k, v in r.items() if k != "values"} | {"question": 1, "answer": 1},
+            "its design asks for (values)",
+        ),
         (lambda r: [], "is no report"),
     ],
 )

@@ -63,7 +63,9 @@ def test_alleles_and_order_are_the_designs(here):
         assert codes_of(person) == dict(zip(NAMES, copies, strict=True)) and person.status.tolist() == [1]
         assert len(said) == bool(turned) and person.people.tolist() == ["1"]
     # the other strand is told where the letters tell it
-    strand = write_vcf(here / "p.vcf", [line("rs0", "T", "C", 2), line("rs1", "A", "G", 2), *lines_of([0, 1, 2, 0])[2:]])
+    strand = write_vcf(
+        here / "p.vcf", [line("rs0", "T", "C", 2), line("rs1", "A", "G", 2), *lines_of([0, 1, 2, 0])[2:]]
+    )
     person, said = read_person(strand, layout(), case=False)
     assert codes_of(person) == dict(zip(NAMES, [2, 0, 2, 0], strict=True)) and len(said) == 2
     with pytest.raises(InvalidInput, match="'rs3' has A1/A2 T/A, and A/T in the design: which may be the other strand"):
@@ -72,8 +74,14 @@ def test_alleles_and_order_are_the_designs(here):
 
 def test_variants_without_a_name_are_found_by_place_and_alleles(here):
     names = ["1:10:G:A", "chr1:11:T:C", "1:12:A:G", "rs3"]
-    lines = [line(".", *ALLELES[0], 1), line(".", *ALLELES[1], 2, turned=True, place="1\t11"), line("rs9", *ALLELES[2], 2, place="1\t12")]
-    person, _ = read_person(write_vcf(here / "p.vcf", [*lines, line("rs3", "A", "T", 0, place="1\t13")]), layout(names), True)
+    lines = [
+        line(".", *ALLELES[0], 1),
+        line(".", *ALLELES[1], 2, turned=True, place="1\t11"),
+        line("rs9", *ALLELES[2], 2, place="1\t12"),
+    ]
+    person, _ = read_person(
+        write_vcf(here / "p.vcf", [*lines, line("rs3", "A", "T", 0, place="1\t13")]), layout(names), True
+    )
     assert codes_of(person) == dict(zip(names, [1, 2, 2, 0], strict=True))
     both = [line(".", *ALLELES[0], 1), line(".", *ALLELES[0], 1, turned=True)]
     with pytest.raises(InvalidInput, match="two records of the design's variant '1:10:G:A'"):
@@ -81,13 +89,17 @@ def test_variants_without_a_name_are_found_by_place_and_alleles(here):
     # a design that names no alleles takes a name's own order only
     bare = layout(["1:10:G:A", "rs3"], ())
     with pytest.raises(InvalidInput, match="no record of 1 variant of the design"):
-        read_person(write_vcf(here / "p.vcf", [line(".", "A", "G", 1, turned=True), line("rs3", "A", "T", 0)]), bare, True)
+        read_person(
+            write_vcf(here / "p.vcf", [line(".", "A", "G", 1, turned=True), line("rs3", "A", "T", 0)]), bare, True
+        )
 
 
 def test_absent_variants_are_what_the_person_says(here):
     """Refused by default; two copies of the reference, which is A2 or stands in a table; or missing calls."""
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1])[:2])
-    with pytest.raises(InvalidInput, match=r"no record of 2 variants of the design \('rs2', 'rs3'\): .*--absent reference, --abs"):
+    with pytest.raises(
+        InvalidInput, match=r"no record of 2 variants of the design \('rs2', 'rs3'\): .*--absent reference, --abs"
+    ):
         read_person(file, layout(), True)
     person, said = read_person(file, layout(), True, "missing")
     assert codes_of(person) == {"rs0": 1, "rs1": 2, "rs2": MISSING, "rs3": MISSING} and "missing calls" in said[0]
@@ -96,7 +108,10 @@ def test_absent_variants_are_what_the_person_says(here):
     assert said == [f"{file} has no record of 2 variants of the design: taken as two copies of the reference allele"]
     person, _ = read_person(file, layout(), True, "reference", {"rs2": "g", "rs3": "T"})
     assert codes_of(person) == {"rs0": 1, "rs1": 2, "rs2": 2, "rs3": 0}
-    for table, message in (({"rs2": "C", "rs3": "T"}, "has 'C' for variant 'rs2'"), ({"rs3": "T"}, "has no allele for variant 'rs2'")):
+    for table, message in (
+        ({"rs2": "C", "rs3": "T"}, "has 'C' for variant 'rs2'"),
+        ({"rs3": "T"}, "has no allele for variant 'rs2'"),
+    ):
         with pytest.raises(InvalidInput, match=message):
             read_person(file, layout(), True, "reference", table)
 
@@ -176,7 +191,10 @@ def test_a_person_is_drawn_once(kind, here, capsys):
     assert Path("again.json").read_bytes() == Path("r.json").read_bytes()
     kept = json.loads(next(Path("p.vcf.diary").glob("*.json")).read_text())
     assert kept["report"] == json.loads(Path("r.json").read_text())
-    merged = [run(["gwas-merge", name, "--design", "d.json", "-o", f"m{k}.csv"]) for k, name in enumerate(("r.json", "again.csv", "again.parquet"))]
+    merged = [
+        run(["gwas-merge", name, "--design", "d.json", "-o", f"m{k}.csv"])
+        for k, name in enumerate(("r.json", "again.csv", "again.parquet"))
+    ]
     assert merged == [0, 0, 0] and len({Path(f"m{k}.csv").read_text() for k in range(3)}) == 1
     assert run(["account", "again.csv", "again.parquet", "m0.csv"]) == 0
     # a report in the folder twice, in whatever form, is one report
@@ -187,7 +205,7 @@ def test_a_person_is_drawn_once(kind, here, capsys):
 
 @pytest.mark.slow
 def test_the_python_client_shares_the_diary(here, capsys):
-    """Its ledger counts what gwas-perturb drew, and a report that it drew by the exported design is sent again by gwas-perturb."""
+    """Its ledger counts what gwas-perturb drew; a report that it drew by the exported design is sent again by gwas-perturb."""
     client = [sys.executable, str(ROOT / "clients" / "python" / "optrr_client.py")]
     design = records_design()
     save_design(design, here / "d.json")
@@ -196,12 +214,16 @@ def test_the_python_client_shares_the_diary(here, capsys):
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
     answers = {"status": "case", "rs0": "A/G", "rs1": "C/C", "rs2": "A/A", "rs3": "A/T"}
     Path("answers.json").write_text(json.dumps(answers))
-    done = subprocess.run([*client, "sampler.json", "p.vcf.diary", "answers.json"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*client, "sampler.json", "p.vcf.diary", "answers.json"], capture_output=True, text=True, check=True
+    )
     assert command(file, "--design", "d.json", "--status", "case", "-o", "r.json") == 0
     assert json.loads(Path("r.json").read_text()) == json.loads(done.stdout)
     assert command(file, "--design", "q.json", "--status", "case", "-o", "q1.json") == 0
     ledger = subprocess.run([*client, "p.vcf.diary"], capture_output=True, text=True, check=True).stdout.splitlines()
-    assert len(ledger) == 3 and float(ledger[-1].split()[-1]) == pytest.approx(design.epsilon + question_design().epsilon)
+    assert len(ledger) == 3 and float(ledger[-1].split()[-1]) == pytest.approx(
+        design.epsilon + question_design().epsilon
+    )
 
 
 @pytest.mark.slow
@@ -235,7 +257,18 @@ def test_who_lacks_the_call_that_is_asked_for_gives_no_answer_and_is_not_asked_a
     assert "missing calls" in capsys.readouterr().err and not list(Path("p.vcf.diary").glob("*.json"))
     silent = answered = 0
     for k in range(40):
-        args = ("--design", "q.json", "--status", "case", "-o", f"r{k}.json", "--missing", "exclude", "--diary", f"d{k}")
+        args = (
+            "--design",
+            "q.json",
+            "--status",
+            "case",
+            "-o",
+            f"r{k}.json",
+            "--missing",
+            "exclude",
+            "--diary",
+            f"d{k}",
+        )
         codes = [command(file, *args) for _ in range(2)]
         error = capsys.readouterr().err
         assert codes in ([0, 0], [2, 2])
@@ -267,7 +300,11 @@ def test_the_status_is_never_shown(here, capsys):
     save_design(records_design(), here / "d.json")
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
     Path("s.txt").write_text("Huntington\n")
-    for given in (("--status", "Huntington"), ("--status-file", "s.txt"), ("--status", "case", "--status-file", "s.txt")):
+    for given in (
+        ("--status", "Huntington"),
+        ("--status-file", "s.txt"),
+        ("--status", "case", "--status-file", "s.txt"),
+    ):
         assert command(file, "--design", "d.json", *given, "-o", "r.json") == 2
         error = capsys.readouterr().err
         assert "Huntington" not in error and ("neither case nor control" in error or "give one of them" in error)
@@ -334,7 +371,13 @@ def test_an_entry_that_cannot_be_read_is_no_reason_to_draw(here):
     assert GenomicDesign(design).report(person, diary) == first
     entry = next((here / "d").glob("*.json"))
     whole = json.loads(entry.read_text())
-    for wrong in ("", "{}", "[1]", json.dumps(whole | {"format": "x"}), json.dumps(whole | {"report": {"design": "x", "id": "y"}})):
+    for wrong in (
+        "",
+        "{}",
+        "[1]",
+        json.dumps(whole | {"format": "x"}),
+        json.dumps(whole | {"report": {"design": "x", "id": "y"}}),
+    ):
         entry.write_text(wrong)
         with pytest.raises(InvalidInput, match="is no entry of this diary; what was sent for its design is not known"):
             GenomicDesign(design).report(person, diary)
@@ -381,8 +424,22 @@ def test_three_people_by_the_command_in_processes_of_their_own(tmp_path):
         if k == 0:
             file = file.with_suffix(".vcf.gz")
             file.write_bytes(gzip.compress(file.with_suffix("").read_bytes()))
-        arguments = [file, "--design", tmp_path / "d.json", "--status", status, "-o", tmp_path / "reports" / f"{k}.json", *more]
-        done = subprocess.run([sys.executable, "-m", "optrr", "gwas-perturb", *map(str, arguments)], capture_output=True, text=True, check=False)
+        arguments = [
+            file,
+            "--design",
+            tmp_path / "d.json",
+            "--status",
+            status,
+            "-o",
+            tmp_path / "reports" / f"{k}.json",
+            *more,
+        ]
+        done = subprocess.run(
+            [sys.executable, "-m", "optrr", "gwas-perturb", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
     merged = GenomicDesign(sure).merge([tmp_path / "reports"]).cohort
     rows = np.column_stack([merged.status, next(merged.blocks())[1]])

@@ -1,4 +1,4 @@
-"""A panel's deployment file: exported as any design's is, drawn by the JavaScript client with the right law, merged and scanned."""
+"""A panel's deployment file: exported as any design's is, drawn by the JavaScript client with the right law, and merged."""
 
 from __future__ import annotations
 
@@ -38,19 +38,26 @@ def exported(design: Design, folder: Path, *more: str) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("variants", "total", "missing"), [(5, 3.0, False), (20, 4.0, False), (20, 8.0, True), (60, 8.0, False)])
+@pytest.mark.parametrize(
+    ("variants", "total", "missing"), [(5, 3.0, False), (20, 4.0, False), (20, 8.0, True), (60, 8.0, False)]
+)
 def test_the_javascript_client_randomizes_a_genotype_record_by_the_law(variants, total, missing, tmp_path):
-    """2,000 draws of one person against the exact probabilities of the file, by chi-squared: change sets, or how many attributes
-    change and how often each does, and what they change to. A client that is right fails in fewer than 4 of 10 million runs.
-    The merged reports are the drawn records, whoever wrote them."""
+    """2,000 draws of one person against the exact probabilities of the file, by chi-squared: change sets, or how many
+    attributes change and how often each does, and what they change to. A client that is right fails one of these in fewer than
+    5 of a million runs of all four (tests/conformance.py). The merged reports are the drawn records."""
     design = panel(variants, total, missing)
     content = exported(design, tmp_path)
     assert float(content["epsilon"]["total"]) == pytest.approx(design.epsilon, abs=2e-9)
-    assert content["attributes"][1] == {"name": "rs1", "categories": ["G/G", "A/G", "A/A", *([None] if missing else [])]}
+    assert content["attributes"][1] == {
+        "name": "rs1",
+        "categories": ["G/G", "A/G", "A/A", *([None] if missing else [])],
+    }
     conformance = Conformance(content)
     lists = [a["categories"] for a in content["attributes"]]
     text = (tmp_path / "s.json").read_text()
-    drawn = javascript("draws", {"deployment": text, "record": list(conformance.record.values()), "count": 2000, "pooled": False})
+    drawn = javascript(
+        "draws", {"deployment": text, "record": list(conformance.record.values()), "count": 2000, "pooled": False}
+    )
     seen: Counter[tuple[int, ...]] = Counter()
     for values, times in drawn:
         seen[tuple(x.index(v) for x, v in zip(lists, values, strict=True))] += times
@@ -110,7 +117,21 @@ def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_nam
 
 def test_a_design_for_association_is_not_for_devices_and_says_what_takes_it(tmp_path, capsys):
     names = ["rs1", "rs2"]
-    assert run(["gwas-design", str(_table(tmp_path, names)), "--total-epsilon", "1", "--for", "association", "-o", str(tmp_path / "q.json")]) == 0
+    assert (
+        run(
+            [
+                "gwas-design",
+                str(_table(tmp_path, names)),
+                "--total-epsilon",
+                "1",
+                "--for",
+                "association",
+                "-o",
+                str(tmp_path / "q.json"),
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     assert run(["export", str(tmp_path / "q.json"), "-o", str(tmp_path / "s.json")]) == 2
     assert "which gwas-perturb, gwas and verify take" in capsys.readouterr().err
