@@ -1,4 +1,4 @@
-"""Where few reports leave Cramér and Rao's bound out of reach: printed errors against the spread of maxima of the likelihood."""
+"""Where few reports leave Cramér and Rao's bound out of reach: printed errors against how maxima of the likelihood spread."""
 
 from __future__ import annotations
 
