@@ -42,6 +42,7 @@ from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
 from optrr.releases.provenance import KEPT, Provenance
+from optrr_solvers.arrays import in_a_row
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, permutation
 
 MissingPolicy = Literal["refuse", "exclude"]
@@ -89,7 +90,7 @@ def records_of(
         block = _treated_missing(single, cohort, chosen, layout, missing, remedy)
         columns = layout.attributes[at[chosen]]
         if layout.status is not None:
-            records[:, columns[:, 0]] = block
+            records[:, in_a_row(columns[:, 0])] = block
         else:
             for copy, allele in enumerate(_alleles(block, source or as_source(None))):
                 records[:, columns[:, copy]] = 2 * allele + cohort.status[:, None]
@@ -178,9 +179,8 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     """Randomized records of a genotype layout as a cohort in memory."""
     assert layout.status is not None
     at = layout.attributes[_positions(cohort, layout), 0]
-    # in the design's own order the variants are one slice, and no copy is made
-    contiguous = at.size == 1 or bool(np.all(np.diff(at) == 1))
-    codes = records[:, at[0] : at[-1] + 1] if contiguous else records[:, at]
+    # in the design's own order the variants follow each other
+    codes = records[:, in_a_row(at)]
     if layout.missing:
         codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
     genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)
