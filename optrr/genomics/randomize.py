@@ -1,7 +1,7 @@
 """Randomize a cohort: every person's genotypes and status, as one record, through the design's mechanism.
 
 The mechanism works by person, genotype files by variant. The records stand between in one array of one byte a cell, in
-memory up to a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
+memory up to half a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
 process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
 
 Written files are shuffled, and people in them are numbered anew: a place in the order of the true records tells about the
@@ -48,7 +48,7 @@ from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded,
 MissingPolicy = Literal["refuse", "exclude"]
 
 # Records of up to this many bytes are held in memory.
-_IN_MEMORY = 1 << 30
+_IN_MEMORY = 1 << 29
 # Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while it
 # samples draws fewer at a time.
 _RANDOMIZED = 1 << 25
