@@ -78,7 +78,10 @@ test_option = click.option(
 
 
 # The arguments of the options that say who is a case.
-STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column")
+STATUS_OPTIONS = (
+    *("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column"),
+    "zero_one",
+)
 
 
 def load_genomic_design(path: Path) -> Design | SampledVariants:
@@ -101,16 +104,29 @@ def phenotype_options(command: Command) -> Command:
             help="Value of controls; unless given, everyone with another value is one. Repeatable.",
         ),
         click.option(
-            "--case", "cases", multiple=True, help="Value of cases; without a column, of the fam file. Repeatable."
+            "--case",
+            "cases",
+            multiple=True,
+            help="Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
+        ),
+        click.option(
+            "--zero-one",
+            "--1",
+            "zero_one",
+            is_flag=True,
+            help="Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.",
         ),
         click.option(
             "--sex-column",
             help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
         ),
         click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
-        click.option("--sample-column", help="Column of people's names.  [default: sample]"),
+        click.option("--sample-column", help="Column of people's names.  [default: sample, or IID in PLINK's files]"),
         click.option(
-            "--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."
+            "--phenotype",
+            "phenotype_file",
+            type=FILE,
+            help="People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
         ),
     ):
         command = option(command)
@@ -120,7 +136,12 @@ def phenotype_options(command: Command) -> Command:
 def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:
     """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
     if options["phenotype_column"] is None and (path.suffix.lower() != ".bed" or options["phenotype_file"] is not None):
-        refuse_options("is a value of a column; give --phenotype-column too, or leave it out", "cases", "controls")
+        refuse_options(
+            "is of the values of a column; give --phenotype-column too, or leave it out",
+            "cases",
+            "controls",
+            "zero_one",
+        )
     return PhenotypeColumns(*(options[name] for name in STATUS_OPTIONS))
 
 

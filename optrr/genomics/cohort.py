@@ -1,8 +1,8 @@
 """A cohort: genotypes and case/control status of the same people, matched by name and checked.
 
-Status comes from the fam file (1 control, 2 case) or from a table. People without a status, or in the table
-only, are left out and counted, and so are people of unknown sex where there are variants of chromosome X or Y; a table that
-names nobody of the genotype file is refused.
+Status comes from the fam file or from a table, by PLINK's values (1 control, 2 case) unless others are named. People without a
+status, or in the table only, are left out and counted, and so are people of unknown sex where there are variants of chromosome
+X or Y; a table that names nobody of the genotype file is refused.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain
     plink = path.suffix.lower() == ".bed"
     fam = plink and phenotype.table is None and phenotype.column is None
     table = phenotype.table or (path if path.suffix.lower() in _TABLE_ENDINGS else None)
-    if not fam and (table is None or phenotype.column is None or not phenotype.cases):
+    if not fam and (table is None or phenotype.column is None):
         raise InvalidInput(
-            f"{path} does not say who is a case; name a table, its column and the value of cases "
-            "(--phenotype FILE --phenotype-column NAME --case VALUE)"
+            f"{path} does not say who is a case; name a table and its column (--phenotype FILE --phenotype-column NAME), and "
+            "the value of cases where it is not PLINK's 2 (--case VALUE, or --zero-one)"
         )
     genotypes = read_genotypes(path, phenotype, declared)
     male = _sexes(genotypes, path, table, phenotype)
