@@ -23,6 +23,7 @@ from optrr.cli.genomics import (
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import PLOT, TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.scan_outputs import scan_files, scan_output_options, study_of, write_results
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -51,7 +52,7 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
+@scan_output_options
 @test_option
 @click.option(
     "--naive",
@@ -66,7 +67,6 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 def gwas(
     input: Path,
     design_file: Path,
-    output: Path | None,
     test: str,
     naive: bool,
     manhattan_file: Path | None,
@@ -78,7 +78,7 @@ def gwas(
     """Association tests of every variant of already randomized INPUT, valid under its design.
 
     \b
-    Columns of the table that -o writes, NA where undefined:
+    Columns of the table that -o writes, NA where undefined (unless --format says otherwise):
       N          people with a call
       F_A F_U    estimated frequency of A1 in cases and controls; noise may take it outside 0..1
       STAT DF P  chi-squared statistic, degrees of freedom, p-value
@@ -90,10 +90,14 @@ def gwas(
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
-    check_outputs([output, report, *plots], [input, design_file, options["phenotype_file"]])
+    check_outputs(
+        [*scan_files(options["output"], options["form"]), report, *plots],
+        [input, design_file, options["phenotype_file"]],
+    )
     for path in plots:
         check_plot(path)
     design = load_genomic_design(design_file)
+    study = study_of(options, design.epsilon, design.digest)
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
         if input.suffix.lower() in (".bed", ".bcf") or ".vcf" in input.suffixes:
@@ -107,8 +111,8 @@ def gwas(
         scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
-    if output is not None:
-        scanned.write_tsv(output)
+    if options["output"] is not None:
+        warn(write_results(scanned, options["output"], options["form"], study))
     _save_plots(scanned, manhattan_file, qq_file)
 
     def page() -> Page:

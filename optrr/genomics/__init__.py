@@ -31,6 +31,7 @@ from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
+from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
@@ -49,6 +50,7 @@ __all__ = [
     "PhenotypeColumns",
     "PlannedScan",
     "ScanOptions",
+    "ScannedStudy",
     "Scores",
     "Sight",
     "Study",

@@ -36,6 +36,7 @@ from optrr.genomics.genotypes import GENOTYPES, Variants, copies, single_copy_ch
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
 from optrr.genomics.odds import OddsRatios, odds_ratios
+from optrr.genomics.result_files import ScannedStudy, text_file, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
     GENOME_WIDE,
@@ -214,13 +215,26 @@ class Associations(TableResult):
         return np.asarray(order[: min(count, int(np.isfinite(self.scores.p_value).sum()))])
 
     def write_tsv(self, path: Path) -> None:
-        """Write the table, whole or not at all."""
+        """Write the table, whole or not at all; compressed where the name ends in .gz."""
         columns = self.columns
-        with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
+        with whole_file(path) as partial, text_file(partial) as out:
             out.write("\t".join(columns) + "\n")
             for start in range(0, len(self.variants), _ROWS):
                 pieces = [_texts(column[start : start + _ROWS]) for column in columns.values()]
                 out.writelines("\t".join(row) + "\n" for row in zip(*pieces, strict=True))
+
+    def write_plink2(self, path: Path) -> None:
+        """Write the table with the columns of ``plink2 --glm`` (:func:`optrr.genomics.result_files.write_plink2`)."""
+        write_plink2(self.columns, path)
+
+    def write_ssf(self, path: Path, study: ScannedStudy) -> dict[str, int]:
+        """Write GWAS-SSF and its metadata; how many variants it has no row for, by reason.
+
+        Raises InvalidInput as :func:`optrr.genomics.result_files.write_ssf`.
+        """
+        fit = self.scores.fit
+        known = fit is not None and fit.columns.size
+        return write_ssf(self.columns, path, study, float(np.median(fit.columns[:, 1])) if fit and known else None)
 
 
 def _arrow(columns: Mapping[str, NDArray[np.generic]]) -> pa.Table:

@@ -1,0 +1,74 @@
+"""What a scan is written as: the options of optrr gwas for tables in the field's forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from optrr.cli.inputs import refuse_options
+from optrr.cli.outputs import TABBED
+from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy
+from optrr.genomics.scan import Associations
+from optrr.show.text import amount
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def scan_output_options(command: Command) -> Command:
+    """Where the table of results goes, and in which form."""
+    for option in (
+        click.option("--trait", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"),
+        click.option("--assembly", help="With --format ssf: the genome assembly of the positions, such as GRCh38."),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(FORMATS),
+            default=FORMATS[0],
+            show_default=True,
+            help="Columns of the table: this program's, those of plink2 --glm, or GWAS-SSF with its metadata beside it.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=TABBED,
+            help="Table of results to write (tab separated; compressed where it ends in .gz).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def scan_files(output: Path | None, form: str) -> list[Path | None]:
+    """The files that the table is written to."""
+    return [output, output.with_name(output.name + META)] if output is not None and form == "ssf" else [output]
+
+
+def study_of(options: dict[str, Any], epsilon: float, digest: str) -> ScannedStudy | None:
+    """What GWAS-SSF's metadata say, where that is the form; checked before anything is tested.
+
+    Raises
+    ------
+    InvalidInput
+        for options of a form that is not written.
+    """
+    if options["output"] is None:
+        refuse_options("is of the table of results; give -o too, or leave it out", "form", "assembly", "trait")
+    if options["form"] != "ssf":
+        refuse_options("is for GWAS-SSF; give --format ssf too, or leave it out", "assembly", "trait")
+        return None
+    return ScannedStudy(options["assembly"] or "", epsilon, digest, options["trait"] or NOT_REPORTED)
+
+
+def write_results(scanned: Associations, output: Path, form: str, study: ScannedStudy | None) -> list[str]:
+    """Write the table; what to say of it, a line each. Raises InvalidInput where it cannot be written."""
+    if form == "plink2":
+        scanned.write_plink2(output)
+    elif study is not None:
+        left_out = scanned.write_ssf(output, study).items()
+        return [f"not listed in {output}: {amount(count, 'variant')} {reason}" for reason, count in left_out]
+    else:
+        scanned.write_tsv(output)
+    return []
