@@ -40,7 +40,7 @@ from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
-from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.planned import FARTHEST_ODDS, PlannedScan
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.randomize import (
@@ -56,6 +56,7 @@ from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_vari
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.tests import Progress
+from optrr.genomics.vcf_writing import is_written_vcf, write_vcf
 from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.records.writing import WRITTEN, released_file
 from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
@@ -169,7 +170,9 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
 
 def _with_siblings(path: Path) -> list[Path]:
-    return [path.with_suffix(s) for s in PLINK_FILES] if path.suffix.lower() == ".bed" else [path]
+    if path.suffix.lower() == ".bed":
+        return [path.with_suffix(s) for s in PLINK_FILES]
+    return [path, side_file(path)] if is_written_vcf(path) else [path]
 
 
 @contextmanager
@@ -430,7 +433,11 @@ def _show_design(made: Design) -> None:
 @input_argument
 @design_option
 @click.option(
-    "-o", "--output", required=True, type=OUTPUT, help=".bed (with .bim and .fam), .csv or .parquet to write."
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT,
+    help=".bed (with .bim and .fam), .vcf or .vcf.gz (with statuses in a .pheno file), .csv or .parquet to write.",
 )
 @click.option(
     "--missing",
@@ -454,8 +461,8 @@ def _show_design(made: Design) -> None:
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
     """Randomize everybody's genotypes and status in INPUT, as one record each; or their answers, by a design for association.
 
-    CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to. People are
-    written in random order and numbered anew, because a place or a name may tell the status.
+    CSV and Parquet keep the variants' names only; .bim and VCF also keep positions and alleles, which odds ratios refer to.
+    People are written in random order and numbered anew, because a place or a name may tell the status.
     """
     _check_output(output)
     check_outputs([output], [input, design_file, options["phenotype_file"]])
@@ -464,23 +471,25 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         _answer(input, design, output, as_json, options)
         return
     layout = layout_of(design.domain)
-    if _is_plink(output) and layout.status is None:
-        raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
+    by_variant = write_plink if _is_plink(output) else write_vcf if is_written_vcf(output) else None
+    if by_variant is not None and layout.status is None:
+        kind = "PLINK files" if _is_plink(output) else "a VCF"
+        raise InvalidInput(f"cannot write {output}: {kind} cannot hold the alleles layout; write .csv or .parquet")
     how = following(design.earlier, options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
     cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), layout)
-    if not _is_plink(output):
-        remedy = "only PLINK files say which they are, and keep people's sex: write .bed"
+    if by_variant is None:
+        remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
     people: dict[str, Any] = {"random_state": source, "keep_names": options["keep_names"]}
     with cleaned_up():
-        if _is_plink(output):
-            write_plink(randomized_cohort(cohort, records, layout), output, provenance, **people)
+        if by_variant is not None:
+            by_variant(randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
             write_records(records, design.domain, cohort.people, output, provenance, **people)
     named = [_NAMES_KEPT] if options["keep_names"] else []
@@ -536,10 +545,15 @@ def _is_plink(output: Path) -> bool:
     return output.suffix.lower() == ".bed"
 
 
+def _holds_variants(output: Path) -> bool:
+    """Whether such a file says of its variants where they are."""
+    return _is_plink(output) or is_written_vcf(output)
+
+
 def _check_output(output: Path) -> None:
-    if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
+    if not _holds_variants(output) and output.suffix.lower() not in WRITTEN:
         raise InvalidInput(
-            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
+            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .vcf, .vcf.gz, .csv or .parquet"
         )
     if _is_plink(output):
         required("bed_reader")  # it writes them, too

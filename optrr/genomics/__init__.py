@@ -36,6 +36,7 @@ from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
+from optrr.genomics.vcf_writing import write_vcf
 
 __all__ = [
     "AssociationDesign",
@@ -79,4 +80,5 @@ __all__ = [
     "star_kernel",
     "write_plink",
     "write_records",
+    "write_vcf",
 ]

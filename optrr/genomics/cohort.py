@@ -18,7 +18,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
-from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_sexes, table_status
+from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, beside_vcf, fam_status, table_sexes, table_status
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import VcfGenotypes
 from optrr.show.text import amount
@@ -95,7 +95,8 @@ class Cohort:
 def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain | None = None) -> Cohort:
     """Genotypes by the file's ending (.bed, .vcf[.gz], .bcf, .csv, .parquet) and their status.
 
-    A few people may all be cases, or controls, and can be randomized; :meth:`Cohort.check_varies` is for tests.
+    Unless a status is named, it is that of the fam file, or of the file that :mod:`optrr.genomics.vcf_writing` writes beside a
+    VCF. A few people may all be cases, or controls, and can be randomized; :meth:`Cohort.check_varies` is for tests.
 
     Parameters
     ----------
@@ -108,6 +109,8 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain
         for unreadable files, tables that do not match, values that do not occur, nobody with a status, and variants of
         chromosome X or Y where nothing says who is a man.
     """
+    if path.name.lower().endswith(_VCF_ENDINGS) and not (phenotype.table or phenotype.column or phenotype.cases):
+        phenotype = beside_vcf(path) or phenotype
     plink = path.suffix.lower() == ".bed"
     fam = plink and phenotype.table is None and phenotype.column is None
     table = phenotype.table or (path if path.suffix.lower() in _TABLE_ENDINGS else None)

@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.genomics.csv_genotypes import people_column, text_column
+from optrr.genomics.csv_genotypes import people_column, table_columns, text_column
 from optrr.genomics.genotypes import Codes, Texts
+from optrr.genomics.layout import STATUS
 from optrr.show.text import amount
 
 UNKNOWN = -1
+# PLINK's name of the column that says who is a man.
+SEX = "SEX"
 
 # What PLINK's values of a status mean, without and with --1, and texts of a value that is not there.
 _PLINK_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}
@@ -61,6 +64,18 @@ class PhenotypeColumns:
             raise InvalidInput(
                 "--zero-one says that 1 is a case and 0 a control, and --case names another; leave out one"
             )
+
+
+def side_file(vcf: Path) -> Path:
+    """Where the statuses of a VCF's people stand, if nothing else is named: a VCF has no place for them."""
+    return vcf.with_suffix(".pheno")
+
+
+def beside_vcf(vcf: Path) -> PhenotypeColumns | None:
+    """The columns of a VCF's own side file; None where there is none, or it has no ``status``."""
+    table = side_file(vcf)
+    names = table_columns(table) if table.is_file() else []
+    return PhenotypeColumns(table, None, STATUS, sex=SEX if SEX in names else None) if STATUS in names else None
 
 
 def fam_status(fam: Path, texts: Sequence[str], phenotype: PhenotypeColumns) -> Codes:
