@@ -20,6 +20,7 @@ from optrr.cli.genomics import (
     progress_bar,
     test_option,
 )
+from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import PLOT, TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
@@ -30,6 +31,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.designing import aligned
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
@@ -62,6 +64,7 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 @click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf).")
 @click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write.")
 @report_option
+@genotype_options
 @phenotype_options
 @json_option
 def gwas(
@@ -92,7 +95,7 @@ def gwas(
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
     check_outputs(
         [*scan_files(options["output"], options["form"]), report, *plots],
-        [input, design_file, options["phenotype_file"]],
+        [input, design_file, options["phenotype_file"], options["keep"]],
     )
     for path in plots:
         check_plot(path)
@@ -100,7 +103,8 @@ def gwas(
     study = study_of(options, design.epsilon, design.digest)
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-        if input.suffix.lower() in (".bed", ".bcf") or ".vcf" in input.suffixes:
+        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
+        if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
         doubts, conditional = reports.doubts, design.epsilon
@@ -108,7 +112,8 @@ def gwas(
     else:
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
-        scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
+        given = phenotype_of(options, input), genotype_filter(options)
+        scanned = _scanned(input, design, ScanOptions(test, naive), *given)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if options["output"] is not None:
@@ -138,7 +143,9 @@ def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Pat
         save_figure(qq(p_values), qq_file)
 
 
-def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
+def _scanned(
+    path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns, chosen: GenotypeFilter
+) -> Associations:
     layout = layout_of(design.domain)
     said: list[str] = []
     with progress_bar("scanning") as progress:
@@ -146,11 +153,12 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
             refuse_options(
                 "is of people's status, which reports of the alleles layout hold; leave it out", *STATUS_OPTIONS
             )
+            refuse_genotype_options("is of genotypes, and reports of the alleles layout are none; leave it out")
             reports = read_allele_tables(path, design.domain, layout, progress)
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
         else:
-            cohort, turned = aligned(_randomized(path, phenotype, design.domain), layout)
+            cohort, turned = aligned(_randomized(path, phenotype, design.domain, chosen), layout)
             kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
             result = associations(cohort, tables, kernel, options, layout.missing)
             said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
@@ -158,11 +166,11 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
     return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
+def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    cohort = read_cohort(path, phenotype, declared)
+    cohort = read_cohort(path, phenotype, declared, chosen)
     cohort.check_varies()
     return cohort
 
@@ -207,6 +215,7 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
 @click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
 @click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_study(
@@ -230,8 +239,8 @@ def gwas_study(
         _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
         "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
     )  # fmt: skip
-    check_outputs([output, report], [input, options["phenotype_file"]])
-    cohort = read_cohort(input, phenotype_of(options, input))
+    check_outputs([output, report], [input, options["phenotype_file"], options["keep"]])
+    cohort = read_cohort(input, phenotype_of(options, input), chosen=genotype_filter(options))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
     warn(_study_warnings(study))

@@ -26,6 +26,7 @@ from optrr.cli.accounting import (
     seed_option,
 )
 from optrr.cli.designing import preserving
+from optrr.cli.genotype_options import genotype_filter, genotype_options
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import OUTPUT, design_output_option
 from optrr.cli.printing import json_option, print_json, print_table, warn
@@ -40,6 +41,7 @@ from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
+from optrr.genomics.pgen import PGEN_FILES
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.planned import FARTHEST_ODDS, PlannedScan
 from optrr.genomics.plink import PLINK_FILES
@@ -136,7 +138,8 @@ def phenotype_options(command: Command) -> Command:
 
 def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:
     """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
-    if options["phenotype_column"] is None and (path.suffix.lower() != ".bed" or options["phenotype_file"] is not None):
+    beside = path.suffix.lower() in (".bed", ".pgen") and options["phenotype_file"] is None
+    if options["phenotype_column"] is None and not beside:
         refuse_options(
             "is of the values of a column; give --phenotype-column too, or leave it out",
             "cases",
@@ -170,8 +173,9 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
 
 def _with_siblings(path: Path) -> list[Path]:
-    if path.suffix.lower() == ".bed":
-        return [path.with_suffix(s) for s in PLINK_FILES]
+    for kind in (PLINK_FILES, PGEN_FILES):
+        if path.suffix.lower() == kind[0]:
+            return [path.with_suffix(suffix) for suffix in kind]
     return [path, side_file(path)] if is_written_vcf(path) else [path]
 
 
@@ -265,11 +269,12 @@ _NAMES_KEPT = (
     multiple=True,
     help="With --people: frequency of an allele that raises the risk. Repeatable.  [default: 0.05, 0.2, 0.5]",
 )
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
-    """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
-    check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file"))])
+    """Design for the variants of INPUT (bed, pgen, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
+    check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file", "keep"))])
     planned = _planned(options)
     if options["purpose"] == "association":
         _design_for_association(input, output, as_json, options, planned)
@@ -278,7 +283,7 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     if planned is None:
         refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
     _check_budget(options)
-    names, alleles = named_variants(input, phenotype_of(options, input))
+    names, alleles = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     kept = options["preserve"] == "pairs"
     wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], kept, alleles)
     made = genomic_design(wanted, _budget(names, options))
@@ -350,7 +355,7 @@ def _design_for_association(
     )
     if options["total_epsilon"] is None:
         raise InvalidInput("no epsilon is given; add --total-epsilon")
-    names, alleles = named_variants(input, phenotype_of(options, input))
+    names, alleles = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     file, cases = options["frequencies"], options["case_share"]
     frequencies = None if file is None else _column_of(file, "frequency", names)
     made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=frequencies)
@@ -456,6 +461,7 @@ def _show_design(made: Design) -> None:
     help="Keep the names of people in INPUT, which may tell their order, instead of numbering them anew.",
 )
 @seed_option
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
@@ -465,7 +471,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     People are written in random order and numbered anew, because a place or a name may tell the status.
     """
     _check_output(output)
-    check_outputs([output], [input, design_file, options["phenotype_file"]])
+    check_outputs([output], [input, design_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
     if isinstance(design, SampledVariants):
         _answer(input, design, output, as_json, options)
@@ -479,7 +485,8 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
-    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), layout)
+    chosen = genotype_filter(options)
+    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), layout)
     if by_variant is None:
         remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
@@ -521,7 +528,8 @@ def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, o
     source = as_source(options["random_state"])
     provenance = how.provenance(design, source, input)
     replaced = replaced_release(output)
-    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), design.layout)
+    chosen = genotype_filter(options)
+    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), design.layout)
     records = AssociationDesign(design).records(cohort, options["missing"], source)
     given = 0
     with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:

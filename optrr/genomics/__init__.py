@@ -6,10 +6,11 @@
 
 ``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
 
-Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
-variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
-statistics and p-values come from ``tests``, odds ratios from ``odds``. ``sight`` says which odds ratios designs see, before
-anybody is asked, and ``study`` compares them on given people.
+Genotypes are read in ``plink``, ``pgen``, ``vcf`` and ``csv_genotypes``; ``filters`` says which of them are used. By an
+``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over
+the variants and makes their table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and
+``result_files`` has the table as others read it. ``sight`` says which odds ratios designs see, before anybody is asked, and
+``study`` compares them on given people.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
 """
@@ -26,6 +27,7 @@ from optrr.genomics.asking import (
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.phenotypes import PhenotypeColumns
@@ -45,6 +47,7 @@ __all__ = [
     "Cohort",
     "GenomicDesign",
     "GenomicReports",
+    "GenotypeFilter",
     "Genotypes",
     "Layout",
     "MatrixGenotypes",
