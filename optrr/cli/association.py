@@ -22,9 +22,17 @@ from optrr.cli.genomics import (
 )
 from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
 from optrr.cli.inputs import refuse_options
-from optrr.cli.outputs import PLOT, TABBED, page_given, report_option, write_report
+from optrr.cli.outputs import TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.cli.scan_outputs import scan_files, scan_output_options, study_of, write_results
+from optrr.cli.scan_outputs import (
+    plot_files,
+    plot_options,
+    save_plots,
+    scan_files,
+    scan_output_options,
+    study_of,
+    write_results,
+)
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -35,7 +43,6 @@ from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
@@ -61,8 +68,7 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
     is_flag=True,
     help="Add the test that takes randomized records for true ones; says if it keeps its level.",
 )
-@click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf).")
-@click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write.")
+@plot_options
 @report_option
 @genotype_options
 @phenotype_options
@@ -72,8 +78,6 @@ def gwas(
     design_file: Path,
     test: str,
     naive: bool,
-    manhattan_file: Path | None,
-    qq_file: Path | None,
     report: Path | None,
     as_json: bool,
     **options: Any,
@@ -92,13 +96,8 @@ def gwas(
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    plots = [path for path in (manhattan_file, qq_file) if path is not None]
-    check_outputs(
-        [*scan_files(options["output"], options["form"]), report, *plots],
-        [input, design_file, options["phenotype_file"], options["keep"]],
-    )
-    for path in plots:
-        check_plot(path)
+    written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
+    check_outputs(written, [input, design_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
     study = study_of(options, design.epsilon, design.digest)
     if isinstance(design, SampledVariants):
@@ -118,7 +117,7 @@ def gwas(
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if options["output"] is not None:
         warn(write_results(scanned, options["output"], options["form"], study))
-    _save_plots(scanned, manhattan_file, qq_file)
+    save_plots(scanned, options)
 
     def page() -> Page:
         # answers have no page that says how they were asked
@@ -131,16 +130,6 @@ def gwas(
         print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
-
-
-def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Path | None) -> None:
-    p_values = {f"{scanned.test} test": scanned.scores.p_value}
-    if scanned.naive is not None:
-        p_values["naive test"] = scanned.naive.p_value
-    if manhattan_file is not None:
-        save_figure(manhattan(scanned.variants, scanned.scores.p_value), manhattan_file)
-    if qq_file is not None:
-        save_figure(qq(p_values), qq_file)
 
 
 def _scanned(

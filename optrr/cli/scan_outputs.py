@@ -1,4 +1,4 @@
-"""What a scan is written as: the options of optrr gwas for tables in the field's forms."""
+"""What a scan is written as: the options of optrr gwas for tables in the field's forms, and for plots."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import click
 
 from optrr.cli.inputs import refuse_options
-from optrr.cli.outputs import TABBED
+from optrr.cli.outputs import PLOT, TABBED
+from optrr.genomics.plots import WINDOW, check_plot, save_figure
 from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy
-from optrr.genomics.scan import Associations
+from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations
 from optrr.show.text import amount
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -72,3 +73,50 @@ def write_results(scanned: Associations, output: Path, form: str, study: Scanned
     else:
         scanned.write_tsv(output)
     return []
+
+
+def plot_options(command: Command) -> Command:
+    """Plots of the scan."""
+    for option in (
+        click.option("--window", type=int, help=f"With --region-plot: base pairs on either side.  [default: {WINDOW}]"),
+        click.option(
+            "--around", help="With --region-plot: the variant in its middle; default: the smallest p-value's."
+        ),
+        click.option("--top", type=int, help=f"With --forest: how many variants.  [default: {TOP_DRAWN}]"),
+        click.option("--region-plot", "region_file", type=PLOT, help="Plot to write of p-values around one variant."),
+        click.option(
+            "--forest",
+            "forest_file",
+            type=PLOT,
+            help="Forest plot to write: effects and intervals of the smallest p-values.",
+        ),
+        click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write, with a 95 % band."),
+        click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf)."),
+    ):
+        command = option(command)
+    return command
+
+
+def plot_files(options: dict[str, Any]) -> dict[str, Path]:
+    """The plots that are asked for, by kind; checked before anything is tested.
+
+    Raises
+    ------
+    InvalidInput
+        for names that no plot is written under, and options of a plot that is not.
+    """
+    if options["forest_file"] is None:
+        refuse_options("is for --forest; give it too, or leave it out", "top")
+    if options["region_file"] is None:
+        refuse_options("is for --region-plot; give it too, or leave it out", "around", "window")
+    files = {kind: options[f"{kind}_file"] for kind in PLOTS if options[f"{kind}_file"] is not None}
+    for path in files.values():
+        check_plot(path)
+    return files
+
+
+def save_plots(scanned: Associations, options: dict[str, Any]) -> None:
+    """Draw and write them."""
+    top = TOP_DRAWN if options["top"] is None else options["top"]
+    for kind, path in plot_files(options).items():
+        save_figure(scanned.plot(kind, top=top, around=options["around"], window=options["window"]), path)

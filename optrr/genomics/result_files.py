@@ -41,7 +41,9 @@ META = "-meta.yaml"
 _SSF_NAMES = (".tsv", ".tsv.gz")
 
 # PLINK 2's name of a test of one number for each copy of A1, and of both genotypes together.
-_PLINK_TESTS = {"TREND": "ADD", "ALLELIC": "ADD", "ALLELIC-HWE": "ADD", "GENOTYPIC": "GENO_2DF"}
+_PLINK_TESTS = dict.fromkeys(("TREND", "ALLELIC", "ALLELIC-HWE", "ADD-COV", "LINEAR"), "ADD") | {
+    "GENOTYPIC": "GENO_2DF"
+}
 # GWAS-SSF numbers chromosomes; what PLINK calls XY or 25 is the part of X that Y shares.
 _NUMBERS = {str(k): k for k in range(1, 23)} | dict.fromkeys(("XY", "25", "PAR", "PAR1", "PAR2"), 23)
 _SINGLE_NUMBERS = {"X": 23, "Y": 24, "MT": 25}
@@ -54,7 +56,7 @@ _MANDATORY = ("standard_error", "effect_allele_frequency", "p_value")
 class ScannedStudy:
     """What GWAS-SSF's metadata say of a study: the genome ``assembly``, the ``trait``, and how people were randomized.
 
-    ``epsilon`` is the total of one record, in nats; ``digest`` names the design.
+    ``epsilon`` is the total of one record, in nats; ``digest`` names the design; ``covariates`` are those adjusted for.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class ScannedStudy:
     epsilon: float
     digest: str
     trait: str = NOT_REPORTED
+    covariates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.assembly.strip():
@@ -220,6 +223,7 @@ def _metadata(
         "file_type": "GWAS-SSF v1.0",
         "data_file_md5sum": md5,
         "analysis_software": SOFTWARE,
+        **({"adjusted_covariates": list(study.covariates)} if study.covariates else {}),
         "is_harmonised": False,
         "is_sorted": places == sorted(places),
     }

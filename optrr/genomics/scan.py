@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.domain.domain import listed
-from optrr.errors import InvalidInput, warn
+from optrr.errors import InvalidInput, did_you_mean, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import GENOTYPES, Variants, copies, single_copy_chromosomes
@@ -73,8 +73,9 @@ if TYPE_CHECKING:
 
 # Rows formatted at once, so that text takes a few megabytes.
 _ROWS = 1 << 14
-# Variants that a summary lists.
-TOP = 10
+# Variants that a summary lists, and that a forest plot shows.
+TOP, TOP_DRAWN = 10, 20
+PLOTS = ("manhattan", "qq", "forest", "region")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,11 +163,47 @@ class Associations(TableResult):
         # odds ratios take most of the time, so they are worked out for the rows shown only
         return _arrow(self.rows(slice(count))), len(self.variants)
 
-    def plot(self) -> Figure:
-        """−log10 p along the genome."""
-        from optrr.genomics.plots import manhattan  # noqa: PLC0415 (matplotlib takes a second to import)
+    def plot(
+        self, kind: str = "manhattan", *, top: int = TOP_DRAWN, around: str | None = None, window: int | None = None
+    ) -> Figure:
+        """One of ``PLOTS``: manhattan and qq of all variants, forest of the ``top``, region of ``window`` bp beside ``around``.
 
-        return manhattan(self.variants, self.scores.p_value, self.test)
+        ``around`` is a variant's name, by default that of the smallest p-value.
+
+        Raises
+        ------
+        InvalidInput
+            for another kind, and what cannot be drawn (:mod:`optrr.genomics.plots`).
+        """
+        from optrr.genomics import plots  # noqa: PLC0415 (matplotlib takes a second to import)
+
+        p = self.scores.p_value
+        if kind == "qq":
+            naive = {} if self.naive is None else {"naive test": self.naive.p_value}
+            return plots.qq({f"{self.test} test": p} | naive)
+        if kind == "forest":
+            if top < 1:
+                raise InvalidInput(f"a forest plot of {top} variants shows nothing; give at least 1")
+            return plots.forest(self.rows(self.top(top)), f"{self.test} test")
+        if kind == "region":
+            return plots.region(
+                self.variants, p, self._numbered(around), plots.WINDOW if window is None else window, self.test
+            )
+        if kind not in PLOTS:
+            raise InvalidInput(f"unknown plot {kind!r}; choose among {', '.join(PLOTS)}")
+        return plots.manhattan(self.variants, p, self.test)
+
+    def _numbered(self, name: str | None) -> int:
+        """The number of the variant of that name, or of the smallest p-value."""
+        names = self.variants.name
+        at = self.top(1) if name is None else np.flatnonzero(names == name)
+        if not at.size:
+            raise InvalidInput(
+                "no variant has a p-value; name one (--around)"
+                if name is None
+                else f"no variant {name!r} was tested{did_you_mean(name, map(str, names))}"
+            )
+        return int(at[0])
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:

@@ -352,10 +352,10 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     assert command("gwas-perturb r.bed --design q.json --missing exclude --again -o q.csv") == 0
     for line, told in (
         ("gwas q.csv --design q.json --region 2", "--region is of genotypes, and this design's answers are none"),
-        ("gwas-perturb r.bed --design d.json --region 9 -o t.bed", "no variant is in 9; name chromosomes"),
-        ("gwas-perturb r.bed --design d.json --min-gq 3 -o t.bed", "--min-gq is for VCF files, and not for r.bed"),
+        ("gwas-perturb x.vcf --design d.json --region 9 -o t.bed", "no variant is in 9; name chromosomes"),
+        ("gwas r.bed --design d.json --min-gq 3 -o t.tsv", "--min-gq is for VCF files, and not for r.bed"),
         (
-            "gwas-perturb r.bed --design d.json --region 2 --again -o t.bed",
+            "gwas-perturb x.vcf --design d.json --region 2:100-150 -o t.bed",
             "of the design's variants are not in the file",
         ),
     ):
