@@ -95,7 +95,7 @@ def _header(variants: Variants, people: Texts, provenance: Provenance | None) ->
         lines += [
             "##optrr_calls=locally randomized, person by person: none is known to be true, and tests undo it by the design",
             f"##optrr_design={release.design}",
-            f"##optrr_epsilon={epsilon_text(release.epsilon)} nats for one person's record",
+            f"##optrr_epsilon={epsilon_text(release.epsilon)} nats for one person's record in this release",
             *(f"##optrr_warning={line}" for line in provenance.not_private("this file")),
         ]
     lines.append("##optrr_alleles=ALT is the allele that the design counts; REF need not be the reference genome's")
