@@ -36,11 +36,13 @@ NO_RESULTS = {
     *(
         "Budget",
         "Cohort",
+        "GenotypeFilter",
         "Layout",
         "MatrixGenotypes",
         "PhenotypeColumns",
         "PlannedScan",
         "ScanOptions",
+        "ScannedStudy",
         "StudyOptions",
         "Variants",
         "Wanted",
