@@ -103,6 +103,7 @@ FILTERS = [
 ]
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 @pytest.mark.parametrize("chosen", FILTERS)
 def test_what_is_used_of_a_vcf(tmp_path, chosen):
@@ -114,6 +115,7 @@ def test_what_is_used_of_a_vcf(tmp_path, chosen):
     assert ("outside the regions" in read.skipped) == bool(chosen.regions)
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 @needs_bcftools
 def test_bcftools_uses_the_same(tmp_path):
@@ -129,6 +131,7 @@ def test_bcftools_uses_the_same(tmp_path):
     np.testing.assert_array_equal(whole(ours), whole(theirs))
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 def test_records_that_lack_a_field(tmp_path):
     (tmp_path / "x.vcf").write_text(
@@ -152,6 +155,7 @@ def test_calls_of_dosages():
     assert calls.tolist() == [0, 0, 1, MISSING, 1, MISSING, 2, 2, MISSING, MISSING, MISSING, MISSING]
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 def test_from_a_pipe(tmp_path, monkeypatch):
     vcf(tmp_path / "x.vcf")
@@ -166,6 +170,7 @@ def test_from_a_pipe(tmp_path, monkeypatch):
         read_genotypes(Path("-"))
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 def test_people_of_a_list(tmp_path):
     vcf(tmp_path / "x.vcf")
@@ -319,6 +324,7 @@ def test_what_a_kind_of_file_does_not_have(tmp_path):
             read_genotypes(tmp_path / "x.csv", chosen=GenotypeFilter(**what))
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
@@ -365,6 +371,7 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.glob("t.*"))
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 def test_randomized_files_are_read_alike(tmp_path):
     """A region of a .bed and of a VCF of the same people."""

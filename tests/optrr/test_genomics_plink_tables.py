@@ -131,6 +131,7 @@ def test_named_cases_leave_unknown_ones_unknown(tmp_path):
     assert read_cohort(genotypes, named).status.tolist() == [1, 0, 0, 1, 0]
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)

@@ -58,6 +58,7 @@ def test_the_band_holds_uniform_values():
     assert abs(float(np.mean((heights < low) | (heights > high))) - 0.05) < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("total", "unbounded"), [(300.0, False), (30.0, True)])
 def test_rows_of_a_forest_plot(total, unbounded):
     result = scanned(total)
@@ -128,6 +129,7 @@ def test_the_naive_test_is_in_the_qq_plot():
     assert labels == ["95 %, independent tests", "trend test", "naive test", "uniform"]
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     monkeypatch.chdir(tmp_path)

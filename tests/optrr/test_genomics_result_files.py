@@ -115,6 +115,7 @@ def scanned(total: float, test: str = "allelic") -> Associations:
     return design(mine, total).randomize(mine, random_state=2).scan(test)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["x.ssf.tsv", "x.tsv.gz"])
 @pytest.mark.parametrize("total", [600.0, 60.0])
 def test_ssf_is_as_its_specification_says(tmp_path, name, total):
@@ -230,6 +231,7 @@ def test_plink2_itself_names_and_counts_so(tmp_path):
         assert np.log(float(a["OR"])) == pytest.approx(np.log(float(b["OR"])), abs=0.1)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     monkeypatch.chdir(tmp_path)

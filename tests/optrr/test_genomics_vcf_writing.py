@@ -63,6 +63,7 @@ def our_tables(mine: Cohort) -> np.ndarray:
     return np.array([[[np.sum((c == g) & (mine.status == s)) for s in (0, 1)] for g in range(4)] for c in codes.T])
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 @pytest.mark.parametrize("name", ["x.vcf", "x.vcf.gz"])
 @pytest.mark.parametrize("chromosome", ["1", "X", "MT"])
@@ -140,6 +141,7 @@ def test_plink2_counts_the_same(tmp_path, form):
     np.testing.assert_array_equal(counts, our_tables(mine))
 
 
+@pytest.mark.slow
 @needs_cyvcf2
 def test_the_same_scan_from_every_file(tmp_path, capsys, monkeypatch):
     """One seed randomizes the same people alike, whatever is written."""
@@ -171,6 +173,7 @@ def test_the_same_scan_from_every_file(tmp_path, capsys, monkeypatch):
     assert "s.vcf.optrr.json was written for other content than it has" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_refusals(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mine = cohort(people=4, variants=2)
