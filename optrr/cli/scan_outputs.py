@@ -21,7 +21,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def scan_output_options(command: Command) -> Command:
     """Where the table of results goes, and in which form."""
     for option in (
-        click.option("--trait", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"),
+        click.option(
+            "--trait-description", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"
+        ),
         click.option("--assembly", help="With --format ssf: the genome assembly of the positions, such as GRCh38."),
         click.option(
             "--format",
@@ -56,11 +58,13 @@ def study_of(options: dict[str, Any], epsilon: float, digest: str) -> ScannedStu
         for options of a form that is not written.
     """
     if options["output"] is None:
-        refuse_options("is of the table of results; give -o too, or leave it out", "form", "assembly", "trait")
+        refuse_options(
+            "is of the table of results; give -o too, or leave it out", "form", "assembly", "trait_description"
+        )
     if options["form"] != "ssf":
-        refuse_options("is for GWAS-SSF; give --format ssf too, or leave it out", "assembly", "trait")
+        refuse_options("is for GWAS-SSF; give --format ssf too, or leave it out", "assembly", "trait_description")
         return None
-    return ScannedStudy(options["assembly"] or "", epsilon, digest, options["trait"] or NOT_REPORTED)
+    return ScannedStudy(options["assembly"] or "", epsilon, digest, options["trait_description"] or NOT_REPORTED)
 
 
 def write_results(scanned: Associations, output: Path, form: str, study: ScannedStudy | None) -> list[str]:

@@ -239,7 +239,7 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     for command in (
         "gwas-design x.bed --total-epsilon 600 -o d.json",
         "gwas-perturb x.bed --design d.json -o r.bed --random-state 1",
-        "gwas r.bed --design d.json --test allelic --format ssf --assembly GRCh37 --trait asthma -o r.tsv.gz",
+        "gwas r.bed --design d.json --test allelic --format ssf --assembly GRCh37 --trait-description asthma -o r.tsv.gz",
         "gwas r.bed --design d.json --test allelic --format plink2 -o r.glm.gz",
         "gwas r.bed --design d.json --test allelic -o r.tsv",
     ):
