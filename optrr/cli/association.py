@@ -13,6 +13,7 @@ from optrr.cli.genomics import (
     STATUS_OPTIONS,
     check_outputs,
     design_option,
+    filter_options,
     input_argument,
     load_genomic_design,
     phenotype_of,
@@ -29,6 +30,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.designing import aligned
+from optrr.genomics.filters import Thresholds
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
@@ -53,6 +55,7 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 @design_option
 @click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @test_option
+@filter_options
 @click.option(
     "--naive",
     is_flag=True,
@@ -69,6 +72,9 @@ def gwas(
     output: Path | None,
     test: str,
     naive: bool,
+    maf: float,
+    hwe: float,
+    call_rate: float,
     manhattan_file: Path | None,
     qq_file: Path | None,
     report: Path | None,
@@ -88,23 +94,29 @@ def gwas(
       EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
+
+    \b
+    --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
+    told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
+    randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
     check_outputs([output, report, *plots], [input, design_file, options["phenotype_file"]])
     for path in plots:
         check_plot(path)
     design = load_genomic_design(design_file)
+    wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
         if input.suffix.lower() in (".bed", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
         doubts, conditional = reports.doubts, design.epsilon
-        scanned = scan_answers(design, reports, ScanOptions(test, naive))
+        scanned = scan_answers(design, reports, wanted)
     else:
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
-        scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
+        scanned = _scanned(input, design, wanted, phenotype_of(options, input))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if output is not None:
@@ -146,7 +158,8 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
         else:
-            cohort, turned = aligned(_randomized(path, phenotype, design.domain), layout)
+            cohort, turned = aligned(randomized_people(path, phenotype, design.domain), layout)
+            cohort.check_varies()
             kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
             result = associations(cohort, tables, kernel, options, layout.missing)
             said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
@@ -154,13 +167,11 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
     return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
+def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    cohort = read_cohort(path, phenotype, declared)
-    cohort.check_varies()
-    return cohort
+    return read_cohort(path, phenotype, declared)
 
 
 def _shown(value: Any) -> Any:

@@ -8,10 +8,12 @@
 
 Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
 variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
-statistics and p-values come from ``tests``, odds ratios from ``odds``. ``sight`` says which odds ratios designs see, before
+statistics and p-values come from ``tests``, odds ratios from ``odds``. ``variant_report`` estimates frequencies, call
+rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants. ``sight`` says which odds ratios designs see, before
 anybody is asked, and ``study`` compares them on given people.
 
-The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
+The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
+what it costs.
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from optrr.genomics.asking import (
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
+from optrr.genomics.filters import Thresholds
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
+from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
@@ -35,6 +39,7 @@ from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 
 __all__ = [
     "AssociationDesign",
@@ -45,6 +50,7 @@ __all__ = [
     "GenomicReports",
     "Genotypes",
     "Layout",
+    "Linkage",
     "MatrixGenotypes",
     "PhenotypeColumns",
     "PlannedScan",
@@ -53,17 +59,21 @@ __all__ = [
     "Sight",
     "Study",
     "StudyOptions",
+    "Thresholds",
     "VariantAnswers",
+    "VariantReport",
     "Variants",
     "Wanted",
     "aligned",
     "allele_pairs",
+    "answers_report",
     "association_design",
     "compared_ways",
     "design",
     "genomic_design",
     "genomic_domain",
     "layout_of",
+    "linkage",
     "naive_score_test",
     "randomize_records",
     "randomized_cohort",
@@ -75,6 +85,7 @@ __all__ = [
     "score_test",
     "sight",
     "star_kernel",
+    "variant_report",
     "write_plink",
     "write_records",
 ]

@@ -1,9 +1,9 @@
 """Linkage disequilibrium of pairs of variants from randomized genotypes: r² with standard errors and intervals.
 
 r² is the squared correlation of the numbers of copies of A1 (composite disequilibrium; Weir 1979), which needs no phase, as
-``plink1.9 --r2`` has it. A pair is seen through the kernel of its own law, λ_i, λ_j and λ_ij, of genotype × genotype, so that covariance
-C and variances V_i, V_j are those of an unbiased table; a missing call, where it is a category, is estimated, too, and people
-without both calls are left out.
+``plink1.9 --r2`` has it. A pair is seen through the kernel of its own law, λ_i, λ_j and λ_ij, of genotype × genotype, so that
+covariance C and variances V_i, V_j are those of an unbiased table; a missing call, where it is a category, is estimated, too,
+and people without both calls are left out.
 
 Ĉ² is larger than C² by the variance of Ĉ, which the mechanism makes large. With Σ the covariance of (Ĉ, V̂_i, V̂_j), and Σ⁰
 what it would be without a mechanism, both estimated,
@@ -13,7 +13,9 @@ what it would be without a mechanism, both estimated,
 takes off what the mechanism adds, to the order of 1/n, and nothing of what sampling people adds: without a mechanism r̂² is
 PLINK's. Noise may take it below 0. Its standard error is that of the square of a normal r̂, √(4 r² σ² + 2 σ⁴), σ by the delta
 method. The interval is Fieller's: every r² with (Ĉ − r Ŝ)² within 1.96² of its variance, S² = V_i V_j, for either sign of r.
-Where V̂_i V̂_j cannot be told from 0, r² is undefined and its interval everything.
+Where noise hides how much one of the two varies (Ŝ within 3 standard errors of 0), r̂² is undefined; within 1.96 the interval
+is 0..1. Of pairs with fewer than ten carriers of an allele it is too short, as it is without a mechanism: it held r² in 91 % at
+five carriers.
 
     CHR_A BP_A SNP_A CHR_B BP_B SNP_B N R2 SE L95 U95      N: people with both calls, or reports where these are randomized
 """
@@ -52,11 +54,13 @@ if TYPE_CHECKING:
 _SHOWN = 40
 # Products of variances below this share of their square are rounding.
 _LEAST = 1e-12
+# Ŝ must be so many standard errors above 0: those that are nearer to it are mostly there by noise, and r̂² would be too small.
+_CLEAR = 3.0
 
 
 @dataclass(frozen=True, eq=False)
 class Correlations:
-    """r² of P pairs of variants, ``standard_error`` and interval; (P,) each, NaN and 0..1 where it cannot be told."""
+    """r² of P pairs of variants, ``standard_error``, NaN where noise hides them, and interval; (P,) each."""
 
     r2: FloatArray
     standard_error: FloatArray
@@ -65,7 +69,7 @@ class Correlations:
 
 
 def squared_correlations(counts: FloatArray, kernel: EffectKernel, confidence: float = 0.95) -> Correlations:
-    """r² from counts of genotype × genotype (P, R, R) and their kernels, one or one for each. O(P) time, some 30 µs each."""
+    """r² from counts of genotype × genotype (P, R, R) and their kernels, one or one for each. O(P), some 10 µs each."""
     pairs, cells = len(counts), kernel.cells
     n = np.maximum(counts.sum(axis=(1, 2)), 1.0)
     seen = counts.reshape(pairs, cells) / n[:, None]
@@ -125,12 +129,9 @@ def _correlations(
     r = c / s
     spread = np.maximum(of_c - 2 * r * both + r**2 * of_s, 0.0) / s**2
     error = np.sqrt(4 * np.clip(r2, 0.0, 1.0) * spread + 2 * spread**2)
-    return Correlations(
-        *(
-            np.where(there, each, none)
-            for each, none in ((r2, np.nan), (error, np.nan), (low, 0.0), (ends.max(axis=0), 1.0))
-        )
-    )
+    clear = there & (s >= _CLEAR * np.sqrt(of_s))
+    r2, error = (np.where(clear, each, np.nan) for each in (r2, error))
+    return Correlations(r2, error, np.where(there, low, 0.0), np.where(there, ends.max(axis=0), 1.0))
 
 
 def _curvature(c: FloatArray, v_x: FloatArray, v_y: FloatArray) -> FloatArray:

@@ -16,7 +16,7 @@ Estimates are unbiased, so that noise may take them outside 0..1; intervals of 9
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,7 +71,7 @@ class VariantReport(TableResult):
     proportions_in_controls: ProportionsTest
     cases: Proportions | None = None
     controls: Proportions | None = None
-    skipped: Mapping[str, int] | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     in_summary = ("warnings",)
@@ -97,7 +97,7 @@ class VariantReport(TableResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: the table's columns, by variant, and what to know of them."""
         counts = {"n": int(self.n.max()), "variants": len(self.variants), "departing_in_controls": self.departing}
-        return counts | {"skipped": dict(self.skipped or {}), "results": rows_in_json(self.columns)} | super().summary()
+        return counts | {"skipped": dict(self.skipped), "results": rows_in_json(self.columns)} | super().summary()
 
     def to_arrow(self) -> pa.Table:
         """One row per variant, the columns of the TSV; undefined numbers are null."""
