@@ -156,7 +156,8 @@ def _inbreeding(genotypes: FloatArray) -> FloatArray:
     total = np.maximum(genotypes.sum(axis=1), _LEAST)
     p = genotypes @ HALVES / total
     expected = 2 * p * (1 - p)
-    return np.where(expected > _LEAST, 1 - genotypes[:, 1] / total / np.maximum(expected, _LEAST), 0.0)
+    inbreeding = 1 - genotypes[:, 1] / total / np.maximum(expected, _LEAST)
+    return np.where(expected > _LEAST, np.clip(inbreeding, -1.0, 1.0), 0.0)
 
 
 def _heavy(each: FloatArray, share: FloatArray) -> FloatArray:

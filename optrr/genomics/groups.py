@@ -81,7 +81,7 @@ class Group:
         longer = np.pad(values, ((0, 0), (0, self.kernel.sizes[0] - GENOTYPES)))
         if self.status is None:
             return longer
-        return np.multiply.outer(longer, np.eye(2)[self.status])
+        return np.asarray(np.multiply.outer(longer, np.eye(2)[self.status]))
 
     def genotypes(self, table: FloatArray) -> FloatArray:
         """The shares of the group's genotypes in tables shaped like ``observed``, (V, S, 3)."""

@@ -128,7 +128,7 @@ def _fitted(group: Group) -> _Fit:
         law, slopes = now.expected(here), now.tangents(here)
         weighted = slopes / law[:, None]
         score = weighted @ (here.seen - law)[:, :, None]
-        step = np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0]
+        step = np.asarray(np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0], dtype=np.float64)
         after = now.moved(step)
         final.frequency[moving], final.beside[moving] = after.frequency, after.beside
         far = np.maximum(

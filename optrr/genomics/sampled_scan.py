@@ -74,12 +74,19 @@ def associations_of(
         raise InvalidInput(
             "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
         )
-    tables, kernel = told[0][1].counts.reshape(-1, GENOTYPES, 2)[kept], asking.kernel
+    tables, kernel = cell_tables(told).two[kept], asking.kernel
     scores = score_test(tables, kernel, options.test)
     naive = naive_score_test(tables, options.test) if options.naive else None
     seen = visible_share(tables, kernel, scores, options.test)
     odds = lambda which: odds_ratios(tables[which], kernel)  # noqa: E731
     return _made(asking, filters, n, scores, naive, seen, odds, options.test)
+
+
+def cell_tables(told: Sequence[tuple[IntArray, Told]]) -> CopyTables:
+    """Counts of genotype × status of each variant, from answers that name cells."""
+    ((_, answers),) = told
+    counts = answers.counts.reshape(-1, GENOTYPES, 2).astype(np.int64)
+    return CopyTables(counts, np.zeros_like(counts))
 
 
 def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], options: ScanOptions) -> Filtered:
@@ -95,8 +102,7 @@ def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], op
         raise InvalidInput(
             "nobody answers whose call is missing, so that answers tell nothing of call rates; leave out --call-rate"
         )
-    counts = told[0][1].counts.reshape(-1, GENOTYPES, 2)
-    tables = CopyTables(counts, np.zeros_like(counts))
+    tables = cell_tables(told)
     out = filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
     out.check_some()
     return out
@@ -112,7 +118,7 @@ def _made(  # noqa: PLR0913 (the parts of a result)
     odds: Any,
     test: str,
 ) -> Associations:
-    variants = asking.variants.take(filters.kept)
+    variants = asking.variants.take(np.flatnonzero(filters.kept))
     inflation = Inflation.of(scores, seen)
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []

@@ -30,10 +30,11 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.columns import arrow_columns, rows_in_json, write_columns
 from optrr.genomics.filters import everybody, known_call_rates, people_with
 from optrr.genomics.frequencies import Proportions, call_rates, frequencies
-from optrr.genomics.genotypes import GENOTYPES, Variants
+from optrr.genomics.genotypes import Variants
 from optrr.genomics.groups import CASES, CONTROLS, Group
 from optrr.genomics.hardy_weinberg import ProportionsTest, proportions_test
 from optrr.genomics.layout import Layout
+from optrr.genomics.sampled_scan import cell_tables
 from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel
 from optrr.genomics.tests import CopyTables, Progress, copy_tables
@@ -191,11 +192,10 @@ def answers_report(asking: SampledVariants, answers: Any, by_status: bool = Fals
             "without --for association to estimate them"
         )
     opened = OpenedRecords.of(asking, answers)
-    (told,) = asking.told(read_answers(opened.places[0]))
-    counts = told[1].counts.reshape(-1, GENOTYPES, 2)
-    unknown = np.full(len(counts), np.nan)
+    tables = cell_tables(asking.told(read_answers(opened.places[0])))
+    unknown = np.full(len(asking.names), np.nan)
     rates = Proportions(unknown, unknown, unknown, unknown)
-    out = _reported(asking.variants, CopyTables(counts, np.zeros_like(counts)), asking.kernel, rates, by_status)
+    out = _reported(asking.variants, tables, asking.kernel, rates, by_status)
     return replace(out, warnings=(*opened.unbound, *opened.twice, *out.warnings))
 
 
@@ -205,9 +205,9 @@ def _reported(
     if not tables.people.any():
         raise InvalidInput("no variant has a single call; nothing can be estimated")
     who = (2, 1) if tables.one.any() else (2,)
-    both = [
+    cases, controls = (
         frequencies(Group.of(tables, kernel, s, who), _CONFIDENCE) if by_status else None for s in (CASES, CONTROLS)
-    ]
+    )
     return VariantReport(
         variants,
         tables.people.astype(np.int64),
@@ -215,5 +215,6 @@ def _reported(
         rates,
         proportions_test(Group.of(tables, kernel)),
         proportions_test(Group.of(tables, kernel, CONTROLS)),
-        *both,
+        cases,
+        controls,
     )

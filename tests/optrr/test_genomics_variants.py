@@ -73,15 +73,15 @@ def test_frequencies_and_call_rates_are_unbiased_with_the_errors_and_coverage_th
     estimates = [(f, frequencies(Group.of(tables, kernel, status))) for status in (None, CASES, CONTROLS)]
     if missing:
         estimates.append((1 - missing, call_rates(everybody(tables, kernel))))
-    for true, found in estimates:
-        spread = found.estimate.std()
+    for true, got in estimates:
+        spread = got.estimate.std()
         # five standard errors of a mean of 600; ratios of noisy shares are biased by less than a tenth of their own error
-        assert abs(found.estimate.mean() - true) < (5 / np.sqrt(times) + 0.1) * spread
-        assert np.median(found.standard_error) == pytest.approx(spread, rel=0.15)
-        covered = np.sum((found.low <= true) & (true <= found.high))
+        assert abs(got.estimate.mean() - true) < (5 / np.sqrt(times) + 0.1) * spread
+        assert np.median(got.standard_error) == pytest.approx(spread, rel=0.15)
+        covered = np.sum((got.low <= true) & (true <= got.high))
         # a fair interval of 95 % falls below this once in 1000 settings
         assert covered >= binom.ppf(0.001, times, 0.94)
-        assert np.all((found.low >= 0) & (found.high <= 1) & (found.low <= found.high))
+        assert np.all((got.low >= 0) & (got.high <= 1) & (got.low <= got.high))
 
 
 def test_men_count_one_copy_of_chromosome_x():
@@ -98,13 +98,13 @@ def test_men_count_one_copy_of_chromosome_x():
         for number, law in zip((women, n - women), laws, strict=True)
     ]
     tables = CopyTables(*counts)
-    for found, true in (
+    for got, true in (
         (frequencies(everybody(tables, kernel)), f),
         (call_rates(everybody(tables, kernel)), 1 - missing),
     ):
-        assert abs(found.estimate.mean() - true) < 5 * found.estimate.std() / np.sqrt(times)
-        assert np.median(found.standard_error) == pytest.approx(found.estimate.std(), rel=0.15)
-        assert np.mean((found.low <= true) & (true <= found.high)) > binom.ppf(0.001, times, 0.94) / times
+        assert abs(got.estimate.mean() - true) < 5 * got.estimate.std() / np.sqrt(times)
+        assert np.median(got.standard_error) == pytest.approx(got.estimate.std(), rel=0.15)
+        assert np.mean((got.low <= true) & (true <= got.high)) > binom.ppf(0.001, times, 0.94) / times
     # without a mechanism alleles are counted one by one
     plain = frequencies(Group.of(tables, unrandomized((4, 2)), CASES, (2, 1)), None)
     a1 = counts[0][:, 1, 1] + 2 * counts[0][:, 2, 1] + (counts[1][:, 1, 1] / 2 + counts[1][:, 2, 1])
@@ -127,12 +127,12 @@ def test_a_kernel_for_each_variant_gives_what_each_gives_alone():
     tables = CopyTables(two, np.zeros_like(two))
     for status in (None, CONTROLS):
         group = Group.of(tables, together, status)
-        found, tested = frequencies(group), proportions_test(group)
+        got, tested = frequencies(group), proportions_test(group)
         for v, kernel in enumerate(kernels):
             alone = Group.of(tables.part(slice(v, v + 1)), kernel, status)
             each, test = frequencies(alone), proportions_test(alone)
             for name in ("estimate", "standard_error", "low", "high"):
-                np.testing.assert_allclose(getattr(found, name)[v], getattr(each, name)[0], rtol=1e-9)
+                np.testing.assert_allclose(getattr(got, name)[v], getattr(each, name)[0], rtol=1e-9)
             np.testing.assert_allclose(tested.p_value[v], test.p_value[0], rtol=1e-6)
 
 
@@ -162,13 +162,13 @@ def test_without_a_mechanism_the_test_is_pearsons_and_its_tails_are_the_exact_on
     ):
         counts = rng.multinomial(n, in_proportions(np.array([f]), inbreeding)[0])
         two = np.stack([counts, np.zeros_like(counts)], axis=1)[None]
-        found = proportions_test(Group.of(CopyTables(two, np.zeros_like(two)), PLAIN))
+        got = proportions_test(Group.of(CopyTables(two, np.zeros_like(two)), PLAIN))
         expected = n * in_proportions(np.array([(counts[1] / 2 + counts[2]) / n]))[0]
-        assert found.statistic[0] == pytest.approx(chisquare(counts, expected, ddof=1).statistic, rel=1e-9)
+        assert got.statistic[0] == pytest.approx(chisquare(counts, expected, ddof=1).statistic, rel=1e-9)
         exact = exact_p(counts)
         if exact < 0.05:
             # on a lattice the two conventions for ties differ by a factor of two; χ² is off by orders of magnitude here
-            assert 1 / 2.5 < found.p_value[0] / exact < 2.5
+            assert 1 / 2.5 < got.p_value[0] / exact < 2.5
 
 
 @pytest.mark.parametrize("status", [None, CONTROLS])
@@ -195,9 +195,9 @@ def test_the_statistic_is_pearsons_against_the_likeliest_proportions(status, row
     best = minimize(loss, np.zeros(1 + len(others)), method="BFGS", options={"gtol": 1e-10})
     expected = 3000 * law(best.x)
     pearson = np.sum((counts.ravel() - expected) ** 2 / expected)
-    found = proportions_test(Group.of(tables, kernel, status))
-    assert found.statistic[0] == pytest.approx(pearson, rel=1e-4)
-    assert found.expected[0] == pytest.approx(expected.min(), rel=1e-4)
+    got = proportions_test(Group.of(tables, kernel, status))
+    assert got.statistic[0] == pytest.approx(pearson, rel=1e-4)
+    assert got.expected[0] == pytest.approx(expected.min(), rel=1e-4)
 
 
 @pytest.mark.slow
@@ -213,7 +213,7 @@ def test_the_test_keeps_its_level_whatever_the_mechanism(setting):
         assert np.sum(p <= 0.001) < 0.0025 * times
 
 
-def test_a_departure_is_found_in_controls_and_not_made_by_an_association():
+def test_a_departure_shows_in_controls_and_not_made_by_an_association():
     kernel = kernel_of(3, 4.0, 4.0)
     shares = np.stack([in_proportions(np.array([0.3]))[0] * 0.5, np.array([0.2, 0.3, 0.5]) * 0.5], axis=1)
     tables = drawn(kernel, shares, 20_000, 50, 8)
@@ -258,19 +258,19 @@ def test_without_noise_frequencies_call_rates_and_proportions_are_plinks(tmp_pat
     np.testing.assert_allclose(1 - report.call_rate.estimate, [float(r[4]) for r in lost], rtol=1e-3)
     assert not report.call_rate.standard_error.any()
     hardy = [line.split() for line in (tmp_path / "by.hwe").read_text().splitlines()[1:]]
-    for kind, found in (("ALL", report.proportions), ("UNAFF", report.proportions_in_controls)):
+    for kind, got in (("ALL", report.proportions), ("UNAFF", report.proportions_in_controls)):
         of_kind = [r for r in hardy if r[2] == kind]
         # A1/A1, A1/A2, A2/A2
         counts = np.array([[int(x) for x in r[5].split("/")] for r in of_kind])[:, ::-1]
         n = counts.sum(axis=1)
         expected = n[:, None] * in_proportions((counts[:, 1] / 2 + counts[:, 2]) / n)
         np.testing.assert_allclose(
-            found.statistic, np.sum((counts - expected) ** 2 / expected, axis=1), rtol=1e-6, atol=1e-9
+            got.statistic, np.sum((counts - expected) ** 2 / expected, axis=1), rtol=1e-6, atol=1e-9
         )
         exact = np.array([float(r[8]) for r in of_kind])
         # plink's exact p-values count ties in full, and are those of a lattice
         small = exact < 0.05
-        assert np.all(np.abs(np.log(found.p_value[small] / exact[small])) < np.log(2.5))
+        assert np.all(np.abs(np.log(got.p_value[small] / exact[small])) < np.log(2.5))
 
 
 def test_filters_leave_out_what_is_below_and_count_why():
@@ -280,9 +280,9 @@ def test_filters_leave_out_what_is_below_and_count_why():
     codes[:, 2] = 2 * (codes[:, 2] > 0)
     codes[:200, 3] = -1
     tables, people = copy_tables(cohort, False), np.full(5, 1000.0)
-    found = filtered(tables, PLAIN, Thresholds(maf=0.01, hwe=1e-6, call_rate=0.95), people, False)
-    assert found.kept.tolist() == [False, True, False, False, True]
-    assert found.skipped == {
+    got = filtered(tables, PLAIN, Thresholds(maf=0.01, hwe=1e-6, call_rate=0.95), people, False)
+    assert got.kept.tolist() == [False, True, False, False, True]
+    assert got.skipped == {
         "with a call rate below 0.95": 1,
         "with a Hardy-Weinberg p-value in controls below 1e-06": 1,
         "with a minor allele frequency below 0.01": 1,
@@ -307,21 +307,22 @@ def test_filters_leave_out_what_is_below_and_count_why():
 def test_what_cannot_be_told_from_a_threshold_is_said():
     kernel = kernel_of(4, 1.5, 3.0)
     tables = drawn(kernel, table(0.05, 0.0, 0.03, 0.5), 2000, 400, 12)
-    found = filtered(tables, kernel, Thresholds(maf=0.05, call_rate=0.97), np.full(400, 2000.0), True)
+    got = filtered(tables, kernel, Thresholds(maf=0.05, call_rate=0.97), np.full(400, 2000.0), True)
     about = {
         word: int(line.split(" of ")[1].split()[0])
         for word in ("allele", "call rate")
-        for line in found.warnings
+        for line in got.warnings
         if word in line
     }
     # thresholds at the true values: 95 % of the estimates are within 1.96 standard errors, and half of them are below; five
     # standard deviations of a binomial number around that
     assert all(350 <= number <= 400 for number in about.values()) and len(about) == 2
-    assert 0.15 * 400 < found.kept.sum() < 0.35 * 400
+    assert 0.15 * 400 < got.kept.sum() < 0.35 * 400
     far = filtered(tables, kernel, Thresholds(maf=1e-9), np.full(400, 2000.0), True)
     assert far.skipped.get("with a minor allele frequency below 1e-09", 0) < 10
 
 
+@pytest.mark.slow
 def test_the_front_door_reports_and_filters():
     cohort = simulated(600, np.array([0.01, 0.2, 0.4]), 13, missing=0.05)
     reports = genomics.design(cohort, variants=3.0, status=3.0, missing=True).randomize(cohort, 1)
@@ -338,6 +339,7 @@ def test_the_front_door_reports_and_filters():
     assert reports.variants().cases is None
 
 
+@pytest.mark.slow
 def test_answers_about_cells_have_frequencies_and_sets_say_that_they_have_none():
     n, f = 4000, np.array([0.1, 0.3, 0.5])
     cohort = simulated(n, f, 14)
@@ -372,6 +374,7 @@ def command(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str
     return (code, *capsys.readouterr())
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cohort = simulated(500, np.array([0.02, 0.2, 0.4, 0.5]), 15)
