@@ -157,7 +157,7 @@ def _inbreeding(genotypes: FloatArray) -> FloatArray:
     p = genotypes @ HALVES / total
     expected = 2 * p * (1 - p)
     inbreeding = 1 - genotypes[:, 1] / total / np.maximum(expected, _LEAST)
-    return np.where(expected > _LEAST, np.clip(inbreeding, -1.0, 1.0), 0.0)
+    return np.asarray(np.where(expected > _LEAST, np.clip(inbreeding, -1.0, 1.0), 0.0))
 
 
 def _heavy(each: FloatArray, share: FloatArray) -> FloatArray:

@@ -128,7 +128,8 @@ def _correlations(
     r2 = c**2 / (safe_x * safe_y) - np.einsum("pkl,pkl->p", _curvature(c, safe_x, safe_y), added) / 2
     r = c / s
     spread = np.maximum(of_c - 2 * r * both + r**2 * of_s, 0.0) / s**2
-    error = np.sqrt(4 * np.clip(r2, 0.0, 1.0) * spread + 2 * spread**2)
+    # where r² is 0, r̂² is above it by noise, which would be counted twice
+    error = np.sqrt(4 * np.clip(r2 - spread, 0.0, 1.0) * spread + 2 * spread**2)
     clear = there & (s >= _CLEAR * np.sqrt(of_s))
     r2, error = (np.where(clear, each, np.nan) for each in (r2, error))
     return Correlations(r2, error, np.where(there, low, 0.0), np.where(there, ends.max(axis=0), 1.0))
@@ -229,12 +230,13 @@ def linkage(cohort: Cohort, law: Law, layout: Layout, window: int = 50, progress
             "this design randomizes alleles with the status; r² is estimated from genotypes: design with --layout genotype"
         )
     attributes, rows = layout.attributes[places_of(cohort.variants, layout), 0], GENOTYPES + layout.missing
+    one = law.one_way_eigenvalues()
     parts: list[tuple[IntArray, IntArray, IntArray, Correlations]] = []
     for first, second, counts in pair_tables(cohort, window, layout.missing, progress):
         eigenvalues = np.empty((first.size, 2, 2))
         for j in np.unique(second):
             at = np.flatnonzero(second == j)
-            eigenvalues[at] = star_eigenvalues(law, attributes[first[at]], int(attributes[j]))
+            eigenvalues[at] = star_eigenvalues(law, attributes[first[at]], int(attributes[j]), one)
         kernel = EffectKernel((rows, rows), eigenvalues, ("variant", "other variant"))
         parts.append((first, second, counts.sum(axis=(1, 2)).astype(np.int64), squared_correlations(counts, kernel)))
     if not parts:

@@ -159,7 +159,7 @@ def test_r2_is_unbiased_and_its_interval_covers(n, p, q, share, epsilon, missing
     # sampling people adds at most 1/n; the rest of a bias is below a tenth of the error, and five errors of the mean
     assert abs(got.r2[known].mean() - true) < 1 / n + (0.1 + 5 / np.sqrt(times)) * spread
     root_mean = np.sqrt(np.mean(got.standard_error[known] ** 2))
-    assert root_mean == pytest.approx(spread, rel=0.25) or (true == 0 and root_mean > spread)
+    assert root_mean == pytest.approx(spread, rel=0.3)
     covered = np.sum((got.low <= true + 1e-9) & (true - 1e-9 <= got.high))
     # once in 1000 settings, were it 94 %
     assert covered >= binom.ppf(0.001, times, 0.94)

@@ -418,3 +418,22 @@ def test_refusals_say_what_to_do(tmp_path, capsys, monkeypatch):
     ):
         code, _, error = command(capsys, *arguments)
         assert code == 2 and message in error and error.count("\n") == 1
+
+
+def test_on_chromosome_x_men_count_once_and_proportions_are_of_women():
+    rng = np.random.default_rng(16)
+    n, male = 900, rng.random(900) < 0.4
+    codes = np.where(male[:, None], 2 * rng.binomial(1, 0.3, (n, 3)), rng.binomial(2, 0.3, (n, 3))).astype(np.int8)
+    status = (rng.random(n) < np.where(male, 0.7, 0.3)).astype(np.int8)
+    layout = genomics.layout_of(genomics.genomic_domain(["rs0", "rs1", "rs2"]))
+    law = ProductLaw(np.array([2, 3, 3, 3]), np.full(4, 30.0))
+    report = genomics.variant_report(cohort_of(codes, status, "X", male), law, layout, by_status=True)
+    copies = np.where(male, 1, 2)[:, None]
+    for who, got in ((status >= 0, report.frequency), (status == 1, report.cases), (status == 0, report.controls)):
+        share = (codes * copies / 2)[who].sum(axis=0) / copies[who].sum()
+        np.testing.assert_allclose(got.estimate, share, rtol=1e-8)
+    for who, tested in ((~male, report.proportions), (~male & (status == 0), report.proportions_in_controls)):
+        counts = np.stack([(codes[who] == g).sum(axis=0) for g in range(3)], axis=1)
+        expected = counts.sum(axis=1)[:, None] * in_proportions((counts[:, 1] / 2 + counts[:, 2]) / counts.sum(axis=1))
+        np.testing.assert_allclose(tested.statistic, np.sum((counts - expected) ** 2 / expected, axis=1), rtol=1e-6)
+    assert np.all(report.call_rate.estimate == 1)
