@@ -19,7 +19,7 @@ from optrr.cli.genomics import (
     progress_bar,
 )
 from optrr.cli.inputs import refuse_options
-from optrr.cli.outputs import TABBED
+from optrr.cli.outputs import TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_shown, warn
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
@@ -28,10 +28,12 @@ from optrr.genomics.layout import layout_of
 from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.sampled_variants import SampledVariants
+from optrr.genomics.variant_page import variants_page
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
-from optrr.show.result import SHOWN, TableResult
+from optrr.show.parts import Page
+from optrr.show.result import SHOWN
 from optrr.show.text import amount
 
 
@@ -44,6 +46,7 @@ from optrr.show.text import amount
     "--ld", "window", type=click.IntRange(min=1), metavar="VARIANTS", help="Add r² of variants up to so many apart."
 )
 @click.option("--ld-output", type=TABBED, help="Table of r² of pairs to write (tab separated); needs --ld.")
+@report_option
 @phenotype_options
 @json_option
 def gwas_variants(
@@ -53,6 +56,7 @@ def gwas_variants(
     by_status: bool,
     window: int | None,
     ld_output: Path | None,
+    report: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -77,7 +81,7 @@ def gwas_variants(
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     if ld_output is not None and window is None:
         raise InvalidInput("--ld-output is the table of r² of pairs; say how far apart they may be (--ld 50)")
-    check_outputs([output, ld_output], [input, design_file, options["phenotype_file"]])
+    check_outputs([output, ld_output, report], [input, design_file, options["phenotype_file"]])
     design = load_genomic_design(design_file)
     pairs: Linkage | None = None
     if isinstance(design, SampledVariants):
@@ -87,22 +91,34 @@ def gwas_variants(
                 "answers tell of one variant each, or of few; r² of pairs needs whole records: leave out --ld"
             )
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
-        report = answers_report(design, reports, by_status)
+        estimated = answers_report(design, reports, by_status)
     else:
         reports = design.reports(RecordsAt(input))
-        report, pairs = _reported(input, design, phenotype_of(options, input), by_status, window)
-    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in report.skipped.items())
-    warn(dict.fromkeys([*reports.doubts, *report.warnings, *(pairs.warnings if pairs else ()), *left_out]))
-    for path, table in ((output, report), (ld_output, pairs)):
+        estimated, pairs = _reported(input, design, phenotype_of(options, input), by_status, window)
+    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
+    warn(dict.fromkeys([*reports.doubts, *estimated.warnings, *(pairs.warnings if pairs else ()), *left_out]))
+    for path, table in ((output, estimated), (ld_output, pairs)):
         if path is not None and table is not None:
             table.write_tsv(path)
+
+    def page() -> Page:
+        # answers have no page that says how they were asked
+        where = (
+            None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, reports.doubts)
+        )
+        return variants_page(estimated, pairs, design, f"Variants of {input.name}", where)
+
+    write_report(report, page)
     if as_json:
         linked = {} if pairs is None else {"linkage": pairs.summary()}
-        print_json(report.summary() | linked | {"epsilon": design.epsilon, "doubts": reports.doubts})
+        print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": reports.doubts})
         return
-    _show(report)
+    shown = estimated.brief(SHOWN)
+    print_shown(estimated.headline(), shown)
+    if shown.note:
+        click.echo(shown.note)
     if pairs is not None:
-        _show(pairs)
+        print_shown(pairs.headline(), pairs.top_table())
 
 
 def _reported(
@@ -121,10 +137,3 @@ def _reported(
         return report, None
     with progress_bar("pairs") as progress:
         return report, linkage(cohort, design.law, layout, window, progress)
-
-
-def _show(result: TableResult) -> None:
-    shown = result.shown(SHOWN)
-    print_shown(result.headline(), shown)
-    if shown.note:
-        click.echo(shown.note)

@@ -164,7 +164,8 @@ def _heavy(each: FloatArray, share: FloatArray) -> FloatArray:
     """Reports that tell of the rarer allele, 1, the others 0: (V, C). There are few of them where the law has visible steps."""
     middle = (each.min(axis=1) + each.max(axis=1))[:, None] / 2
     rounding = 1e-9 * np.abs(each).max(axis=1, keepdims=True)
-    return np.where(share[:, None] < 1 / 2, each >= middle - rounding, each <= middle + rounding).astype(np.float64)
+    rarer = np.where(share[:, None] < 1 / 2, each >= middle - rounding, each <= middle + rounding)
+    return np.asarray(rarer, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

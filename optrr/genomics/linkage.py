@@ -42,6 +42,7 @@ from optrr.genomics.scan import places_of
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.charts import interval_figure
+from optrr.show.parts import Table
 from optrr.show.result import TableResult
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -180,6 +181,13 @@ class Linkage(TableResult):
         undefined = int(np.sum(~np.isfinite(self.correlations.r2)))
         top = rows_in_json(self.rows(self.top(_SHOWN)))
         return {"pairs": int(self.first.size), "undefined": undefined, "top": top} | super().summary()
+
+    def top_table(self) -> Table:
+        """The pairs of largest r², for people to read."""
+        rows = self.rows(self.top(_SHOWN))
+        return Table(
+            list(rows), [list(row) for row in zip(*(column.tolist() for column in rows.values()), strict=True)]
+        )
 
     def to_arrow(self) -> pa.Table:
         """One row per pair, the columns of the TSV; undefined numbers are null."""

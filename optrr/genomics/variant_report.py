@@ -42,6 +42,7 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.family import bonferroni
 from optrr.records.reports import OpenedRecords
 from optrr.show.charts import interval_figure
+from optrr.show.parts import Table
 from optrr.show.result import TableResult
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
@@ -99,6 +100,14 @@ class VariantReport(TableResult):
         """The command line's JSON object: the table's columns, by variant, and what to know of them."""
         counts = {"n": int(self.n.max()), "variants": len(self.variants), "departing_in_controls": self.departing}
         return counts | {"skipped": dict(self.skipped), "results": rows_in_json(self.columns)} | super().summary()
+
+    def brief(self, most: int) -> Table:
+        """The first variants' estimates and intervals, in as many columns as a terminal and a page have room for."""
+        names = ["SNP", "A1", "N", "FREQ", "L95", "U95", "CALL_RATE", "HWE_P", "HWE_P_U"]
+        names += [name for name in ("F_A", "F_U") if name in self.columns]
+        rows = [list(row) for row in zip(*(self.columns[name][:most].tolist() for name in names), strict=True)]
+        left_out = len(self.variants) - len(rows)
+        return Table(names, rows, note=f"… and {left_out} more variants" if left_out else "")
 
     def to_arrow(self) -> pa.Table:
         """One row per variant, the columns of the TSV; undefined numbers are null."""

@@ -395,7 +395,9 @@ def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
         assert float(row[header.index("FREQ")]) == pytest.approx(result["FREQ"], rel=1e-5)
     assert said["variants"] == 4 and said["linkage"]["pairs"] == 5
     assert len(Path("pairs.tsv").read_text().splitlines()) == 6
-    code, out, _ = command(capsys, *given)
+    code, out, _ = command(capsys, *given, "--report", "page.html")
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Hardy-Weinberg tests" in page and "Pairs of largest r²" in page and str(tmp_path) not in page
     assert code == 0 and "4 variants" in out and "r² of 5 pairs" in out
     code, out, error = command(capsys, "gwas", "out.csv", "--design", "d.json", "--maf", 0.1, "--json")
     assert code == 0 and json.loads(out)["variants"] + sum(json.loads(out)["skipped"].values()) == 4
