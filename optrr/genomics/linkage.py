@@ -254,9 +254,6 @@ def linkage(cohort: Cohort, law: Law, layout: Layout, window: int = 50, progress
     names = ("r2", "standard_error", "low", "high")
     joined = Correlations(*(np.concatenate([getattr(part[3], name) for part in parts])[order] for name in names))
     undefined = int(np.sum(~np.isfinite(joined.r2)))
-    warnings = []
-    if undefined:
-        warnings.append(
-            f"r² of {undefined} of {amount(first.size, 'pair')} is NA: noise hides how much one of the variants varies"
-        )
-    return Linkage(cohort.variants, window, first[order], second[order], n[order], joined, tuple(warnings))
+    doubt = f"r² of {undefined} of {amount(first.size, 'pair')} is NA: noise hides how much one of the variants varies"
+    warnings = (doubt,) if undefined else ()
+    return Linkage(cohort.variants, window, first[order], second[order], n[order], joined, warnings)
