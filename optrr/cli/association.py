@@ -30,7 +30,6 @@ from optrr.errors import InvalidInput
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.designing import aligned
-from optrr.genomics.filters import Thresholds
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
@@ -40,6 +39,7 @@ from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
 from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
+from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords

@@ -28,7 +28,6 @@ from optrr.genomics.asking import (
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
-from optrr.genomics.filters import Thresholds
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.linkage import Linkage, linkage
@@ -39,6 +38,7 @@ from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
+from optrr.genomics.thresholds import Thresholds
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 
 __all__ = [

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from optrr.designs.design import Design
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
-from optrr.genomics.filters import Thresholds
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.linkage import Linkage, linkage
@@ -29,6 +28,7 @@ from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, scan
+from optrr.genomics.thresholds import Thresholds
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.mechanisms.mechanism import released_by
 from optrr_solvers.arrays import FloatArray
@@ -93,7 +93,7 @@ class GenomicReports:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
         Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
-        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.filters`). Time O(n V) for n people and V variants.
+        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants.
         """
         options = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
         return scan(self.cohort, self.asking.design.law, self.asking.layout, options)

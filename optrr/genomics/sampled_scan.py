@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics.answers import AnswersTest, Told, answers_fit, answers_odds, answers_test, joined_tests
-from optrr.genomics.filters import Filtered, filtered
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.inflation import Inflation, Visible, visible_share
 from optrr.genomics.odds import OddsRatios, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, one_cell, read_answers
 from optrr.genomics.scan import Associations, ScanOptions
 from optrr.genomics.tests import CopyTables, Scores, naive_score_test, noncentralities, score_test
+from optrr.genomics.thresholds import Filtered, filtered
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
 from optrr.models.tests.power_analysis import Alternative, relative_spread
 from optrr.records.reports import OpenedRecords

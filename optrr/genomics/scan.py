@@ -32,7 +32,6 @@ from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.columns import arrow_columns, write_columns
 from optrr.genomics.designing import refuse_turned
-from optrr.genomics.filters import NO_THRESHOLDS, Thresholds, filtered, people_with
 from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
@@ -54,6 +53,7 @@ from optrr.genomics.tests import (
     with_odds_of_single_copies,
     with_single_copies,
 )
+from optrr.genomics.thresholds import NO_THRESHOLDS, Thresholds, filtered, people_with
 from optrr.mechanisms.kernel import EffectKernel, Kernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
@@ -224,7 +224,7 @@ _NOBODY = "on a chromosome of which nobody has two copies: the allelic tests cou
 class ScanOptions:
     """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism.
 
-    ``thresholds`` leave variants out (:mod:`optrr.genomics.filters`).
+    ``thresholds`` leave variants out (:mod:`optrr.genomics.thresholds`).
     """
 
     test: str = "trend"

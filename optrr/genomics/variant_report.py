@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.columns import arrow_columns, rows_in_json, write_columns
-from optrr.genomics.filters import everybody, known_call_rates, people_with
 from optrr.genomics.frequencies import Proportions, call_rates, frequencies
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.groups import CASES, CONTROLS, Group
@@ -38,6 +37,7 @@ from optrr.genomics.sampled_scan import cell_tables
 from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel
 from optrr.genomics.tests import CopyTables, Progress, copy_tables
+from optrr.genomics.thresholds import everybody, known_call_rates, people_with
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.family import bonferroni
 from optrr.records.reports import OpenedRecords
