@@ -13,6 +13,7 @@ from optrr.cli.genomics import (
     STATUS_OPTIONS,
     check_outputs,
     design_option,
+    filter_options,
     input_argument,
     load_genomic_design,
     phenotype_of,
@@ -48,6 +49,7 @@ from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
 from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
+from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
@@ -63,6 +65,7 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 @design_option
 @scan_output_options
 @test_option
+@filter_options
 @click.option(
     "--naive",
     is_flag=True,
@@ -78,6 +81,9 @@ def gwas(
     design_file: Path,
     test: str,
     naive: bool,
+    maf: float,
+    hwe: float,
+    call_rate: float,
     report: Path | None,
     as_json: bool,
     **options: Any,
@@ -95,11 +101,17 @@ def gwas(
       EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
+
+    \b
+    --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
+    told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
+    randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
     check_outputs(written, [input, design_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
     study = study_of(options, design.epsilon, design.digest)
+    wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
         refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
@@ -107,12 +119,12 @@ def gwas(
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
         doubts, conditional = reports.doubts, design.epsilon
-        scanned = scan_answers(design, reports, ScanOptions(test, naive))
+        scanned = scan_answers(design, reports, wanted)
     else:
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
         given = phenotype_of(options, input), genotype_filter(options)
-        scanned = _scanned(input, design, ScanOptions(test, naive), *given)
+        scanned = _scanned(input, design, wanted, *given)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if options["output"] is not None:
@@ -147,7 +159,8 @@ def _scanned(
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
         else:
-            cohort, turned = aligned(_randomized(path, phenotype, design.domain, chosen), layout)
+            cohort, turned = aligned(randomized_people(path, phenotype, design.domain, chosen), layout)
+            cohort.check_varies()
             kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
             result = associations(cohort, tables, kernel, options, layout.missing)
             said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
@@ -155,13 +168,11 @@ def _scanned(
     return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
+def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    cohort = read_cohort(path, phenotype, declared, chosen)
-    cohort.check_varies()
-    return cohort
+    return read_cohort(path, phenotype, declared, chosen)
 
 
 def _shown(value: Any) -> Any:

@@ -80,6 +80,18 @@ test_option = click.option(
 )
 
 
+def filter_options(command: Command) -> Command:
+    """The options that leave variants out."""
+    for name, what in (
+        ("--call-rate", "share of people with a call"),
+        ("--hwe", "p-value of Hardy-Weinberg proportions in controls"),
+        ("--maf", "minor allele frequency"),
+    ):
+        text = f"Leave out variants whose estimated {what} is below this."
+        command = click.option(name, type=float, default=0.0, metavar="THRESHOLD", help=text)(command)
+    return command
+
+
 # The arguments of the options that say who is a case.
 STATUS_OPTIONS = (
     *("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column"),

@@ -120,6 +120,11 @@ _GROUPS = {
             "Randomize genotypes and status, one record per person.",
         ),
         "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
+        "gwas-variants": (
+            "optrr.cli.variants",
+            "gwas_variants",
+            "Frequencies, call rates, Hardy-Weinberg tests, r².",
+        ),
         "gwas-study": (
             "optrr.cli.association",
             "gwas_study",

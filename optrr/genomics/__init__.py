@@ -9,10 +9,12 @@
 Genotypes are read in ``plink``, ``pgen``, ``vcf`` and ``csv_genotypes``; ``filters`` says which of them are used. By an
 ``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over
 the variants and makes their table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and
-``result_files`` has the table as others read it. ``sight`` says which odds ratios designs see, before anybody is asked, and
+``result_files`` has the table as others read it. ``variant_report`` estimates frequencies, call rates and Hardy–Weinberg
+proportions, ``linkage`` r² of pairs of variants. ``sight`` says which odds ratios designs see, before anybody is asked, and
 ``study`` compares them on given people.
 
-The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
+The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
+what it costs.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
+from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
@@ -38,6 +41,8 @@ from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
+from optrr.genomics.thresholds import Thresholds
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.genomics.vcf_writing import write_vcf
 
 __all__ = [
@@ -50,6 +55,7 @@ __all__ = [
     "GenotypeFilter",
     "Genotypes",
     "Layout",
+    "Linkage",
     "MatrixGenotypes",
     "PhenotypeColumns",
     "PlannedScan",
@@ -59,17 +65,21 @@ __all__ = [
     "Sight",
     "Study",
     "StudyOptions",
+    "Thresholds",
     "VariantAnswers",
+    "VariantReport",
     "Variants",
     "Wanted",
     "aligned",
     "allele_pairs",
+    "answers_report",
     "association_design",
     "compared_ways",
     "design",
     "genomic_design",
     "genomic_domain",
     "layout_of",
+    "linkage",
     "naive_score_test",
     "randomize_records",
     "randomized_cohort",
@@ -81,6 +91,7 @@ __all__ = [
     "score_test",
     "sight",
     "star_kernel",
+    "variant_report",
     "write_plink",
     "write_records",
     "write_vcf",

@@ -11,15 +11,12 @@ them (Z_STAT, T_STAT) and else the root of χ² with the sign of the effect.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,13 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
+from optrr.genomics.columns import Columns, text_file
 from optrr.genomics.genotypes import single_copy_chromosome
 from optrr.records.whole_files import whole_file, whole_files
 from optrr.show.text import amount, epsilon_text
 from optrr.show.version import SOFTWARE
 from optrr_solvers.arrays import FloatArray
-
-Columns = Mapping[str, NDArray[np.generic]]
 
 FORMATS = ("optrr", "plink2", "ssf")
 NOT_REPORTED = "NR"
@@ -73,22 +69,6 @@ class ScannedStudy:
     def __post_init__(self) -> None:
         if not self.assembly.strip():
             raise InvalidInput("GWAS-SSF says which genome assembly positions refer to; name it (--assembly GRCh38)")
-
-
-@contextmanager
-def text_file(path: Path) -> Iterator[TextIO]:
-    """A file to write text to, compressed where its name ends in .gz."""
-    if path.suffix.lower() == ".gz":
-        # no name and no time inside, so that one result is one file
-        with (
-            path.open("wb") as raw,
-            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-            TextIOWrapper(packed, encoding="utf-8") as out,
-        ):
-            yield out
-    else:
-        with path.open("w", encoding="utf-8") as out:
-            yield out
 
 
 def write_rows(out: TextIO, names: Iterable[str], columns: Sequence[Sequence[str]]) -> None:
