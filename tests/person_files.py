@@ -12,6 +12,7 @@ import pytest
 
 from optrr.genomics import vcf, vcf_worker
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
 
 HEADER = (
@@ -38,13 +39,16 @@ def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the same code that reads a VCF in a process of its own run in this one, which starts nothing: 2 ms a file."""
     cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
 
-    def frames(path: Path, genotypes: bool) -> Iterator[tuple[bytes, bytes]]:
-        out, single = io.BytesIO(), sorted(vcf.SINGLE)
+    def frames(
+        path: Path, genotypes: bool, chosen: GenotypeFilter, handle: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        out = io.BytesIO()
+        order = chosen.order() | {"most_records": vcf.MOST_RECORDS, "single": sorted(vcf.SINGLE)}
         file = cyvcf2.VCF(str(path), gts012=True, strict_gt=True)
         if genotypes:
-            vcf_worker._send_genotypes(file, single, out)
+            vcf_worker._send_genotypes(file, order, out)
         else:
-            vcf_worker._send_variants(file, vcf.MOST_RECORDS, single, out)
+            vcf_worker._send_variants(file, order, out)
         held, at = out.getvalue(), 0
         while held[at : at + 1] != b"Z":
             kind, length = struct.unpack_from("<cQ", held, at)

@@ -83,6 +83,7 @@ CALLS: dict[str, list[str]] = {
     "gwas-perturb": ["snps.csv", *CASES, "--design", "snps.json", "-o", "snps-out.csv"],
     "gwas-merge": ["report.json", "--design", "panel.json", "-o", "merged.csv"],
     "gwas": ["snps-out.csv", "--design", "snps.json"],
+    "gwas-variants": ["snps-out.csv", "--design", "snps.json", "--ld", "2"],
     "gwas-study": ["snps.csv", *CASES, "--total-epsilon", "20", "--repeats", "2"],
     "serve": ["d.json", "--port", "0", "--database", "kept.db"],
     "demo": ["--random-state", "1"],

@@ -9,6 +9,7 @@ from typing import IO, Any, TypeVar
 import click
 
 from optrr.cli.accounting import following, replaced_release
+from optrr.cli.genotype_options import genotype_filter
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.printing import print_json, warn
 from optrr.designs.design import Design
@@ -21,6 +22,7 @@ from optrr.genomics.person import named_references, read_person
 from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.records.origins import randomized_before
+from optrr.records.reading.source import STANDARD_INPUT
 from optrr.show.text import amount, epsilon_text, sum_of_epsilons
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -101,12 +103,15 @@ def report_one_person(
     asked = AssociationDesign(design) if isinstance(design, SampledVariants) else GenomicDesign(design)
     layout = layout_of(design.domain)
     reference = _references(options["reference_file"], options["absent"])
+    if str(input) == STANDARD_INPUT and options["diary"] is None:
+        raise InvalidInput("standard input has no folder beside it that could remember; name one (--diary FOLDER)")
     folder = options["diary"] or input.with_name(f"{input.name}.diary")
     said: list[str] = []
+    chosen = genotype_filter(options)
 
     def draw() -> PersonReport | None:
         randomized_before(input)
-        person, lines = read_person(input, layout, case, options["absent"], reference)
+        person, lines = read_person(input, layout, case, options["absent"], reference, chosen)
         said.extend(lines)
         return asked.drawn(person, options["missing"])
 

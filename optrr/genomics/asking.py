@@ -28,6 +28,7 @@ from optrr.genomics.designing import Budget, Wanted, association_warnings, genom
 from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
+from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.merging import merged_reports, read_reports
 from optrr.genomics.person_reports import PersonReport, drawn_report
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
@@ -35,6 +36,8 @@ from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, scan
+from optrr.genomics.thresholds import Thresholds
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.mechanisms.mechanism import released_by
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
@@ -119,12 +122,33 @@ class GenomicReports:
     asking: GenomicDesign
     cohort: Cohort
 
-    def scan(self, test: str = "trend", naive: bool = False) -> Associations:
+    def scan(
+        self,
+        test: str = "trend",
+        naive: bool = False,
+        *,
+        maf: float = 0.0,
+        hwe: float = 0.0,
+        call_rate: float = 0.0,
+    ) -> Associations:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
-        Time O(n V) for n people and V variants.
+        Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
+        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants.
         """
-        return scan(self.cohort, self.asking.design.law, self.asking.layout, ScanOptions(test, naive))
+        options = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
+        return scan(self.cohort, self.asking.design.law, self.asking.layout, options)
+
+    def variants(self, by_status: bool = False) -> VariantReport:
+        """Frequency of A1, call rate and Hardy–Weinberg test of every variant (:mod:`optrr.genomics.variant_report`).
+
+        ``by_status``: frequencies in cases and in controls, too. Time O(n V).
+        """
+        return variant_report(self.cohort, self.asking.design.law, self.asking.layout, by_status)
+
+    def linkage(self, window: int = 50) -> Linkage:
+        """r² of every two variants that are at most so many variants apart (:mod:`optrr.genomics.linkage`); O(n V window)."""
+        return linkage(self.cohort, self.asking.design.law, self.asking.layout, window)
 
 
 _LEFT_OUT = (
@@ -140,9 +164,16 @@ class VariantAnswers:
     asking: SampledVariants
     answers: pa.Table
 
-    def scan(self, test: str = "trend", naive: bool = False) -> Associations:
-        """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`)."""
-        return scan_answers(self.asking, self.answers, ScanOptions(test, naive))
+    def scan(self, test: str = "trend", naive: bool = False, *, maf: float = 0.0, hwe: float = 0.0) -> Associations:
+        """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
+
+        ``maf`` and ``hwe`` as in :meth:`GenomicReports.scan`, where answers name cells of genotypes and status.
+        """
+        return scan_answers(self.asking, self.answers, ScanOptions(test, naive, Thresholds(maf, hwe)))
+
+    def variants(self, by_status: bool = False) -> VariantReport:
+        """Frequency of A1 and Hardy–Weinberg test of every variant (:func:`optrr.genomics.variant_report.answers_report`)."""
+        return answers_report(self.asking, self.answers, by_status)
 
 
 @dataclass(frozen=True, eq=False)

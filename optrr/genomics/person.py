@@ -25,6 +25,7 @@ from optrr.domain.domain import listed, shown
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_genotypes
 from optrr.genomics.designing import aligned, turned
+from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
     MISSING,
     Codes,
@@ -44,8 +45,13 @@ Absent = Literal["refuse", "reference", "missing"]
 _PARTS = 4
 
 
-def read_person(
-    path: Path, layout: Layout, case: bool, absent: Absent = "refuse", reference: Mapping[str, str] | None = None
+def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that it does not say something)
+    path: Path,
+    layout: Layout,
+    case: bool,
+    absent: Absent = "refuse",
+    reference: Mapping[str, str] | None = None,
+    chosen: GenotypeFilter = EVERYTHING,
 ) -> tuple[Cohort, list[str]]:
     """One person as a cohort of the design's variants, its A1 counted, and what to say of the file, a line each.
 
@@ -57,6 +63,8 @@ def read_person(
         what variants are of which the file has no record; see the top of this module.
     reference
         for absent="reference": the reference allele of each variant, by name; None takes the design's A2.
+    chosen
+        which records and calls of the file are used; what a filter leaves out is not read, and never as the reference.
 
     Raises
     ------
@@ -64,7 +72,7 @@ def read_person(
         for a file of more than one person, or that has no record of any variant of the design; as :func:`aligned`; for variants
         of chromosome X, Y or MT; for variants that are absent, where that is refused or cannot be told.
     """
-    genotypes = read_genotypes(Path(path))
+    genotypes = read_genotypes(Path(path), chosen=chosen)
     people = genotypes.people.size
     if people != 1:
         raise InvalidInput(

@@ -302,7 +302,9 @@ def test_answers_are_merged_and_scanned(people, tmp_path, capsys):
     assert run(["gwas", str(out), "--design", str(tmp_path / "d.json"), "--json"]) == 0
     lines = capsys.readouterr()
     top = {r["SNP"]: r for r in json.loads(lines.out.splitlines()[-1])["top"]}
-    assert top["rs0"]["STAT"] == pytest.approx(expected.scores.statistic[0], rel=1e-9)
+    # a variant that few were asked about may have no test, and is not listed then
+    for name, row in top.items():
+        assert row["STAT"] == pytest.approx(expected.scores.statistic[NAMES.index(name)], rel=1e-9, nan_ok=True)
     assert "not bound" not in lines.err
     assert run(["gwas-merge", str(folder), "--design", str(tmp_path / "d.json"), "-o", str(tmp_path / "a.bed")]) == 2
     assert "write .csv or .parquet" in capsys.readouterr().err
