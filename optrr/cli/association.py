@@ -20,14 +20,17 @@ from optrr.cli.genomics import (
     progress_bar,
     test_option,
 )
-from optrr.cli.inputs import refuse_options
+from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import PLOT, TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.genomics.adjusted_scan import adjusted_scan, refuse_adjusted
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
+from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
+from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
@@ -42,6 +45,7 @@ from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
+from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
@@ -60,6 +64,20 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 )
 @click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf).")
 @click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write.")
+@click.option(
+    "--covariates",
+    "covariate_file",
+    type=FILE,
+    help="Public values of the people to adjust for, by name: CSV, Parquet or PLINK's form; no epsilon covers them.",
+)
+@click.option(
+    "--covariate",
+    "covariate_names",
+    multiple=True,
+    help="Column of it that is a covariate; default: all, or none with --strata or --trait. Repeatable.",
+)
+@click.option("--strata", help="Column of it whose values each have their own share of cases; alone: Mantel-Haenszel.")
+@click.option("--trait", help="Column of it, of numbers, in place of the status: linear regression.")
 @report_option
 @phenotype_options
 @json_option
@@ -71,6 +89,10 @@ def gwas(
     naive: bool,
     manhattan_file: Path | None,
     qq_file: Path | None,
+    covariate_file: Path | None,
+    covariate_names: tuple[str, ...],
+    strata: str | None,
+    trait: str | None,
     report: Path | None,
     as_json: bool,
     **options: Any,
@@ -88,14 +110,22 @@ def gwas(
       EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
+    With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
+    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR. NA: the equation has no solution.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
-    check_outputs([output, report, *plots], [input, design_file, options["phenotype_file"]])
+    check_outputs([output, report, *plots], [input, design_file, covariate_file, options["phenotype_file"]])
+    if covariate_file is None:
+        refuse_without_table(bool(covariate_names), strata, trait)
+    else:
+        refuse_adjusted(test, naive)
     for path in plots:
         check_plot(path)
     design = load_genomic_design(design_file)
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
+        if covariate_file is not None:
+            raise InvalidInput(NO_COVARIATES)
         if input.suffix.lower() in (".bed", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
@@ -104,7 +134,12 @@ def gwas(
     else:
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
-        scanned = _scanned(input, design, ScanOptions(test, naive), phenotype_of(options, input))
+        phenotype = phenotype_of(options, input)
+        if covariate_file is None:
+            scanned = _scanned(input, design, ScanOptions(test, naive), phenotype)
+        else:
+            asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
+            scanned = _adjusted(input, design, phenotype, asked, reports)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if output is not None:
@@ -122,6 +157,28 @@ def gwas(
         print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
+
+
+def _adjusted(
+    path: Path, design: Design, phenotype: PhenotypeColumns, asked: CovariateColumns, reports: OpenedRecords
+) -> Associations:
+    """The scan with covariates."""
+    layout = layout_of(design.domain)
+    if layout.status is None:
+        raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
+    is_table = path.suffix.lower() in (".csv", ".parquet")
+    # the column of names that is given may be that of the covariates alone
+    own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
+    cohort, turned = aligned(_randomized(path, replace(phenotype, sample=own), design.domain, asked.trait is not None), layout)
+    shuffled = any(said.order == SHUFFLED for said in reports.stated)
+    if shuffled and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
+        raise InvalidInput(
+            f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
+        )
+    values = read_covariates(asked, cohort.people)
+    with progress_bar("scanning") as progress:
+        scanned = adjusted_scan(cohort, design.law, layout, values, progress)
+    return replace(scanned, warnings=(*turned, *scanned.warnings))
 
 
 def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Path | None) -> None:
@@ -154,12 +211,13 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
     return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain) -> Cohort:
+def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain, of_trait: bool = False) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
     cohort = read_cohort(path, phenotype, declared)
-    cohort.check_varies()
+    if not of_trait:
+        cohort.check_varies()
     return cohort
 
 
@@ -168,19 +226,26 @@ def _shown(value: Any) -> Any:
     return "inf" if isinstance(value, float) and value == np.inf else in_json(value)
 
 
+def _adjusted_for(associations: Associations) -> str:
+    return f" adjusted for {associations.adjusted_for}" if associations.adjusted_for else ""
+
+
 def _show_scan(associations: Associations, design: Design | SampledVariants) -> None:
     p = associations.scores.p_value
     click.echo(
-        f"{amount(len(associations.variants), 'variant')}, {associations.test} test, "
+        f"{amount(len(associations.variants), 'variant')}, {associations.test} test{_adjusted_for(associations)}, "
         f"total epsilon {epsilon_text(design.epsilon)}: "
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {associations.lambda_gc:.3f}"
     )
     click.echo(associations.notes_on_lambda)
-    columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
     table = associations.rows(associations.top(TOP))
+    effect = "BETA" if "BETA" in table else "OR"
+    columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", effect, "L95", "U95"]
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
-    print_table("most associated; OR L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
+    unknown = "empty where the noise leaves no estimate"
+    limits = unknown if associations.adjusted_for and effect == "OR" else "inf or 0 where the noise leaves no limit"
+    print_table(f"most associated; {effect} L95 U95: {limits}", columns, rows)
 
 
 @click.command("gwas-study")

@@ -8,7 +8,8 @@
 
 Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
 variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
-statistics and p-values come from ``tests``, odds ratios from ``odds``. ``sight`` says which odds ratios designs see, before
+statistics and p-values come from ``tests``, odds ratios from ``odds``. With public ``covariates``, strata or a trait
+``adjusted_scan`` is in their place. ``sight`` says which odds ratios designs see, before
 anybody is asked, and ``study`` compares them on given people.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
@@ -16,6 +17,7 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``g
 
 from __future__ import annotations
 
+from optrr.genomics.adjusted_scan import adjusted_scan
 from optrr.genomics.asking import (
     AssociationDesign,
     GenomicDesign,
@@ -25,6 +27,7 @@ from optrr.genomics.asking import (
     design,
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
+from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
@@ -41,6 +44,8 @@ __all__ = [
     "Associations",
     "Budget",
     "Cohort",
+    "CovariateColumns",
+    "CovariateValues",
     "GenomicDesign",
     "GenomicReports",
     "Genotypes",
@@ -56,6 +61,7 @@ __all__ = [
     "VariantAnswers",
     "Variants",
     "Wanted",
+    "adjusted_scan",
     "aligned",
     "allele_pairs",
     "association_design",
@@ -68,6 +74,7 @@ __all__ = [
     "randomize_records",
     "randomized_cohort",
     "read_cohort",
+    "read_covariates",
     "read_genotypes",
     "records_of",
     "run_study",

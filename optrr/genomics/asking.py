@@ -12,13 +12,18 @@ For genotypes beside a status. Alleles beside a status, where every variant is t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
+from optrr.errors import InvalidInput
+from optrr.genomics.adjusted_scan import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
@@ -78,12 +83,42 @@ class GenomicReports:
     asking: GenomicDesign
     cohort: Cohort
 
-    def scan(self, test: str = "trend", naive: bool = False) -> Associations:
+    def scan(
+        self,
+        test: str = "trend",
+        naive: bool = False,
+        *,
+        covariates: Any = None,
+        covariate: Sequence[str] = (),
+        strata: str | None = None,
+        trait: str | None = None,
+    ) -> Associations:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
-        Time O(n V) for n people and V variants.
+        Time O(n V) for n people and V variants, O(n V p²) with p covariates.
+
+        Parameters
+        ----------
+        covariates
+            public values of the people, no ε covers them: a file or frame with their names in ``sample`` or ``IID``, or an array
+            (n, p) in their order. The test is then Rao's score test of logistic regression, adjusted for them.
+        covariate, strata, trait
+            columns of it, as in :class:`optrr.genomics.covariates.CovariateColumns`: covariates, one whose values each have their
+            own share of cases (alone: Cochran, Mantel and Haenszel's test), and one of numbers that takes the place of the
+            status, by linear regression (of two values: logistic).
+
+        Raises
+        ------
+        InvalidInput
+            as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend test of adjusted people.
         """
-        return scan(self.cohort, self.asking.design.law, self.asking.layout, ScanOptions(test, naive))
+        if covariates is None:
+            refuse_without_table(bool(covariate), strata, trait)
+            return scan(self.cohort, self.asking.design.law, self.asking.layout, ScanOptions(test, naive))
+        refuse_adjusted(test, naive)
+        asked = CovariateColumns(covariates, None, tuple(covariate), strata, trait)
+        values = read_covariates(asked, self.cohort.people)
+        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values)
 
 
 _LEFT_OUT = (
@@ -99,8 +134,13 @@ class VariantAnswers:
     asking: SampledVariants
     answers: pa.Table
 
-    def scan(self, test: str = "trend", naive: bool = False) -> Associations:
-        """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`)."""
+    def scan(self, test: str = "trend", naive: bool = False, *, covariates: Any = None) -> Associations:
+        """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
+
+        Raises InvalidInput for covariates, which answers do not take.
+        """
+        if covariates is not None:
+            raise InvalidInput(NO_COVARIATES)
         return scan_answers(self.asking, self.answers, ScanOptions(test, naive))
 
 
