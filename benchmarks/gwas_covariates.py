@@ -8,8 +8,8 @@ other. Designs of 100 variants each: totals of 4, 8 and 16, and 1 and 2 for each
 fail where ε is large enough to see structure; superpopulations as a covariate and as strata (Cochran, Mantel & Haenszel); four
 principal components. A public trait of numbers with means by superpopulation is tested likewise.
 
-On X: 200 variants a release of equal frequency in men and women, and 200 of different ones, with 30 % cases among women and 60 %
-among men: every test without covariates (which all take frequencies for equal), and with sex as a covariate.
+On X: 200 variants a release of equal frequency in men and women, and 200 of different ones, with 30 % cases among women and
+60 % among men: every test without covariates (the allelic ones take frequencies for equal), and with sex as a covariate.
 
 Standard errors are between releases. A cell holds where type I error is within 4 to 6 % at 5 %, and within a factor of two at
 .1 %, or no farther outside than three standard errors. Writes results/gwas_covariates.csv and .md.
@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 from people import SOURCE
 
-import optrr.genomics as genomics
+from optrr import genomics
 from optrr.genomics import Cohort, GenomicDesign, MatrixGenotypes, Variants
 from optrr_solvers.arrays import FloatArray
 
@@ -70,7 +70,7 @@ def frequencies(v: int, rng: np.random.Generator) -> FloatArray:
 
 
 def frame(people: Cohort, **columns: FloatArray) -> object:
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     texts = {name: column.astype(str) if name in ("population", "sex") else column for name, column in columns.items()}
     return pa.table({"IID": people.people.astype(str), **texts})
@@ -131,7 +131,13 @@ def rows(releases: int) -> Iterator[dict]:
                     rejected.setdefault((trait, adjusted, level), []).append(float(np.mean(p[np.isfinite(p)] <= level)))
         asked, size = next(iter(budget.items()))
         for (trait, adjusted, level), shares in rejected.items():
-            row = {"asked": asked, "epsilon": size, "total": design.design.epsilon, "trait": trait, "adjusted": adjusted}
+            row = {
+                "asked": asked,
+                "epsilon": size,
+                "total": design.design.epsilon,
+                "trait": trait,
+                "adjusted": adjusted,
+            }
             error = float(np.std(shares, ddof=1) / np.sqrt(releases))
             yield row | {"level": level, "type_one": float(np.mean(shares)), "standard_error": error}
 
@@ -153,12 +159,14 @@ def is_claimed(row: dict) -> bool:
 def report(made: list[dict], releases: int) -> str:
     claimed = [row for row in made if is_claimed(row) and row["level"] == LEVELS[0]]
     rare = [row for row in made if is_claimed(row) and row["level"] != LEVELS[0]]
-    inside = [sum(allowed(r["level"])[0] <= r["type_one"] <= allowed(r["level"])[1] for r in some) for some in (claimed, rare)]
+    inside = [
+        sum(allowed(r["level"])[0] <= r["type_one"] <= allowed(r["level"])[1] for r in some) for some in (claimed, rare)
+    ]
     failed = [row for row in (*claimed, *rare) if not holds(row)]
     lines = [
         f"Type I error without an association, {releases} releases of {VARIANTS} variants (on X {ON_X}), 2,504 people: "
-        f"{inside[0]} of {len(claimed)} claimed cells are within 4..6 % at 5 %, {inside[1]} of {len(rare)} within a factor of two at "
-        f".1 %; farther outside than three standard errors: {len(failed)}.",
+        f"{inside[0]} of {len(claimed)} claimed cells are within 4..6 % at 5 %, {inside[1]} of {len(rare)} within a factor "
+        f"of two at .1 %; farther outside than three standard errors: {len(failed)}.",
         "",
         "| ε | total ε | variants and trait | adjusted for | at 5 % | at .1 % | claimed |",
         "|---" * 7 + "|",

@@ -26,7 +26,7 @@ from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics.adjusted_scan import adjusted_scan, refuse_adjusted
+from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
@@ -111,7 +111,7 @@ def gwas(
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
     With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
-    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR. NA: the equation has no solution.
+    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     plots = [path for path in (manhattan_file, qq_file) if path is not None]
     check_outputs([output, report, *plots], [input, design_file, covariate_file, options["phenotype_file"]])
@@ -169,7 +169,9 @@ def _adjusted(
     is_table = path.suffix.lower() in (".csv", ".parquet")
     # the column of names that is given may be that of the covariates alone
     own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-    cohort, turned = aligned(_randomized(path, replace(phenotype, sample=own), design.domain, asked.trait is not None), layout)
+    cohort, turned = aligned(
+        _randomized(path, replace(phenotype, sample=own), design.domain, asked.trait is not None), layout
+    )
     shuffled = any(said.order == SHUFFLED for said in reports.stated)
     if shuffled and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
         raise InvalidInput(
@@ -243,9 +245,7 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
     effect = "BETA" if "BETA" in table else "OR"
     columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", effect, "L95", "U95"]
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
-    unknown = "empty where the noise leaves no estimate"
-    limits = unknown if associations.adjusted_for and effect == "OR" else "inf or 0 where the noise leaves no limit"
-    print_table(f"most associated; {effect} L95 U95: {limits}", columns, rows)
+    print_table(f"most associated; {effect} L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
 
 
 @click.command("gwas-study")

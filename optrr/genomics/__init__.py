@@ -9,7 +9,7 @@
 Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
 variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
 statistics and p-values come from ``tests``, odds ratios from ``odds``. With public ``covariates``, strata or a trait
-``adjusted_scan`` is in their place. ``sight`` says which odds ratios designs see, before
+``adjusting`` is in their place. ``sight`` says which odds ratios designs see, before
 anybody is asked, and ``study`` compares them on given people.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
@@ -17,7 +17,7 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``g
 
 from __future__ import annotations
 
-from optrr.genomics.adjusted_scan import adjusted_scan
+from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.asking import (
     AssociationDesign,
     GenomicDesign,

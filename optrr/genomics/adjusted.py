@@ -46,6 +46,8 @@ _STEPS = 30
 _SOLVED = 1e-11
 # A linear predictor beyond this belongs to a model without a finite solution: expit(20) is 1 − 2e-9.
 _FARTHEST = 20.0
+# A variance below this share of what it would be without covariates is rounding.
+_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,9 @@ def status_model(columns: FloatArray, called: FloatArray, cases: FloatArray) -> 
         step = solutions(curvature, score.T)
         length = np.minimum(1.0, 4.0 / np.maximum(np.abs(columns @ step.T).max(axis=0), 1e-300))
         theta[:, open_] += length * step.T
-        open_ = open_[np.isfinite(theta[:, open_]).all(axis=0) & (np.abs(columns @ theta[:, open_]).max(axis=0) < _FARTHEST)]
+        open_ = open_[
+            np.isfinite(theta[:, open_]).all(axis=0) & (np.abs(columns @ theta[:, open_]).max(axis=0) < _FARTHEST)
+        ]
     b = expit(columns @ np.where(np.isfinite(theta), theta, 0.0))
     weight = b * (1 - b)
     linear = ~solved
@@ -190,23 +194,26 @@ class AdjustedScores:
 
 
 def adjusted_scores(
-    reports: UnbiasedReports, copies: FloatArray, model: Residuals, strata_only: bool = False, trait: FloatArray | None = None
+    reports: UnbiasedReports,
+    copies: FloatArray,
+    model: Residuals,
+    strata_only: bool = False,
+    trait: FloatArray | None = None,
 ) -> AdjustedScores:
     """The statistics of variants whose genotypes count as these numbers of ``copies``, (3,); ``trait`` (n,) if it is one.
 
     O(n V) time and memory.
     """
     called = reports.called
-    a = model.genotype(called, np.tensordot(copies, reports.every, 1))
+    everybody = np.tensordot(copies, reports.every, 1)
+    a = model.genotype(called, everybody)
     b, inside = model.b, 1 - model.leverage
     shape = a.shape
     u, square, bent = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for g, number in enumerate(copies):
         apart = number - a
-        if trait is None:
-            residual = reports.cases[g] - b * reports.every[g]
-        else:
-            residual = (trait[:, None] - b) * reports.every[g]
+        of_g = reports.cases[g] if trait is None else trait[:, None] * reports.every[g]
+        residual = of_g - b * reports.every[g]
         u += apart * residual
         square += apart**2 * reports.every[g]
         bent += apart**2 * residual
@@ -226,4 +233,9 @@ def adjusted_scores(
         linear = np.broadcast_to(model.linear, n.shape)
         plain = np.where(linear, 0.0, plain)
         noise = np.where(linear, u**2 / inside, noise)
-    return AdjustedScores(score, plain + noise.sum(axis=0), information, np.sqrt(np.sum(each**2, axis=0)), n, a, b)
+    variance = plain + noise.sum(axis=0)
+    # what is left of a genotype that is the covariates' own combination is rounding
+    whole = reports.cases.sum(axis=0) - b * called if trait is None else (trait[:, None] - b) * called
+    least = _ROUNDING * np.sum((everybody * whole) ** 2, axis=0)
+    variance = np.where(variance > least, variance, np.nan)
+    return AdjustedScores(score, variance, information, np.sqrt(np.sum(each**2, axis=0)), n, a, b)

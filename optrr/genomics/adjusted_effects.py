@@ -9,7 +9,8 @@ by Newton's method from the model without the variant, and has the variance A⁻
 
     A = Σ (c p (1 − p) (C, g)(C, g)ᵀ)~,    B = A + Σ (ψ~ ψ~ᵀ − (ψψᵀ)~),
 
-so that at ε = ∞ all is that of the maximum of the likelihood. The interval is Wald's.
+so that at ε = ∞ all is that of the maximum of the likelihood. The interval is Wald's; where the noise leaves the equation
+without a solution there is no estimate, and no limit.
 
 Of a trait, β = U/M with U = Σ u~, M = Σ (c (g − a)²)~, a and b of the model without the variant; with the residual
 r = y − b and ψ(β) = c (g − a)(r − β (g − a)), the variance of U − βM is
@@ -25,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, ndtri, stdtrit
+from scipy.special import expit, logit, ndtri, stdtrit
 
 from optrr.genomics.adjusted import Residuals, UnbiasedReports, adjusted_scores, solutions, weighted_products
 from optrr.genomics.genotypes import GENOTYPES
@@ -39,6 +40,8 @@ _LONGEST = 2.0
 _SOLVED = 1e-9
 # Odds ratios beyond e^±9.2 are no estimates (as in :mod:`optrr.genomics.odds`).
 _FARTHEST = float(np.log(1e4))
+# Chances of a case that are started from are kept this far from 0 and 1.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +92,8 @@ _ARRAYS = ("beta", "error", "low", "high", "cases", "controls", "frequency")
 def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals) -> AdjustedEffects:
     """Logarithms of odds ratios per copy; O(n V p²) time for each of some six steps."""
     columns = model.columns
-    n, p = columns.shape
-    v = reports.every.shape[2]
-    with np.errstate(all="ignore"):
-        start = np.linalg.lstsq(columns, np.log(np.clip(model.b, 1e-6, 1 - 1e-6) / np.clip(1 - model.b, 1e-6, 1)), rcond=None)[0]
+    p, v = columns.shape[1], reports.every.shape[2]
+    start = np.linalg.lstsq(columns, logit(np.clip(model.b, _LEAST, 1 - _LEAST)), rcond=None)[0]
     theta = np.vstack([np.broadcast_to(start, (p, v)), np.zeros((1, v))])
     done, open_ = np.zeros(v, dtype=np.bool_), np.arange(v)
     for _ in range(_STEPS):
@@ -111,7 +112,8 @@ def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residual
     good = done & (variance > 0)
     beta, error = np.where(good, theta[-1], np.nan), np.sqrt(np.where(good, variance, np.nan))
     reach = float(ndtri(0.975)) * error
-    return AdjustedEffects(beta, error, beta - reach, beta + reach, *_frequencies(reports))
+    low, high = (np.where(good, limit, end) for limit, end in ((beta - reach, -np.inf), (beta + reach, np.inf)))
+    return AdjustedEffects(beta, error, low, high, *_frequencies(reports))
 
 
 def _logistic(
@@ -157,20 +159,18 @@ def _sandwich(reports: UnbiasedReports, copies: FloatArray, columns: FloatArray,
     return np.where(x[:, -1] > 0, variance, np.nan)
 
 
-def trait_effects(
-    reports: UnbiasedReports, copies: FloatArray, model: Residuals, trait: FloatArray
-) -> AdjustedEffects:
+def trait_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals, trait: FloatArray) -> AdjustedEffects:
     """Slopes per copy."""
     s = adjusted_scores(reports, copies, model, trait=trait)
     freedom = np.maximum(s.n - model.columns.shape[1] - 1, 1.0)
     residual = trait[:, None] - s.b
-    first, second = np.zeros(s.a.shape), np.zeros(s.a.shape)
-    # Σ over g of W (g − a)^k, of which ψ and ψ² are made
-    third, fourth = np.zeros(s.a.shape), np.zeros(s.a.shape)
+    # Σ over g of W (g − a)^k for k = 1 to 4, of which ψ and ψ² are made
+    powers = np.zeros((4, *s.a.shape))
     for g, number in enumerate(copies):
         apart = number - s.a
-        for power, into in enumerate((first, second, third, fourth), start=1):
-            into += apart**power * reports.every[g]
+        for k in range(4):
+            powers[k] += apart ** (k + 1) * reports.every[g]
+    first, second, third, fourth = powers
     with np.errstate(divide="ignore", invalid="ignore"):
         beta = np.where(s.information > 0, s.score / s.information, np.nan)
     squares = np.sum(residual**2 * reports.called, axis=0)
@@ -198,7 +198,7 @@ def _fieller(
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = (b - root) / a, (b + root) / a
     bounded = (a > 0) & (inside > 0)
-    # beyond: the set is a ray on each side of what is refused, or everything; the one with U/M is given, whole where it is not known
+    # elsewhere everything but an interval is allowed, or everything
     return np.where(bounded, low, -np.inf), np.where(bounded, high, np.inf)
 
 

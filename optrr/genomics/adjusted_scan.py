@@ -1,4 +1,4 @@
-"""The scan of randomized genotypes adjusted for public covariates: block by block, and its table.
+"""Randomized genotypes beside public covariates, block by block.
 
 The statistics are those of :mod:`optrr.genomics.adjusted`, p-values those of its limits and of
 :mod:`optrr.genomics.adjusted_tail`, odds ratios and slopes those of :mod:`optrr.genomics.adjusted_effects`.
@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from optrr.domain.domain import listed
-from optrr.errors import InvalidInput
 from optrr.genomics.adjusted import (
     AdjustedScores,
     Residuals,
     UnbiasedReports,
-    adjusted_scores,
     status_model,
     trait_model,
 )
@@ -32,15 +30,10 @@ from optrr.genomics.adjusted_tail import KEPT, tail_of_sum
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
-from optrr.genomics.inflation import Inflation, Visible
-from optrr.genomics.layout import Layout
-from optrr.genomics.scan import Associations, cohort_kernel
-from optrr.genomics.tests import Progress, Scores
 from optrr.mechanisms.kernel.effects import EffectKernel
 from optrr.show.text import amount
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.laws import Law
 
 # Genotypes that are taken at once: some twenty arrays of as many doubles.
 _CELLS = 1 << 18
@@ -145,7 +138,9 @@ class AdjustedScan:
         eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
         return EffectKernel(self.pair_kernel.sizes, eigenvalues)
 
-    def blocks(self, wanted: NDArray[np.bool_] | None = None) -> Iterator[tuple[IntArray, _Group, Codes, Residuals | None]]:
+    def blocks(
+        self, wanted: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[IntArray, _Group, Codes, Residuals | None]]:
         """Variants of one group and kind at a time, with the model they share, or None where calls are missing."""
         size = max(1, _CELLS // max(self.values.rows.size, 1))
         for chosen, everybody in self.cohort.blocks():
@@ -185,7 +180,14 @@ class AdjustedScan:
             single = None if group.single is None else group.single[who]
             kernel = self.pair_kernel.part(int(at[k]))
             exact = tail_of_sum(
-                float(scores.score[k]), float(scores.variance[k]), scores.a[who, k], b, group.copies, kernel, single, missing
+                float(scores.score[k]),
+                float(scores.variance[k]),
+                scores.a[who, k],
+                b,
+                group.copies,
+                kernel,
+                single,
+                missing,
             )
             p[k] = exact if np.isfinite(exact) else p[k]
         return p
@@ -197,16 +199,16 @@ class AdjustedScan:
             scale = 1 / scores.variance
         if trait is not None:
             spread = np.mean((trait[:, None] - scores.b) ** 2, axis=0)
-            return *(x * scale * spread for x in (scores.information, scores.information_error)), scores.n * scale * spread
+            return *(
+                x * scale * spread for x in (scores.information, scores.information_error)
+            ), scores.n * scale * spread
         return scores.information * scale, scores.information_error * scale, scores.n * scale * spread
 
-    def doubts(self, undefined: int, linear: int) -> list[str]:
-        """What to say of the scan, a line each."""
+    def doubts(self, linear: int) -> list[str]:
+        """What to say of the people and of ``linear`` models of the status, a line each."""
         names = self.values.names
         what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
         out = [f"left out: {count} people {reason}" for reason, count in self.values.left_out.items()]
-        if undefined:
-            out.append(f"p-values are NA for {amount(undefined, 'variant')} without variation that the test could use")
         if linear:
             out.append(
                 f"noise leaves no logistic model of the status for {amount(linear, 'variant')}: a linear one is in its place, "
@@ -214,13 +216,12 @@ class AdjustedScan:
             )
         return [*out, NOT_COVERED.format(what)]
 
-    def effects(self) -> Callable[[slice | IntArray], AdjustedEffects]:
-        """Effects by numbers of variants; each is worked out once, when it is first asked for."""
-        total = len(self.cohort.variants)
-        kept, done = AdjustedEffects.empty(total, self.is_linear), np.zeros(total, dtype=np.bool_)
+    def effects(self, untested: NDArray[np.bool_]) -> Callable[[slice | IntArray], AdjustedEffects]:
+        """Effects by numbers of variants, NaN of ``untested`` ones; each is worked out once, when it is first asked for."""
+        kept, done = AdjustedEffects.empty(untested.size, self.is_linear), untested.copy()
 
         def effects(which: slice | IntArray) -> AdjustedEffects:
-            wanted = np.zeros(total, dtype=np.bool_)
+            wanted = np.zeros(done.size, dtype=np.bool_)
             wanted[which] = True
             wanted &= ~done
             for at, group, codes, shared in self.blocks(wanted) if wanted.any() else ():
@@ -236,81 +237,3 @@ class AdjustedScan:
             return kept.part(which)
 
         return effects
-
-
-def refuse_adjusted(test: str, naive: bool) -> None:
-    """Raise InvalidInput for what a scan with covariates does not have."""
-    if test != "trend":
-        raise InvalidInput(f"the {test} test takes no covariates; leave the test out, which adjusts the trend test")
-    if naive:
-        raise InvalidInput("the naive test takes no covariates; leave out one of them")
-
-
-def adjusted_scan(
-    cohort: Cohort, law: Law, layout: Layout, values: CovariateValues, progress: Progress | None = None
-) -> Associations:
-    """Tests of all variants, as :func:`optrr.genomics.scan`, adjusted for public values of the people.
-
-    Time O(n V p²) for p covariates; memory one block of genotypes and some arrays of a quarter million doubles.
-
-    Raises
-    ------
-    InvalidInput
-        as :func:`optrr.genomics.scan`; where the people with all values are only cases, or only controls.
-    """
-    if layout.status is None:
-        raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
-    scan = AdjustedScan(cohort, cohort_kernel(cohort, law, layout), values, layout.missing)
-    if not scan.is_linear and np.unique(scan.status).size < 2:
-        raise InvalidInput("the people with all covariates are only cases, or only controls; nothing can be compared")
-    v = len(cohort.variants)
-    tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n", "seen", "error", "most")}, 0
-    linear = 0
-    for at, group, codes, shared in scan.blocks():
-        reports = scan.reports(at, group, codes)
-        model = shared or scan.model(group, reports)
-        scores = adjusted_scores(reports, group.copies, model, values.only_strata, scan.trait_of(group))
-        tests["statistic"][at], tests["n"][at] = scores.statistic, np.rint(scores.n)
-        tests["p"][at] = scan.p_values(at, group, codes, scores)
-        for name, share in zip(("seen", "error", "most"), scan.visible(scores, group), strict=True):
-            tests[name][at] = share
-        linear += 0 if model.is_trait else int(np.broadcast_to(model.linear, at.shape).sum())
-        done += at.size
-        if progress is not None:
-            progress(done, v)
-    return _table(scan, tests, linear)
-
-
-def _table(scan: AdjustedScan, tests: dict[str, FloatArray], linear: int) -> Associations:
-    """The result. Variants without any call are left out and counted."""
-    kept = np.flatnonzero(tests["n"] > 0)
-    if not kept.size:
-        raise InvalidInput("no variant has a single call of somebody with all covariates; nothing can be tested")
-    n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
-    one, tested = np.ones(kept.size, dtype=np.int64), np.flatnonzero(np.isfinite(p))
-    unknown = np.full(kept.size, np.nan)
-    scores = Scores(tests["statistic"][kept], one, p, unknown, None, tested, n[tested].astype(np.float64), -one)
-    inflation = Inflation.of(scores, _visible(*(tests[name][kept][tested] for name in ("seen", "error", "most"))))
-    effects, gone = scan.effects(), tests["n"].size - kept.size
-    named = "linear" if scan.is_linear else "cmh" if scan.values.only_strata else "add-cov"
-    return Associations(
-        scan.cohort.variants.take(kept),
-        named,
-        n,
-        scores,
-        lambda which: effects(kept[which]),
-        None,
-        dict(scan.cohort.genotypes.skipped) | ({"all calls missing": gone} if gone else {}),
-        inflation,
-        (*inflation.warnings(), *scan.doubts(kept.size - tested.size, linear), *scan.cohort.relatedness()),
-        None,
-        str(scan.values),
-    )
-
-
-def _visible(seen: FloatArray, error: FloatArray, most: FloatArray) -> Visible:
-    """The mean share of the variance that people themselves make, with its standard error."""
-    if not seen.size:
-        return Visible()
-    total = float(np.sqrt(np.sum(error**2))) / seen.size
-    return Visible(float(seen.mean()), total, min(float(most.mean()), 1.0))

@@ -83,7 +83,9 @@ def _reports(  # noqa: PLR0913
     chance = np.clip(b, _LEAST, 1 - _LEAST)
     true *= np.stack([1 - chance, chance], axis=1)[:, None, :]
     product = np.zeros((f.size, rows, 2))
-    product[:, :GENOTYPES] = (copies[None, :] - a[:, None])[:, :, None] * (np.array([0.0, 1.0]) - b[:, None])[:, None, :]
+    product[:, :GENOTYPES] = (copies[None, :] - a[:, None])[:, :, None] * (np.array([0.0, 1.0]) - b[:, None])[
+        :, None, :
+    ]
     law = np.maximum(kernel.forward(true), 0.0).reshape(f.size, -1)
     return kernel.solve_adjoint(product).reshape(f.size, -1), law / law.sum(axis=1, keepdims=True)
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
-from optrr.genomics.adjusted_scan import adjusted_scan, refuse_adjusted
+from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
@@ -83,7 +83,7 @@ class GenomicReports:
     asking: GenomicDesign
     cohort: Cohort
 
-    def scan(
+    def scan(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         test: str = "trend",
         naive: bool = False,
@@ -100,11 +100,11 @@ class GenomicReports:
         Parameters
         ----------
         covariates
-            public values of the people, no ε covers them: a file or frame with their names in ``sample`` or ``IID``, or an array
-            (n, p) in their order. The test is then Rao's score test of logistic regression, adjusted for them.
+            public values of the people, which no ε covers: a file or frame with their names in ``sample`` or ``IID``, or an
+            array (n, p) in their order. The test is then Rao's score test of logistic regression, adjusted for them.
         covariate, strata, trait
-            columns of it, as in :class:`optrr.genomics.covariates.CovariateColumns`: covariates, one whose values each have their
-            own share of cases (alone: Cochran, Mantel and Haenszel's test), and one of numbers that takes the place of the
+            columns of it, as in :class:`optrr.genomics.covariates.CovariateColumns`: covariates; one whose values each have
+            their own share of cases (alone: Cochran, Mantel and Haenszel's test); one of numbers that takes the place of the
             status, by linear regression (of two values: logistic).
 
         Raises

@@ -93,8 +93,8 @@ class Cohort:
         if not self.relatives:
             return []
         return [
-            f"{self.relatives} of {self.n} people share a family or a parent in the fam file; tests take people for independent, "
-            "so p-values come out too small where relatives are alike in status: keep one of each family"
+            f"{self.relatives} of {self.n} people share a family or a parent in the fam file; tests take people for "
+            "independent, so p-values come out too small where relatives are alike in status: keep one of each family"
         ]
 
     def with_status(self, status: Codes) -> Cohort:

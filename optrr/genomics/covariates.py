@@ -45,7 +45,9 @@ def refuse_without_table(covariate: bool, strata: str | None, trait: str | None)
     given = {"covariate": covariate, "strata": strata is not None, "trait": trait is not None}
     for name, is_given in given.items():
         if is_given:
-            raise InvalidInput(f"{name} is a column of the table of covariates; give that too (covariates, --covariates FILE)")
+            raise InvalidInput(
+                f"{name} is a column of the table of covariates; give that too (covariates, --covariates FILE)"
+            )
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ class CovariateValues:
     """The public values of those of a cohort's people who have all of them.
 
     ``rows`` are their numbers among the cohort's people, (n,). ``columns``, (n, k), are standardized, without an intercept, and
-    no combination of each other; ``labels`` are the names they come from. ``strata``, (n,), numbers each one's stratum, ``trait``
-    is the trait, (n,), and ``trait_name`` its name. ``left_out`` counts people by reason.
+    no combination of each other: covariates, whose names are ``labels``, and strata. ``trait``, (n,), is the trait if there is
+    one; ``left_out`` counts people by reason.
     """
 
     rows: IntArray
@@ -128,7 +130,10 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
     parts = [_coded(own[name], name, where, False) for name in labels]
     if asked.strata is not None:
         parts.append(_coded(own[asked.strata], asked.strata, where, True))
-    left_out = {"not in the table of covariates": absent, "without a value of some covariate": int(people.size - rows.size)}
+    left_out = {
+        "not in the table of covariates": absent,
+        "without a value of some covariate": int(people.size - rows.size),
+    }
     left_out["without a value of some covariate"] -= absent
     return CovariateValues(
         rows,
@@ -163,13 +168,19 @@ def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list
     read = {name: [None if _is_missing(text) else text for text in column] for name, column in read.items()}
     sample = asked.sample or next((name for name in _SAMPLE if name in present), None)
     if sample is not None and sample not in read:
-        raise InvalidInput(f"{where} has no column {shown(sample)}; it has {listed(present)}{did_you_mean(sample, present)}")
+        raise InvalidInput(
+            f"{where} has no column {shown(sample)}; it has {listed(present)}{did_you_mean(sample, present)}"
+        )
     if sample is None:
         if isinstance(table, (Path, str)):
-            raise InvalidInput(f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (--sample-column)")
+            raise InvalidInput(
+                f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (--sample-column)"
+            )
         rows = len(next(iter(read.values()), []))
         if rows != n:
-            raise InvalidInput(f"{where}: {rows} rows for {n} people; give one for each, or a column {_SAMPLE[0]!r} of names")
+            raise InvalidInput(
+                f"{where}: {rows} rows for {n} people; give one for each, or a column {_SAMPLE[0]!r} of names"
+            )
         return read, None
     names = read.pop(sample)
     return {name: column for name, column in read.items() if name not in _FAMILY}, names
@@ -191,7 +202,9 @@ def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str
     wanted = [*(asked.covariates or ([] if special else present)), *special]
     for name in wanted:
         if name not in present:
-            raise InvalidInput(f"{where} has no column {shown(name)}{did_you_mean(name, present)}; name one that is there")
+            raise InvalidInput(
+                f"{where} has no column {shown(name)}{did_you_mean(name, present)}; name one that is there"
+            )
         if wanted.count(name) > 1:
             raise InvalidInput(f"column {shown(name)} is named twice; a column is a covariate, strata or the trait")
     if not wanted:
@@ -222,7 +235,9 @@ def _coded(texts: Sequence[str], name: str, where: str, categorical: bool) -> Fl
         return values[:, None]
     categories, which = np.unique(np.array(texts), return_inverse=True)
     if categories.size > _MOST_CATEGORIES and 2 * categories.size > len(texts):
-        raise InvalidInput(f"{where}, column {shown(name)} has {categories.size} different texts; give numbers or categories")
+        raise InvalidInput(
+            f"{where}, column {shown(name)} has {categories.size} different texts; give numbers or categories"
+        )
     return np.asarray(which[:, None] == np.arange(1, max(categories.size, 2)), dtype=np.float64)
 
 
@@ -238,7 +253,9 @@ def _numbers(texts: Sequence[str]) -> FloatArray | None:
 def _trait(texts: Sequence[str], name: str, where: str) -> FloatArray:
     values = _numbers(texts)
     if values is None:
-        raise InvalidInput(f"{where}, column {shown(name)}: a trait is of numbers, and some value is none; write NA where unknown")
+        raise InvalidInput(
+            f"{where}, column {shown(name)}: a trait is of numbers, and some value is none; write NA where unknown"
+        )
     if np.unique(values).size < 2:
         raise InvalidInput(f"{where}, column {shown(name)}: everybody has one value; give a trait that varies")
     return values
@@ -259,7 +276,9 @@ def _independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, 
             left = centred - basis @ (basis.T @ centred)
             left = left - basis @ (basis.T @ left)
             if np.linalg.norm(left) <= _DEPENDENT:
-                raise InvalidInput(f"{where}, column {shown(name)} is a combination of the columns before it; leave it out")
+                raise InvalidInput(
+                    f"{where}, column {shown(name)} is a combination of the columns before it; leave it out"
+                )
             basis = np.column_stack([basis, left / np.linalg.norm(left)])
             kept.append(centred * np.sqrt(n))
         if basis.shape[1] + 2 > n:

@@ -34,8 +34,8 @@ _INTERVALS = (
     "that side."
 )
 _ADJUSTED = (
-    "Odds ratios are per copy, adjusted for the covariates, with Wald's intervals; they are missing where the noise leaves the "
-    "equation without a solution."
+    "Odds ratios are per copy, adjusted for the covariates, with Wald's intervals; they are missing, and limits 0 and "
+    "infinity, where the noise leaves the equation without a solution."
 )
 
 

@@ -61,7 +61,9 @@ class PlinkGenotypes:
                 self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
                 self.variants = self._read_variants()
                 self.fam_phenotype = [str(p) for p in self._bed.pheno]
-                self._families = [np.asarray(x).astype(str) for x in (self._bed.fid, self._bed.father, self._bed.mother)]
+                self._families = [
+                    np.asarray(x).astype(str) for x in (self._bed.fid, self._bed.father, self._bed.mother)
+                ]
                 self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in self._bed.sex], dtype=np.int8)
         except InvalidInput:
             raise

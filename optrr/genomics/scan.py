@@ -11,9 +11,9 @@ The result of a scan: one row for each variant under the field's usual column na
                                           and status if they were not associated; the smaller, the farther from χ²
     NAIVE_STAT NAIVE_P                    the test that takes randomized records for true ones, where asked for
 
-Adjusted for public covariates (:mod:`optrr.genomics.adjusted_scan`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE
-and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT = BETA / SE; STAT
-is the square of Student's t. EXPECTED is NA there.
+Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE
+and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT = BETA / SE;
+STAT is the square of Student's t. EXPECTED is NA there.
 
 Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
 """
@@ -39,7 +39,7 @@ from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import GENOTYPES, Variants, copies, single_copy_chromosomes
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
-from optrr.genomics.odds import OddsRatios, odds_ratios
+from optrr.genomics.odds import odds_ratios
 from optrr.genomics.tests import (
     ASSUMPTION,
     GENOME_WIDE,
@@ -379,10 +379,10 @@ def _skipped(
     counts = {"all calls missing": len(gone), _NOBODY: int(np.count_nonzero(wanted == 0))}
     incomplete = 0 if missing else int(np.sum((people > 0) & (people < wanted)))
     skipped = dict(cohort.genotypes.skipped) | {reason: count for reason, count in counts.items() if count}
-    return skipped, _about_missing_calls(gone, incomplete)
+    return skipped, about_missing_calls(gone, incomplete)
 
 
-def _about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
+def about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
     """What to say of variants ``without_any`` call, by name, and of how many others lack some people's calls."""
     out = []
     if without_any:
