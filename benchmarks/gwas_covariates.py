@@ -124,9 +124,9 @@ def rows(releases: int) -> Iterator[dict]:
         rejected: dict[tuple[str, str, float], list[float]] = {}
         for release in range(releases):
             rng = np.random.default_rng([k, release])
-            found = structured(design, which, components, rng)
-            found |= on_x(design, which.size, False, rng) | on_x(design, which.size, True, rng)
-            for (trait, adjusted), p in found.items():
+            values = structured(design, which, components, rng)
+            values |= on_x(design, which.size, False, rng) | on_x(design, which.size, True, rng)
+            for (trait, adjusted), p in values.items():
                 for level in LEVELS:
                     rejected.setdefault((trait, adjusted, level), []).append(float(np.mean(p[np.isfinite(p)] <= level)))
         asked, size = next(iter(budget.items()))
