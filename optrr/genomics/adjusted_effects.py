@@ -64,7 +64,7 @@ class AdjustedEffects:
     @classmethod
     def empty(cls, count: int, of_trait: bool) -> AdjustedEffects:
         """Room for so many variants."""
-        return cls(*(np.full(count, np.nan) for _ in _ARRAYS), of_trait)
+        return cls(**{name: np.full(count, np.nan) for name in _ARRAYS}, of_trait=of_trait)
 
     def put(self, which: IntArray, those: AdjustedEffects) -> None:
         """Write the effects of some variants in their places."""
@@ -73,7 +73,7 @@ class AdjustedEffects:
 
     def part(self, which: slice | IntArray) -> AdjustedEffects:
         """Of some variants."""
-        return AdjustedEffects(*(getattr(self, name)[which] for name in _ARRAYS), self.of_trait)
+        return AdjustedEffects(**{name: getattr(self, name)[which] for name in _ARRAYS}, of_trait=self.of_trait)
 
     @property
     def columns(self) -> dict[str, FloatArray]:

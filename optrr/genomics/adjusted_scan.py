@@ -90,7 +90,7 @@ class AdjustedScan:
         """Of the people who are counted: the randomized status, or the public trait of two values, the larger as cases."""
         trait = self.values.trait
         if trait is not None and self.values.is_binary:
-            return (trait == trait.max()).astype(np.int8)
+            return np.asarray(trait == trait.max(), dtype=np.int8)
         return self.cohort.status[self.values.rows]
 
     @cached_property

@@ -18,7 +18,6 @@ from scipy.special import log_ndtr, ndtr
 
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.mechanisms.kernel.effects import EffectKernel
-from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 
 # p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.models.tests.calibration`).
@@ -55,11 +54,6 @@ def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
     own = tails[0] if score > 0 else tails[1]
     total = sum(tails)
     return float(min(total, 1.0)) if own > 0 and np.isfinite(total) else float("nan")
-
-
-def with_tails(p: FloatArray, statistic: FloatArray) -> FloatArray:
-    """``p`` where it is known, and the χ² limit elsewhere."""
-    return np.where(np.isfinite(p), p, chi_squared_tails(statistic, 1))
 
 
 def _reports(  # noqa: PLR0913

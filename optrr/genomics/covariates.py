@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optrr.domain.domain import listed, shown
 from optrr.errors import InvalidInput, did_you_mean
+from optrr.genomics.covariate_coding import coded, independent, trait
 from optrr.genomics.csv_genotypes import table_columns, text_column
 from optrr.genomics.genotypes import Texts
 from optrr.records.reading.registry import open_source
@@ -25,10 +25,6 @@ from optrr_solvers.arrays import FloatArray, IntArray
 # Columns of people's names, in the order in which they are looked for, and one that names families.
 _SAMPLE, _FAMILY = ("sample", "IID", "#IID"), ("FID", "#FID")
 _MISSING = ("", "na", "nan", "none", "-9", "-9.0")
-# A column counts as a combination of those before it where it leaves less than this of its length.
-_DEPENDENT = 1e-7
-# More categories than this are names or numbers of people, not categories.
-_MOST_CATEGORIES = 100
 
 NOT_COVERED = (
     "{} stand beside the randomized values as they are, and no epsilon covers them: use what is public, or "
@@ -114,7 +110,7 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
         for columns that are not there, hold no numbers where they must, are constant or combinations of others; for tables
         that name nobody of these people, or somebody twice; where nobody has all values.
     """
-    where = f"{asked.table}" if isinstance(asked.table, (Path, str)) else "the covariates"
+    where = f"{asked.table}" if isinstance(asked.table, (Path, str)) else "the table of covariates"
     table, names = _opened(asked, people.size, where)
     wanted = _wanted(asked, list(table), where)
     place, absent = _places(names, people, where)
@@ -127,9 +123,9 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
         raise InvalidInput(f"{where}: none of the {people.size} people has all of {listed(wanted)}")
     own = {name: [str(column[k]) for k in rows] for name, column in texts.items()}
     labels = [name for name in wanted if name not in (asked.strata, asked.trait)]
-    parts = [_coded(own[name], name, where, False) for name in labels]
+    parts = [coded(own[name], name, where, False) for name in labels]
     if asked.strata is not None:
-        parts.append(_coded(own[asked.strata], asked.strata, where, True))
+        parts.append(coded(own[asked.strata], asked.strata, where, True))
     left_out = {
         "not in the table of covariates": absent,
         "without a value of some covariate": int(people.size - rows.size),
@@ -137,10 +133,10 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
     left_out["without a value of some covariate"] -= absent
     return CovariateValues(
         rows,
-        _independent(parts, [*labels, *([asked.strata] if asked.strata else [])], where, rows.size),
+        independent(parts, [*labels, *([asked.strata] if asked.strata else [])], where, rows.size),
         tuple(labels),
         asked.strata,
-        None if asked.trait is None else _trait(own[asked.trait], asked.trait, where),
+        None if asked.trait is None else trait(own[asked.trait], asked.trait, where),
         asked.trait,
         {reason: count for reason, count in left_out.items() if count},
     )
@@ -152,25 +148,21 @@ def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list
     if isinstance(table, (Path, str)):
         path = Path(table)
         present = table_columns(path)
-        read = {name: text_column(path, name) for name in _read(asked, present)}
+        read = {name: text_column(path, name) for name in _read(asked, present, where)}
     elif isinstance(table, np.ndarray):
         array = table[:, None] if table.ndim == 1 else table
         present = [f"column {k + 1}" for k in range(array.shape[1] if array.ndim == 2 else 0)]
-        read = {name: [str(x) for x in array[:, k]] for k, name in enumerate(present)}
+        read = {name: [str(x) for x in array[:, present.index(name)]] for name in _read(asked, present, where)}
     else:
         source = open_source(table)
         present = list(source.schema.names)
-        read = {name: [] for name in _read(asked, present)}
+        read = {name: [] for name in _read(asked, present, where)}
         for batch in source.batches(list(read)):
             for name in read:
                 column = batch.column(batch.schema.get_field_index(name))
                 read[name] += [None if v is None else str(v) for v in column.to_pylist()]
     read = {name: [None if _is_missing(text) else text for text in column] for name, column in read.items()}
     sample = asked.sample or next((name for name in _SAMPLE if name in present), None)
-    if sample is not None and sample not in read:
-        raise InvalidInput(
-            f"{where} has no column {shown(sample)}; it has {listed(present)}{did_you_mean(sample, present)}"
-        )
     if sample is None:
         if isinstance(table, (Path, str)):
             raise InvalidInput(
@@ -182,13 +174,20 @@ def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list
                 f"{where}: {rows} rows for {n} people; give one for each, or a column {_SAMPLE[0]!r} of names"
             )
         return read, None
-    names = read.pop(sample)
-    return {name: column for name, column in read.items() if name not in _FAMILY}, names
+    return {name: column for name, column in read.items() if name not in (sample, *_SAMPLE, *_FAMILY)}, read[sample]
 
 
-def _read(asked: CovariateColumns, present: Sequence[str]) -> list[str]:
-    """The columns that are worth reading: all, or those that are named, as far as they are there, and those of names."""
-    named = {*asked.covariates, asked.strata, asked.trait} - {None}
+def _read(asked: CovariateColumns, present: Sequence[str], where: str) -> list[str]:
+    """The columns that are worth reading: all, or those that are named, and those of names.
+
+    Raises InvalidInput for a name that is not there.
+    """
+    named = [name for name in (*asked.covariates, asked.strata, asked.trait) if name is not None]
+    for name in (*named, *([] if asked.sample is None else [asked.sample])):
+        if name not in present:
+            raise InvalidInput(
+                f"{where} has no column {shown(name)}; it has {listed(present)}{did_you_mean(name, present)}"
+            )
     return [name for name in present if not named or name in named or name in (*_SAMPLE, asked.sample)]
 
 
@@ -201,10 +200,6 @@ def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str
     special = [name for name in (asked.strata, asked.trait) if name is not None]
     wanted = [*(asked.covariates or ([] if special else present)), *special]
     for name in wanted:
-        if name not in present:
-            raise InvalidInput(
-                f"{where} has no column {shown(name)}{did_you_mean(name, present)}; name one that is there"
-            )
         if wanted.count(name) > 1:
             raise InvalidInput(f"column {shown(name)} is named twice; a column is a covariate, strata or the trait")
     if not wanted:
@@ -226,61 +221,3 @@ def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[
             "must be randomized with --keep-names"
         )
     return places, places.count(None)
-
-
-def _coded(texts: Sequence[str], name: str, where: str, categorical: bool) -> FloatArray:
-    """A column of numbers, (n, 1), or one for each category but the first, (n, k − 1)."""
-    values = None if categorical else _numbers(texts)
-    if values is not None:
-        return values[:, None]
-    categories, which = np.unique(np.array(texts), return_inverse=True)
-    if categories.size > _MOST_CATEGORIES and 2 * categories.size > len(texts):
-        raise InvalidInput(
-            f"{where}, column {shown(name)} has {categories.size} different texts; give numbers or categories"
-        )
-    return np.asarray(which[:, None] == np.arange(1, max(categories.size, 2)), dtype=np.float64)
-
-
-def _numbers(texts: Sequence[str]) -> FloatArray | None:
-    """The texts as numbers, or None where some is none."""
-    try:
-        values = np.array([float(text) for text in texts])
-    except ValueError:
-        return None
-    return values if np.isfinite(values).all() else None
-
-
-def _trait(texts: Sequence[str], name: str, where: str) -> FloatArray:
-    values = _numbers(texts)
-    if values is None:
-        raise InvalidInput(
-            f"{where}, column {shown(name)}: a trait is of numbers, and some value is none; write NA where unknown"
-        )
-    if np.unique(values).size < 2:
-        raise InvalidInput(f"{where}, column {shown(name)}: everybody has one value; give a trait that varies")
-    return values
-
-
-def _independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n: int) -> FloatArray:
-    """All columns, standardized. Raises InvalidInput for one that is constant or a combination of those before it."""
-    basis: NDArray[np.float64] = np.full((n, 1), n**-0.5)
-    kept = []
-    for part, name in zip(parts, names, strict=True):
-        for column in part.T:
-            length = float(np.linalg.norm(column))
-            centred = column - column.mean()
-            if np.linalg.norm(centred) <= _DEPENDENT * length or not length:
-                raise InvalidInput(f"{where}, column {shown(name)} is the same for everybody; leave it out")
-            centred = centred / np.linalg.norm(centred)
-            # twice, because the first projection leaves rounding errors
-            left = centred - basis @ (basis.T @ centred)
-            left = left - basis @ (basis.T @ left)
-            if np.linalg.norm(left) <= _DEPENDENT:
-                raise InvalidInput(
-                    f"{where}, column {shown(name)} is a combination of the columns before it; leave it out"
-                )
-            basis = np.column_stack([basis, left / np.linalg.norm(left)])
-            kept.append(centred * np.sqrt(n))
-        if basis.shape[1] + 2 > n:
-            raise InvalidInput(f"{where}: {basis.shape[1]} columns for {n} people; give fewer covariates")
-    return np.column_stack(kept) if kept else np.empty((n, 0))
