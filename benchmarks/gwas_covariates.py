@@ -1,8 +1,8 @@
 """Scans adjusted for public covariates where nothing is associated: type I error under population structure, and on X.
 
-Run as ``python benchmarks/gwas_covariates.py [RELEASES]`` (20 unless told; some eight minutes of processor time). People: 2,504
+Run as ``python benchmarks/gwas_covariates.py [RELEASES]`` (20 unless told; three minutes of processor time). People: 2,504
 of five superpopulations, with the 55 ancestry markers of the 1000 Genomes Project from which principal components come. The
-share of cases is .2 to .8 by superpopulation. In every release status and 2,000 variants are drawn anew: their frequencies
+share of cases is .2 to .8 by superpopulation. In every release status and 1,000 variants are drawn anew: their frequencies
 differ between superpopulations as Balding & Nichols have it (F = .1), and given the superpopulation neither depends on the
 other. Designs of 100 variants each: totals of 4, 8 and 16, and 1 and 2 for each variant. Compared: no covariates, which must
 fail where ε is large enough to see structure; superpopulations as a covariate and as strata (Cochran, Mantel & Haenszel); four
@@ -35,7 +35,7 @@ from optrr_solvers.arrays import FloatArray
 RESULTS = Path(__file__).parent / "results"
 BUDGETS = ({"total": 4.0}, {"total": 8.0}, {"total": 16.0}, {"variants": 1.0}, {"variants": 2.0})
 CASES = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
-VARIANTS, AT_ONCE, ON_X = 2000, 100, 200
+VARIANTS, AT_ONCE, ON_X = 1000, 100, 200
 FST, COMPONENTS = 0.1, 4
 CASES_OF_SEX = np.array([0.3, 0.6])
 LEVELS = (0.05, 0.001)

@@ -1,6 +1,6 @@
 """Odds ratios and slopes of randomized genotypes: bias and coverage, with and without covariates.
 
-Run as ``python benchmarks/gwas_effects.py [REPEATS]`` (400 unless told; some six minutes of processor time). 60 settings:
+Run as ``python benchmarks/gwas_effects.py [REPEATS]`` (200 unless told; some three minutes of processor time). 60 settings:
 frequencies of A1 of .5, 2, 5, 20 and 50 %; 1, 4 and 12 nats for the variant (2 for the status), the optimum of 20 variants
 alike; 4,000 people; an odds ratio of 1.5 per copy of a status, and a slope of .2 per copy of a trait with residual variance 1;
 with two covariates, of which one is correlated with the genotype and moves status and trait (so that leaving it out would bias
@@ -160,4 +160,4 @@ def main(repeats: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
