@@ -150,7 +150,7 @@ def plink2(folder: Path, *asked: str) -> dict[str, np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize("chromosome", ["1", "X"])
 def test_without_randomization_all_variants_are_plink2_s(tmp_path, chromosome):
-    """plink2 prints six digits, and stops Newton's method where logistic standard errors are right to some .3 %."""
+    """plink2 prints six digits, and stops Newton's method where logistic standard errors are right to some .5 %."""
     pytest.importorskip("bed_reader")
     cohort, covariates, trait = people(2000, 500, 5, chromosome, missing=0.01)
     write_plink(cohort, tmp_path / "x.bed")
