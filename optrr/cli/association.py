@@ -225,7 +225,7 @@ def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain, of_tr
 
 def _shown(value: Any) -> Any:
     """The value as a table shows it: an infinite limit as "inf", an undefined number as an empty cell."""
-    return "inf" if isinstance(value, float) and value == np.inf else in_json(value)
+    return str(value) if isinstance(value, float) and np.isinf(value) else in_json(value)
 
 
 def _adjusted_for(associations: Associations) -> str:
@@ -245,7 +245,8 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
     effect = "BETA" if "BETA" in table else "OR"
     columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", effect, "L95", "U95"]
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
-    print_table(f"most associated; {effect} L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
+    least = "0" if effect == "OR" else "-inf"
+    print_table(f"most associated; {effect} L95 U95: inf or {least} where the noise leaves no limit", columns, rows)
 
 
 @click.command("gwas-study")
