@@ -27,8 +27,8 @@ _SAMPLE, _FAMILY = ("sample", "IID", "#IID"), ("FID", "#FID")
 _MISSING = ("", "na", "nan", "none", "-9", "-9.0")
 
 NOT_COVERED = (
-    "no epsilon covers {}: public values stand beside the randomized ones as they are; use what is public, or was computed from "
-    "public values"
+    "no epsilon covers {}: public values stand beside the randomized ones as they are; use what is public, or was computed "
+    "from public values"
 )
 NO_COVARIATES = (
     "answers to questions take no covariates: nobody's answer is about all variants; give whole records (gwas-design without "
