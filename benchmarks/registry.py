@@ -76,6 +76,8 @@ BENCHMARKS = (
     long("scan_speed", TIMED, arguments=("3d615c3",)),
     long("genomics_study", SIMULATED),
     long("genomics_type_one", SIMULATED),
+    long("gwas_covariates", SIMULATED),
+    long("gwas_effects", SIMULATED),
     long("gwas_sight", SIMULATED),
     long("inference_level", SIMULATED),
     long("inference_tail", SIMULATED),

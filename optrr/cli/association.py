@@ -22,7 +22,7 @@ from optrr.cli.genomics import (
     test_option,
 )
 from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
-from optrr.cli.inputs import refuse_options
+from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.scan_outputs import (
@@ -37,8 +37,11 @@ from optrr.cli.scan_outputs import (
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
+from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
+from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
@@ -54,6 +57,7 @@ from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
+from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
@@ -72,6 +76,20 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
     help="Add the test that takes randomized records for true ones; says if it keeps its level.",
 )
 @plot_options
+@click.option(
+    "--covariates",
+    "covariate_file",
+    type=FILE,
+    help="Public values of the people to adjust for, by name: CSV, Parquet or PLINK's form; no epsilon covers them.",
+)
+@click.option(
+    "--covariate",
+    "covariate_names",
+    multiple=True,
+    help="Column of it that is a covariate; default: all, or none with --strata or --trait. Repeatable.",
+)
+@click.option("--strata", help="Column of it whose values each have their own share of cases; alone: Mantel-Haenszel.")
+@click.option("--trait", help="Column of it, of numbers, in place of the status: linear regression.")
 @report_option
 @genotype_options
 @phenotype_options
@@ -84,6 +102,10 @@ def gwas(
     maf: float,
     hwe: float,
     call_rate: float,
+    covariate_file: Path | None,
+    covariate_names: tuple[str, ...],
+    strata: str | None,
+    trait: str | None,
     report: Path | None,
     as_json: bool,
     **options: Any,
@@ -106,15 +128,24 @@ def gwas(
     --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
     told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
+
+    With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
+    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
-    check_outputs(written, [input, design_file, options["phenotype_file"], options["keep"]])
+    check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
+    if covariate_file is None:
+        refuse_without_table(bool(covariate_names), strata, trait)
+    else:
+        refuse_adjusted(test, naive)
     design = load_genomic_design(design_file)
     study = study_of(options, design.epsilon, design.digest)
     wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
         refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
+        if covariate_file is not None:
+            raise InvalidInput(NO_COVARIATES)
         if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
@@ -124,7 +155,12 @@ def gwas(
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
         given = phenotype_of(options, input), genotype_filter(options)
-        scanned = _scanned(input, design, wanted, *given)
+        if covariate_file is None:
+            scanned = _scanned(input, design, wanted, *given)
+        else:
+            asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
+            scanned = _adjusted(input, design, *given, asked, wanted, reports)
+            study = None if study is None else replace(study, covariates=(scanned.covariates,))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if options["output"] is not None:
@@ -142,6 +178,36 @@ def gwas(
         print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
+
+
+def _adjusted(
+    path: Path,
+    design: Design,
+    phenotype: PhenotypeColumns,
+    chosen: GenotypeFilter,
+    asked: CovariateColumns,
+    wanted: ScanOptions,
+    reports: OpenedRecords,
+) -> Associations:
+    """The scan with covariates."""
+    layout = layout_of(design.domain)
+    if layout.status is None:
+        raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
+    is_table = path.suffix.lower() in (".csv", ".parquet")
+    # the column of names that is given may be that of the covariates alone
+    own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
+    cohort, turned = aligned(randomized_people(path, replace(phenotype, sample=own), design.domain, chosen), layout)
+    if asked.trait is None:
+        cohort.check_varies()
+    shuffled = any(said.order == SHUFFLED for said in reports.stated)
+    if shuffled and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
+        raise InvalidInput(
+            f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
+        )
+    values = read_covariates(asked, cohort.people)
+    with progress_bar("scanning") as progress:
+        scanned = adjusted_scan(cohort, design.law, layout, values, progress, wanted.thresholds)
+    return replace(scanned, warnings=(*turned, *scanned.warnings))
 
 
 def _scanned(
@@ -177,22 +243,28 @@ def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain,
 
 def _shown(value: Any) -> Any:
     """The value as a table shows it: an infinite limit as "inf", an undefined number as an empty cell."""
-    return "inf" if isinstance(value, float) and value == np.inf else in_json(value)
+    return str(value) if isinstance(value, float) and np.isinf(value) else in_json(value)
+
+
+def _adjusted_for(associations: Associations) -> str:
+    return f" adjusted for {associations.adjusted_for}" if associations.adjusted_for else ""
 
 
 def _show_scan(associations: Associations, design: Design | SampledVariants) -> None:
     p = associations.scores.p_value
     click.echo(
-        f"{amount(len(associations.variants), 'variant')}, {associations.test} test, "
+        f"{amount(len(associations.variants), 'variant')}, {associations.test} test{_adjusted_for(associations)}, "
         f"total epsilon {epsilon_text(design.epsilon)}: "
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {associations.lambda_gc:.3f}"
     )
     click.echo(associations.notes_on_lambda)
-    columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", "OR", "L95", "U95"]
     table = associations.rows(associations.top(TOP))
+    effect = "BETA" if "BETA" in table else "OR"
+    columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", effect, "L95", "U95"]
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
-    print_table("most associated; OR L95 U95: inf or 0 where the noise leaves no limit", columns, rows)
+    least = "0" if effect == "OR" else "-inf"
+    print_table(f"most associated; {effect} L95 U95: inf or {least} where the noise leaves no limit", columns, rows)
 
 
 @click.command("gwas-study")

@@ -9,9 +9,9 @@
 Genotypes are read in ``plink``, ``pgen``, ``vcf`` and ``csv_genotypes``; ``filters`` says which of them are used. By an
 ``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over
 the variants and makes their table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and
-``result_files`` has the table as others read it. ``variant_report`` estimates frequencies, call rates and Hardy–Weinberg
-proportions, ``linkage`` r² of pairs of variants. ``sight`` says which odds ratios designs see, before anybody is asked, and
-``study`` compares them on given people.
+``result_files`` has the table as others read it; with public ``covariates``, strata or a trait ``adjusting`` is in their place.
+``variant_report`` estimates frequencies, call rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants.
+``sight`` says which odds ratios designs see, before anybody is asked, and ``study`` compares them on given people.
 
 Where people randomize at home, ``person`` reads one person's file, ``person_reports`` and ``diary`` draw and keep one report,
 and ``merging`` makes a file of many.
@@ -22,6 +22,7 @@ what it costs.
 
 from __future__ import annotations
 
+from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.asking import (
     AssociationDesign,
     GenomicDesign,
@@ -31,6 +32,7 @@ from optrr.genomics.asking import (
     design,
 )
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
+from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.diary import PersonDiary
 from optrr.genomics.filters import GenotypeFilter
@@ -57,6 +59,8 @@ __all__ = [
     "Associations",
     "Budget",
     "Cohort",
+    "CovariateColumns",
+    "CovariateValues",
     "GenomicDesign",
     "GenomicReports",
     "GenotypeFilter",
@@ -80,6 +84,7 @@ __all__ = [
     "VariantReport",
     "Variants",
     "Wanted",
+    "adjusted_scan",
     "aligned",
     "allele_pairs",
     "answers_report",
@@ -95,6 +100,7 @@ __all__ = [
     "randomize_records",
     "randomized_cohort",
     "read_cohort",
+    "read_covariates",
     "read_genotypes",
     "read_person",
     "read_reports",

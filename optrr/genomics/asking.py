@@ -17,13 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
+from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
 from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
@@ -122,7 +125,7 @@ class GenomicReports:
     asking: GenomicDesign
     cohort: Cohort
 
-    def scan(
+    def scan(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         test: str = "trend",
         naive: bool = False,
@@ -130,14 +133,41 @@ class GenomicReports:
         maf: float = 0.0,
         hwe: float = 0.0,
         call_rate: float = 0.0,
+        covariates: Any = None,
+        covariate: Sequence[str] = (),
+        strata: str | None = None,
+        trait: str | None = None,
     ) -> Associations:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
         Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
-        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants.
+        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants,
+        O(n V p²) with p covariates.
+
+        Parameters
+        ----------
+        covariates
+            public values of the people, which no ε covers: a file or frame with their names in ``sample`` or ``IID``, or an
+            array (n, p) in their order. The test is then Rao's score test of logistic regression, adjusted for them.
+        covariate, strata, trait
+            columns of it, as in :class:`optrr.genomics.covariates.CovariateColumns`: covariates; one whose values each have
+            their own share of cases (alone: Cochran, Mantel and Haenszel's test); one of numbers that takes the place of the
+            status, by linear regression (of two values: logistic).
+
+        Raises
+        ------
+        InvalidInput
+            as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend test of adjusted people.
         """
-        options = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
-        return scan(self.cohort, self.asking.design.law, self.asking.layout, options)
+        thresholds = Thresholds(maf, hwe, call_rate)
+        if covariates is None:
+            refuse_without_table(bool(covariate), strata, trait)
+            options = ScanOptions(test, naive, thresholds)
+            return scan(self.cohort, self.asking.design.law, self.asking.layout, options)
+        refuse_adjusted(test, naive)
+        asked = CovariateColumns(covariates, None, tuple(covariate), strata, trait)
+        values = read_covariates(asked, self.cohort.people)
+        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values, thresholds=thresholds)
 
     def variants(self, by_status: bool = False) -> VariantReport:
         """Frequency of A1, call rate and Hardy–Weinberg test of every variant (:mod:`optrr.genomics.variant_report`).
@@ -164,11 +194,16 @@ class VariantAnswers:
     asking: SampledVariants
     answers: pa.Table
 
-    def scan(self, test: str = "trend", naive: bool = False, *, maf: float = 0.0, hwe: float = 0.0) -> Associations:
+    def scan(
+        self, test: str = "trend", naive: bool = False, *, maf: float = 0.0, hwe: float = 0.0, covariates: Any = None
+    ) -> Associations:
         """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
 
-        ``maf`` and ``hwe`` as in :meth:`GenomicReports.scan`, where answers name cells of genotypes and status.
+        ``maf`` and ``hwe`` as in :meth:`GenomicReports.scan`, where answers name cells of genotypes and status. Raises
+        InvalidInput for covariates, which answers do not take.
         """
+        if covariates is not None:
+            raise InvalidInput(NO_COVARIATES)
         return scan_answers(self.asking, self.answers, ScanOptions(test, naive, Thresholds(maf, hwe)))
 
     def variants(self, by_status: bool = False) -> VariantReport:

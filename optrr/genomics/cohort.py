@@ -38,7 +38,7 @@ class Cohort:
     """People who have both: ``rows`` of the genotypes, and their ``status``, 0 control, 1 case; shape (n,), int8.
 
     ``left_out`` counts people without a status or without genotypes, by reason. ``male``, (n,), says who is a man where there
-    are variants of chromosome X or Y, and is None elsewhere.
+    are variants of chromosome X or Y, and is None elsewhere. ``relatives`` is how many share a family or a parent with another.
     """
 
     genotypes: Genotypes
@@ -46,6 +46,7 @@ class Cohort:
     status: Codes
     left_out: Mapping[str, int] = field(default_factory=dict)
     male: NDArray[np.bool_] | None = None
+    relatives: int = 0
 
     def __post_init__(self) -> None:
         if self.status.shape != self.rows.shape:
@@ -90,11 +91,20 @@ class Cohort:
             out.append(f"all {self.n} people are {'cases' if self.status[0] else 'controls'}")
         if self.male is not None:
             out.append("everybody's sex is written as it is, for variants of chromosome X or Y: no epsilon covers it")
-        return out
+        return [*out, *self.relatedness()]
+
+    def relatedness(self) -> list[str]:
+        """One line where people are known to be relatives."""
+        if not self.relatives:
+            return []
+        return [
+            f"{self.relatives} of {self.n} people share a family or a parent in the fam file; tests take people for "
+            "independent, so p-values come out too small where relatives are alike in status: keep one of each family"
+        ]
 
     def with_status(self, status: Codes) -> Cohort:
         """The same people with another status, for permutations."""
-        return Cohort(self.genotypes, self.rows, status, self.left_out, self.male)
+        return Cohort(self.genotypes, self.rows, status, self.left_out, self.male, self.relatives)
 
 
 def read_cohort(
@@ -229,4 +239,5 @@ def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int], m
     if not rows.size:
         raise InvalidInput("the phenotype is constant: no people; give cases and controls")
     kept = {k: v for k, v in left_out.items() if v}
-    return Cohort(genotypes, rows, status[rows], kept, None if male is None else male[rows] == 1)
+    relatives = genotypes.relatives(rows) if isinstance(genotypes, PlinkGenotypes) else 0
+    return Cohort(genotypes, rows, status[rows], kept, None if male is None else male[rows] == 1, relatives)

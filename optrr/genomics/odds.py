@@ -265,6 +265,12 @@ class OddsRatios:
             width = np.log(self.high) - np.log(self.low)
         return np.where(np.isfinite(width), width / (2 * ndtri(0.975)), np.nan)
 
+    @property
+    def columns(self) -> dict[str, FloatArray]:
+        """As columns of a scan's table."""
+        first = {"F_A": self.cases, "F_U": self.controls, "OR": self.ratio}
+        return first | {"SE": self.standard_error, "L95": self.low, "U95": self.high}
+
     @classmethod
     def joined(cls, parts: Sequence[OddsRatios]) -> OddsRatios:
         """Odds ratios of several blocks of variants, in order."""

@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 
 _TOP = 30
 _INTERVALS = (
-    "Every variant has an interval of its odds ratio; a limit of 0 or infinity says that the noise leaves no limit on "
+    "Every variant has an interval of its effect; a limit of 0 or infinity says that the noise leaves no limit on "
     "that side."
+)
+_ADJUSTED = (
+    "Odds ratios are per copy, adjusted for the covariates, with Wald's intervals; they are missing, and limits 0 and "
+    "infinity, where the noise leaves the equation without a solution."
 )
 
 
@@ -68,7 +72,9 @@ def _lead(associations: Associations, design: Design | SampledVariants) -> tuple
         " in Hardy-Weinberg proportions only" if associations.test == ASSUMING else ""
     )
     what = f"{len(associations.variants)} variants, up to {people} people each"
-    tested = f"{what}; {associations.test} test in score form, {valid}."
+    form = " in score form" if associations.test != "linear" else " (linear regression of a trait)"
+    adjusted = f", adjusted for public covariates ({associations.adjusted_for})" if associations.adjusted_for else ""
+    tested = f"{what}; {associations.test} test{form}{adjusted}, {valid}."
     if isinstance(design, SampledVariants):
         spent = epsilon_text(design.epsilon)
         return tested, f"Everybody gave one answer, of total epsilon {spent} nats: {design.questions_asked}."
@@ -105,10 +111,11 @@ def _p_values(associations: Associations) -> dict[str, FloatArray]:
 
 
 def _top_variants(associations: Associations) -> Table:
-    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", "OR", "L95", "U95"]
     table = associations.rows(associations.top(_TOP))
+    effect = "BETA" if "BETA" in table else "OR"
+    columns = ["CHR", "SNP", "BP", "A1", "N", "STAT", "P", "FDR_BH", effect, "L95", "U95"]
     rows = list(zip(*(table[c].tolist() for c in columns), strict=True))
-    return Table(columns, rows, note=_INTERVALS)
+    return Table(columns, rows, note=_ADJUSTED if associations.adjusted_for and effect == "OR" else _INTERVALS)
 
 
 # A type I error counts as a failure where chance alone would make it so large no more often than this.

@@ -63,6 +63,9 @@ class PlinkGenotypes:
                 self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
                 everywhere = self._read_variants()
                 self.fam_phenotype = [str(p) for p in self._bed.pheno]
+                self._families = [
+                    np.asarray(x).astype(str) for x in (self._bed.fid, self._bed.father, self._bed.mother)
+                ]
                 self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in self._bed.sex], dtype=np.int8)
         except InvalidInput:
             raise
@@ -72,6 +75,15 @@ class PlinkGenotypes:
         self.variants = everywhere.take(self._at)
         gone = len(everywhere) - self._at.size
         self.skipped: Mapping[str, int] = {OUTSIDE: gone} if gone else {}
+
+    def relatives(self, rows: NDArray[np.int64]) -> int:
+        """How many of these people share a family (a FID that is neither 0 nor their own IID) or a parent with another."""
+        related, own = np.zeros(rows.size, dtype=np.bool_), self._bed.iid.astype(str)[rows]
+        for column in self._families:
+            names = np.where((column[rows] == "0") | (column[rows] == own), "", column[rows])
+            _, which, times = np.unique(names, return_inverse=True, return_counts=True)
+            related |= (names != "") & (times[which] > 1)
+        return int(related.sum())
 
     def _names(self) -> list[str]:
         return [str(name) for name in names_of_people(list(self._bed.fid), list(self._bed.iid))]

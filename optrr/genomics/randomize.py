@@ -184,7 +184,9 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     if layout.missing:
         codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
     genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)
-    return Cohort(genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out, cohort.male)
+    return Cohort(
+        genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out, cohort.male, cohort.relatives
+    )
 
 
 def write_plink(

@@ -11,6 +11,10 @@ The result of a scan: one row for each variant under the field's usual column na
                                           and status if they were not associated; the smaller, the farther from χ²
     NAIVE_STAT NAIVE_P                    the test that takes randomized records for true ones, where asked for
 
+Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE
+and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEAR) has A1_FREQ, BETA and T_STAT = BETA / SE;
+STAT is the square of Student's t. EXPECTED is NA there.
+
 Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
 """
 
@@ -20,7 +24,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +39,7 @@ from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
-from optrr.genomics.odds import OddsRatios, odds_ratios
+from optrr.genomics.odds import odds_ratios
 from optrr.genomics.result_files import ScannedStudy, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
@@ -76,25 +80,39 @@ TOP, TOP_DRAWN = 10, 20
 PLOTS = ("manhattan", "qq", "forest", "region")
 
 
+# Columns of effects that stand beside the number of people; the others stand behind the tests.
+_FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
+
+
+class EffectColumns(Protocol):
+    """Odds ratios or slopes of some variants."""
+
+    @property
+    def columns(self) -> dict[str, FloatArray]:
+        """Under the names of a scan's table, in order."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Associations(TableResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
     each; ``inflation``: λ_GC and what it says (:mod:`optrr.genomics.inflation`); ``naive_harmless``: the share of variants
-    whose naive test keeps its level (:mod:`optrr.genomics.tests`).
+    whose naive test keeps its level (:mod:`optrr.genomics.tests`); ``adjusted_for``: the public covariates, empty without any.
     """
 
     variants: Variants
     test: str
     n: IntArray
     scores: Scores
-    odds_of: Callable[[slice | IntArray], OddsRatios]
+    odds_of: Callable[[slice | IntArray], EffectColumns]
     naive: Scores | None
     skipped: Mapping[str, int]
     inflation: Inflation
     warnings: tuple[str, ...] = ()
     naive_harmless: float | None = None
+    adjusted_for: str = ""
 
     in_summary = ("test", "lambda_gc", "warnings")
 
@@ -130,7 +148,8 @@ class Associations(TableResult):
         """Which test, of how many variants, and the smallest p-value."""
         best = self.top(1)
         least = f", smallest p {self.scores.p_value[best[0]]:.3g} ({self.variants.name[best[0]]})" if best.size else ""
-        return f"{self.test} test of {amount(len(self.variants), 'variant')}, λ {self.lambda_gc:.3g}{least}"
+        adjusted = f" adjusted for {self.adjusted_for}" if self.adjusted_for else ""
+        return f"{self.test} test of {amount(len(self.variants), 'variant')}{adjusted}, λ {self.lambda_gc:.3g}{least}"
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object, with the variants of the smallest p-values."""
@@ -151,7 +170,8 @@ class Associations(TableResult):
             "skipped": dict(self.skipped),
             "top": [dict(zip(top, row, strict=True)) for row in zip(*top.values(), strict=True)],
         }
-        return {name: in_json(value) for name, value in named.items()} | super().summary()
+        adjusted = {"adjusted_for": self.adjusted_for} if self.adjusted_for else {}
+        return {name: in_json(value) for name, value in named.items()} | adjusted | super().summary()
 
     def to_arrow(self) -> pa.Table:
         """One row per variant, the columns of the TSV; undefined numbers are null."""
@@ -210,39 +230,30 @@ class Associations(TableResult):
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
         """The rows of the variants of these numbers, column by column; odds ratios are worked out for these only."""
-        odds = self.odds_of(which)
-        own = {"F_A": odds.cases, "F_U": odds.controls, "OR": odds.ratio, "L95": odds.low, "U95": odds.high}
-        own["SE"] = odds.standard_error
-        return {name: own[name] if name in own else column[which] for name, column in self._statistics.items()}
+        own = self.odds_of(which).columns
+        first = {name: own.pop(name) for name in _FREQUENCIES if name in own}
+        out: dict[str, NDArray[np.generic]] = {}
+        for columns, effects in zip(self._statistics, (first, own, {}), strict=True):
+            out |= {name: column[which] for name, column in columns.items()} | effects
+        return out
 
     @cached_property
-    def _statistics(self) -> dict[str, NDArray[np.generic]]:
-        s, later = self.scores, np.empty(0)
-        out: dict[str, NDArray[np.generic]] = {
-            "CHR": self.variants.chromosome,
-            "SNP": self.variants.name,
-            "BP": self.variants.position,
-            "A1": self.variants.a1,
-            "A2": self.variants.a2,
-            "TEST": np.full(len(self.variants), self.test.upper(), dtype=object),
-            "N": self.n,
-            "F_A": later,
-            "F_U": later,
+    def _statistics(self) -> tuple[dict[str, NDArray[np.generic]], ...]:
+        """All columns but those of effects: before the frequencies, before the effects, behind them."""
+        s, v = self.scores, self.variants
+        what = {"CHR": v.chromosome, "SNP": v.name, "BP": v.position, "A1": v.a1, "A2": v.a2}
+        tests: dict[str, NDArray[np.generic]] = {
             "STAT": s.statistic,
             "DF": s.df,
             "P": s.p_value,
             "P_GC": controlled_p(s.statistic, s.df),
             "BONF": bonferroni(s.p_value),
             "FDR_BH": false_discovery_rate(s.p_value),
-            "OR": later,
-            "SE": later,
-            "L95": later,
-            "U95": later,
-            "EXPECTED": s.expected,
         }
+        behind: dict[str, NDArray[np.generic]] = {"EXPECTED": s.expected}
         if self.naive is not None:
-            out["NAIVE_STAT"], out["NAIVE_P"] = self.naive.statistic, self.naive.p_value
-        return out
+            behind |= {"NAIVE_STAT": self.naive.statistic, "NAIVE_P": self.naive.p_value}
+        return what | {"TEST": np.full(len(v), self.test.upper(), dtype=object), "N": self.n}, tests, behind
 
     def top(self, count: int) -> IntArray:
         """Numbers of the variants with the smallest p-values, best first; undefined ones never."""
@@ -379,6 +390,7 @@ def associations(
             *filters.warnings,
             *_doubts(scores, options.test),
             *about_copies,
+            *cohort.relatedness(),
         ),
         None if harmless is None else float(harmless.mean()),
     )
@@ -414,10 +426,10 @@ def _skipped(
     counts = {"all calls missing": len(gone), _NOBODY: int(np.count_nonzero(wanted == 0))}
     incomplete = 0 if missing else int(np.sum((people > 0) & (people < wanted)))
     skipped = dict(cohort.genotypes.skipped) | {reason: count for reason, count in counts.items() if count}
-    return skipped, _about_missing_calls(gone, incomplete)
+    return skipped, about_missing_calls(gone, incomplete)
 
 
-def _about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
+def about_missing_calls(without_any: list[str], incomplete: int) -> list[str]:
     """What to say of variants ``without_any`` call, by name, and of how many others lack some people's calls."""
     out = []
     if without_any:

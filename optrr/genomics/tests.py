@@ -331,7 +331,8 @@ _LEAST = 1e-9
 
 WARNING = (
     "on chromosomes X, Y and MT one copy counts as one allele; frequencies are taken for the same in men and women, as PLINK "
-    "takes them: where they differ, and cases and controls differ in sex, the test rejects too often"
+    "takes them: where they differ, and cases and controls differ in sex, the test rejects too often; a scan with covariates "
+    "has sex among them on X"
 )
 
 

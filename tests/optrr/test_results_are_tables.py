@@ -36,6 +36,8 @@ NO_RESULTS = {
     *(
         "Budget",
         "Cohort",
+        "CovariateColumns",
+        "CovariateValues",
         "GenotypeFilter",
         "Layout",
         "MatrixGenotypes",

@@ -1,0 +1,241 @@
+"""Association of randomized genotypes with a status or a trait, adjusted for public covariates: the statistics.
+
+A person's report is (g*, y*). The inverse of the mechanism's kernel gives signed weights W(g, y), which are 1 for the truth and
+0 elsewhere on average over the randomization, so that Σ W(g, y) f(g, y) is an unbiased report of any f of the truth. With C a
+person's covariates (and 1), c = 1 where the genotype is called,
+
+    b = expit(Cα)   where Σ c (y − b) C = 0              the status, without the variant
+    a = Cγ          where Σ c b (1 − b) (g − a) C = 0    the genotype
+    U = Σ u,        u = c (g − a) (y − b)
+
+each sum over people of unbiased reports. At ε = ∞, U is Rao's score of logistic regression. Under the null hypothesis (given C,
+genotype and status are independent) U has mean 0 where b or a has the right form; both normal equations hold, so neither
+estimate adds to the variance of U in first order (Neyman 1959; Chernozhukov et al. 2018). The variance is that of Rao's test,
+estimated without bias, plus what randomization adds:
+
+    V = Σ c b (1 − b) (g − a)²  +  Σ (ũ² − (c (g − a)² (y − b)²)~) / (1 − h)
+
+x~ the unbiased report of x, h the leverage of a person in the regression on C, whose residuals are smaller than errors by that
+much. With strata alone the first sum is divided by 1 − h as well: U²/V is then Cochran, Mantel and Haenszel's.
+
+Where noise is so large beside few people that no logistic b solves its equation, b is the least squares Cα (then 1 in place of
+b (1 − b), and V = Σ ũ²/(1 − h)), for which all of the above holds but for the form.
+
+A public trait y of numbers has b = Cα by least squares, u = c (g − a) (y − b), M = Σ c (g − a)² and
+
+    V = (Σ c (y − b)² M − U²)/(n − p − 1)  +  Σ (ũ² − (c (g − a)² (y − b)²)~) / (1 − h),
+
+p the columns of C: at ε = ∞, U/√V is Student's t of linear regression, with n − p − 1 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
+from optrr.mechanisms.kernel.effects import EffectKernel
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Newton steps of a logistic null model; five are usual.
+_STEPS = 30
+# Mean score of a column, in its standard deviations, at which an equation counts as solved.
+_SOLVED = 1e-11
+# A linear predictor beyond this belongs to a model without a finite solution: expit(20) is 1 − 2e-9.
+_FARTHEST = 20.0
+# A variance below this share of what it would be without covariates is rounding.
+_ROUNDING = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class UnbiasedReports:
+    """W(g, 1) as ``cases`` and W(g, 0) + W(g, 1) as ``every``, (3, n, V): g = 0, 1, 2, of n people and V variants."""
+
+    cases: FloatArray
+    every: FloatArray
+
+    @classmethod
+    def of(cls, codes: Codes, status: Codes, kernel: EffectKernel) -> UnbiasedReports:
+        """Of reported genotypes (n, V) and status (n,). A missing call that the kernel does not randomize weighs nothing."""
+        rows = kernel.sizes[0]
+        w = kernel.inverse().reshape(*kernel.batch, rows, 2, rows, 2)[..., :GENOTYPES, :]
+        # reports (rows + 1) × status, the last row for calls that are missing and stay so
+        w = np.concatenate([w, np.zeros((*kernel.batch, 1, 2, GENOTYPES, 2))], axis=-4)
+        w = w.reshape(*kernel.batch, 2 * (rows + 1), GENOTYPES, 2)
+        place = np.where(codes == MISSING, GENOTYPES, codes).astype(np.int64) * 2 + status[:, None]
+        if kernel.batch:
+            place += w.shape[-3] * np.arange(codes.shape[1])
+            w = w.reshape(-1, GENOTYPES, 2)
+        tables = np.moveaxis(np.stack([w[..., 1], w.sum(axis=-1)]), -1, 1)
+        return cls(*(np.stack([np.take(table, place) for table in each]) for each in tables))
+
+    @property
+    def called(self) -> FloatArray:
+        """c~, (n, V)."""
+        return np.asarray(self.every.sum(axis=0))
+
+    def part(self, which: NDArray[np.bool_] | IntArray) -> UnbiasedReports:
+        """Some of the variants."""
+        return UnbiasedReports(self.cases[:, :, which], self.every[:, :, which])
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The models without the variant: ``b`` and the weights of a's regression, (n, V) or (n, 1) where all variants share them.
+
+    ``linear``, as many, says where b is a least squares fit; ``is_trait`` that y is a public trait.
+    """
+
+    columns: FloatArray
+    b: FloatArray
+    weight: FloatArray
+    linear: NDArray[np.bool_]
+    is_trait: bool = False
+
+    @property
+    def leverage(self) -> FloatArray:
+        """h of each person where everybody is called, (n, V or 1)."""
+        inverse = np.linalg.inv(weighted_products(self.columns, self.weight))
+        return np.asarray(self.weight * np.einsum("np,vpq,nq->nv", self.columns, inverse, self.columns, optimize=True))
+
+    def genotype(self, called: FloatArray, copies: FloatArray) -> FloatArray:
+        """a, (n, V), from unbiased reports of c and c g."""
+        complete = self.weight.shape[1] == 1
+        products = weighted_products(self.columns, self.weight if complete else self.weight * called)
+        right = self.columns.T @ (self.weight * copies)
+        gamma = np.linalg.solve(products[0], right) if complete else solutions(products, right.T).T
+        return np.asarray(self.columns @ gamma)
+
+
+def weighted_products(columns: FloatArray, weight: FloatArray) -> FloatArray:
+    """Σ weight C Cᵀ of each variant, (V, p, p)."""
+    p = columns.shape[1]
+    if weight.shape[1] == 1:
+        return np.asarray((columns * weight).T @ columns)[None]
+    both = (columns[:, :, None] * columns[:, None, :]).reshape(-1, p * p)
+    return np.asarray((weight.T @ both).reshape(-1, p, p))
+
+
+def status_model(columns: FloatArray, called: FloatArray, cases: FloatArray) -> Residuals:
+    """b and its weights from unbiased reports of c and c y, (n, V) or (n, 1)."""
+    n, p = columns.shape
+    v = called.shape[1]
+    theta, open_ = np.zeros((p, v)), np.arange(v)
+    share = np.clip(cases.sum(axis=0) / np.maximum(called.sum(axis=0), 1.0), 0.01, 0.99)
+    theta[0] = np.log(share / (1 - share))
+    solved = np.zeros(v, dtype=np.bool_)
+    for _ in range(_STEPS):
+        b = expit(columns @ theta[:, open_])
+        score = columns.T @ (cases[:, open_] - called[:, open_] * b)
+        with np.errstate(all="ignore"):
+            near = np.abs(score).max(axis=0) <= _SOLVED * n
+        solved[open_[near]] = True
+        open_, b, score = open_[~near], b[:, ~near], score[:, ~near]
+        if not open_.size:
+            break
+        curvature = weighted_products(columns, called[:, open_] * b * (1 - b))
+        step = solutions(curvature, score.T)
+        length = np.minimum(1.0, 4.0 / np.maximum(np.abs(columns @ step.T).max(axis=0), 1e-300))
+        theta[:, open_] += length * step.T
+        open_ = open_[
+            np.isfinite(theta[:, open_]).all(axis=0) & (np.abs(columns @ theta[:, open_]).max(axis=0) < _FARTHEST)
+        ]
+    b = expit(columns @ np.where(np.isfinite(theta), theta, 0.0))
+    weight = b * (1 - b)
+    linear = ~solved
+    if linear.any():
+        b[:, linear] = trait_model(columns, called[:, linear], cases[:, linear]).b
+        weight[:, linear] = 1.0
+    return Residuals(columns, b, weight, linear)
+
+
+def trait_model(columns: FloatArray, called: FloatArray, trait: FloatArray) -> Residuals:
+    """b by least squares, from unbiased reports of c and c y, (n, V) or (n, 1)."""
+    theta = solutions(weighted_products(columns, called), (columns.T @ trait).T)
+    v = called.shape[1]
+    return Residuals(columns, columns @ theta.T, np.ones((columns.shape[0], v)), np.ones(v, dtype=np.bool_), True)
+
+
+def solutions(matrices: FloatArray, right: FloatArray) -> FloatArray:
+    """Of each system (V, p, p) x = (V, p); NaN where it is singular."""
+    try:
+        return np.asarray(np.linalg.solve(matrices, right[:, :, None])[:, :, 0])
+    except np.linalg.LinAlgError:
+        singular = np.abs(np.linalg.det(matrices)) == 0
+        safe = np.where(singular[:, None, None], np.eye(matrices.shape[1]), matrices)
+        out = np.linalg.solve(safe, right[:, :, None])[:, :, 0]
+        return np.asarray(np.where(singular[:, None], np.nan, out))
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedScores:
+    """Of V variants: U, its variance V, the variance that it has without randomization, its error, people called; (V,) each.
+
+    ``a``, (n, V), and ``b``, (n, V or 1), are what was subtracted. ``information`` is M of a trait, and Σ c b (1 − b) (g − a)²
+    of a status.
+    """
+
+    score: FloatArray
+    variance: FloatArray
+    information: FloatArray
+    information_error: FloatArray
+    n: FloatArray
+    a: FloatArray
+    b: FloatArray
+
+    @property
+    def statistic(self) -> FloatArray:
+        """U²/V; NaN where there is no variance."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.variance > 0, self.score**2 / self.variance, np.nan)
+
+
+def adjusted_scores(
+    reports: UnbiasedReports,
+    copies: FloatArray,
+    model: Residuals,
+    strata_only: bool = False,
+    trait: FloatArray | None = None,
+) -> AdjustedScores:
+    """The statistics of variants whose genotypes count as these numbers of ``copies``, (3,); ``trait`` (n,) if it is one.
+
+    O(n V) time and memory.
+    """
+    called = reports.called
+    everybody = np.tensordot(copies, reports.every, 1)
+    a = model.genotype(called, everybody)
+    b, inside = model.b, 1 - model.leverage
+    shape = a.shape
+    u, square, bent = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    for g, number in enumerate(copies):
+        apart = number - a
+        of_g = reports.cases[g] if trait is None else trait[:, None] * reports.every[g]
+        residual = of_g - b * reports.every[g]
+        u += apart * residual
+        square += apart**2 * reports.every[g]
+        bent += apart**2 * residual
+    n, score = called.sum(axis=0), u.sum(axis=0)
+    if trait is not None:
+        r = trait[:, None] - b
+        information, each = square.sum(axis=0), square
+        freedom = np.maximum(n - model.columns.shape[1] - 1, 1.0)
+        plain = np.maximum((np.sum(r**2 * called, axis=0) * information - score**2) / freedom, 0.0)
+        noise = (u**2 - r * bent) / inside
+    else:
+        each = model.weight * square
+        information = np.sum(each, axis=0)
+        plain = np.sum(each / inside, axis=0) if strata_only else information
+        # (y − b)² = b (1 − b) + (1 − 2b) (y − b)
+        noise = (u**2 - (1 - 2 * b) * bent - b * (1 - b) * square) / inside
+        linear = np.broadcast_to(model.linear, n.shape)
+        plain = np.where(linear, 0.0, plain)
+        noise = np.where(linear, u**2 / inside, noise)
+    variance = plain + noise.sum(axis=0)
+    # what is left of a genotype that is the covariates' own combination is rounding
+    whole = reports.cases.sum(axis=0) - b * called if trait is None else (trait[:, None] - b) * called
+    least = _ROUNDING * np.sum((everybody * whole) ** 2, axis=0)
+    variance = np.where(variance > least, variance, np.nan)
+    return AdjustedScores(score, variance, information, np.sqrt(np.sum(each**2, axis=0)), n, a, b)

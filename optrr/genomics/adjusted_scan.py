@@ -1,0 +1,239 @@
+"""Randomized genotypes beside public covariates, block by block.
+
+The statistics are those of :mod:`optrr.genomics.adjusted`, p-values those of its limits and of
+:mod:`optrr.genomics.adjusted_tail`, odds ratios and slopes those of :mod:`optrr.genomics.adjusted_effects`.
+
+Variants of chromosome X have sex as one more covariate, as plink2 --glm does, so that a status that is more frequent in one sex
+does no harm; men's codes are 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+from optrr.domain.domain import listed
+from optrr.genomics.adjusted import (
+    AdjustedScores,
+    Residuals,
+    UnbiasedReports,
+    status_model,
+    trait_model,
+)
+from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
+from optrr.genomics.adjusted_tail import KEPT, tail_of_sum
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.covariates import NOT_COVERED, CovariateValues
+from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
+from optrr.mechanisms.kernel.effects import EffectKernel
+from optrr.show.text import amount
+from optrr.tables.distributions import chi_squared_tails
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Genotypes that are taken at once: some twenty arrays of as many doubles.
+_CELLS = 1 << 18
+# The least of what a sex must add to other covariates, of its length, so as not to be a combination of them.
+_DEPENDENT = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Variants of one kind of chromosome: who is counted, what is adjusted for, how many copies a code means."""
+
+    people: NDArray[np.bool_]
+    columns: FloatArray
+    copies: FloatArray
+    single: NDArray[np.bool_] | None
+
+    @classmethod
+    def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> _Group:
+        n = values.rows.size
+        number = copies(kind, n, male)
+        people = number > 0
+        columns = values.columns[people]
+        if kind == "X" and male is not None and np.unique(male).size == 2:
+            columns = _with(columns, male.astype(np.float64))
+        columns = np.column_stack([np.ones(int(people.sum())), columns])
+        code = np.array([0.0, 0.5, 1.0]) if kind in ("Y", "MT") else np.array([0.0, 1.0, 2.0])
+        return cls(people, columns, code, (number == 1)[people] if kind else None)
+
+
+def _with(columns: FloatArray, one: FloatArray) -> FloatArray:
+    """One more column, unless it is a combination of the others."""
+    centred = one - one.mean()
+    left = centred - columns @ np.linalg.lstsq(columns, centred, rcond=None)[0] if columns.shape[1] else centred
+    keep = np.linalg.norm(left) > _DEPENDENT * np.linalg.norm(centred)
+    return np.column_stack([columns, centred / centred.std()]) if keep else columns
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedScan:
+    """Randomized genotypes, the kernel of each variant and the status, and the public values of the people."""
+
+    cohort: Cohort
+    kernel: EffectKernel
+    values: CovariateValues
+    missing: bool
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is the linear regression of a trait."""
+        return self.values.trait is not None and not self.values.is_binary
+
+    @cached_property
+    def status(self) -> Codes:
+        """Of the people who are counted: the randomized status, or the public trait of two values, the larger as cases."""
+        trait = self.values.trait
+        if trait is not None and self.values.is_binary:
+            return np.asarray(trait == trait.max(), dtype=np.int8)
+        return self.cohort.status[self.values.rows]
+
+    @cached_property
+    def pair_kernel(self) -> EffectKernel:
+        """Of genotype and y, which is not randomized if it is a trait."""
+        if self.values.trait is None:
+            return self.kernel
+        eigenvalues = self.kernel.eigenvalues.copy()
+        eigenvalues[..., 0, 1], eigenvalues[..., 1, 1] = 1.0, eigenvalues[..., 1, 0]
+        return EffectKernel(self.kernel.sizes, eigenvalues, self.kernel.names)
+
+    @cached_property
+    def groups(self) -> dict[str, _Group]:
+        """By kind of chromosome."""
+        male = None if self.cohort.male is None else self.cohort.male[self.values.rows]
+        return {kind: _Group.of(kind, self.values, male) for kind in map(str, set(self.kinds))}
+
+    @cached_property
+    def kinds(self) -> NDArray[np.object_]:
+        """Of every variant."""
+        return single_copy_chromosomes(self.cohort.variants.chromosome)
+
+    @cached_property
+    def shared(self) -> dict[str, Residuals]:
+        """The model without a variant of everybody in a group, for variants without missing calls."""
+        return {kind: self.model(group, None) for kind, group in self.groups.items()}
+
+    def model(self, group: _Group, reports: UnbiasedReports | None) -> Residuals:
+        """Without the variant; of the people who are called, or of everybody."""
+        n = int(group.people.sum())
+        if self.is_linear:
+            assert self.values.trait is not None
+            trait = self.values.trait[group.people][:, None]
+            called = np.ones((n, 1)) if reports is None else reports.called
+            return trait_model(group.columns, called, called * trait)
+        if reports is None:
+            one = UnbiasedReports.of(np.zeros((n, 1), dtype=np.int8), self.status[group.people], self._status_only)
+            return status_model(group.columns, one.called, one.cases.sum(axis=0))
+        return status_model(group.columns, reports.called, reports.cases.sum(axis=0))
+
+    @property
+    def _status_only(self) -> EffectKernel:
+        """The kernel of the first variant, as if its genotypes were known: what it says of the status is what all say."""
+        eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
+        eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
+        return EffectKernel(self.pair_kernel.sizes, eigenvalues)
+
+    def blocks(
+        self, wanted: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[IntArray, _Group, Codes, Residuals | None]]:
+        """Variants of one group and kind at a time, with the model they share, or None where calls are missing."""
+        size = max(1, _CELLS // max(self.values.rows.size, 1))
+        for chosen, everybody in self.cohort.blocks():
+            codes = everybody[self.values.rows]
+            at = np.arange(chosen.start, chosen.stop)
+            for kind in sorted(map(str, set(self.kinds[chosen]))):
+                group = self.groups[kind]
+                own = (self.kinds[at] == kind) & (True if wanted is None else wanted[at])
+                theirs = codes[group.people][:, own]
+                gone = np.full(theirs.shape[1], self.missing) | (theirs == MISSING).any(axis=0)
+                for incomplete in (False, True):
+                    which = np.flatnonzero(gone == incomplete)
+                    for start in range(0, which.size, size):
+                        some = which[start : start + size]
+                        shared = None if incomplete else self.shared[kind]
+                        yield at[own][some], group, theirs[:, some], shared
+
+    def reports(self, at: IntArray, group: _Group, codes: Codes) -> UnbiasedReports:
+        """Of a block's variants."""
+        return UnbiasedReports.of(codes, self.status[group.people], self.pair_kernel.part(at))
+
+    def trait_of(self, group: _Group) -> FloatArray | None:
+        """The trait of a group's people, of a linear regression."""
+        return self.values.trait[group.people] if self.is_linear and self.values.trait is not None else None
+
+    def p_values(self, at: IntArray, group: _Group, codes: Codes, scores: AdjustedScores) -> FloatArray:
+        """Of a block's variants."""
+        statistic = scores.statistic
+        if self.is_linear:
+            freedom = np.maximum(scores.n - group.columns.shape[1] - 1, 1.0)
+            return np.asarray(2 * student.sf(np.sqrt(statistic), freedom))
+        p = chi_squared_tails(statistic, 1)
+        for k in np.flatnonzero(p < KEPT):
+            who = np.full(codes.shape[0], True) if self.missing else codes[:, k] != MISSING
+            b = np.broadcast_to(scores.b, scores.a.shape)[who, k]
+            missing = float(np.clip(1 - scores.n[k] / codes.shape[0], 0.0, 1.0)) if self.missing else 0.0
+            single = None if group.single is None else group.single[who]
+            kernel = self.pair_kernel.part(int(at[k]))
+            exact = tail_of_sum(
+                float(scores.score[k]),
+                float(scores.variance[k]),
+                scores.a[who, k],
+                b,
+                group.copies,
+                kernel,
+                single,
+                missing,
+            )
+            p[k] = exact if np.isfinite(exact) else p[k]
+        return p
+
+    def visible(self, scores: AdjustedScores, group: _Group) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of U's variance the share without randomization, its standard error, and the most that it can be, (V,) each."""
+        trait, spread = self.trait_of(group), 0.25
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = 1 / scores.variance
+        if trait is not None:
+            spread = np.mean((trait[:, None] - scores.b) ** 2, axis=0)
+            return *(
+                x * scale * spread for x in (scores.information, scores.information_error)
+            ), scores.n * scale * spread
+        return scores.information * scale, scores.information_error * scale, scores.n * scale * spread
+
+    def doubts(self, linear: int) -> list[str]:
+        """What to say of the people and of ``linear`` models of the status, a line each."""
+        names = self.values.names
+        what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
+        out = [f"left out: {count} people {reason}" for reason, count in self.values.left_out.items()]
+        if linear:
+            out.append(
+                f"noise leaves no logistic model of the status for {amount(linear, 'variant')}: a linear one is in its place, "
+                "which is as valid; fewer covariates or larger strata have the logistic one"
+            )
+        return [*out, NOT_COVERED.format(what)]
+
+    def effects(self, untested: NDArray[np.bool_]) -> Callable[[slice | IntArray], AdjustedEffects]:
+        """Effects by numbers of variants, NaN of ``untested`` ones; each is worked out once, when it is first asked for."""
+        kept, done = AdjustedEffects.empty(untested.size, self.is_linear), untested.copy()
+
+        def effects(which: slice | IntArray) -> AdjustedEffects:
+            wanted = np.zeros(done.size, dtype=np.bool_)
+            wanted[which] = True
+            wanted &= ~done
+            for at, group, codes, shared in self.blocks(wanted) if wanted.any() else ():
+                reports, trait = self.reports(at, group, codes), self.trait_of(group)
+                model = shared or self.model(group, reports)
+                made = (
+                    status_effects(reports, group.copies, model)
+                    if trait is None
+                    else trait_effects(reports, group.copies, model, trait)
+                )
+                kept.put(at, made)
+            done[wanted] = True
+            return kept.part(which)
+
+        return effects

@@ -1,0 +1,223 @@
+"""Public columns beside randomized genotypes: covariates, strata, and a trait that is not randomized itself.
+
+They are matched to people by name. A column of numbers is a covariate as it is; of texts it is one of categories, each but the
+first with a column of its own, and so are strata, whatever stands there. Empty values, NA and PLINK's −9 are missing: whoever
+lacks a value of a column that is used is left out, and counted. No ε covers these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from optrr.domain.domain import listed, shown
+from optrr.errors import InvalidInput, did_you_mean
+from optrr.genomics.covariate_coding import coded, independent, trait
+from optrr.genomics.csv_genotypes import table_columns, text_column
+from optrr.genomics.genotypes import Texts
+from optrr.records.reading.registry import open_source
+from optrr_solvers.arrays import FloatArray, IntArray
+
+# Columns of people's names, in the order in which they are looked for, and one that names families.
+_SAMPLE, _FAMILY = ("sample", "IID", "#IID"), ("FID", "#FID")
+_MISSING = ("", "na", "nan", "none", "-9", "-9.0")
+
+NOT_COVERED = (
+    "no epsilon covers {}: public values stand beside the randomized ones as they are; use what is public, or was computed "
+    "from public values"
+)
+NO_COVARIATES = (
+    "answers to questions take no covariates: nobody's answer is about all variants; give whole records (gwas-design without "
+    "--for association)"
+)
+
+
+def refuse_without_table(covariate: bool, strata: str | None, trait: str | None) -> None:
+    """Raise InvalidInput where columns are named and no table that holds them."""
+    given = {"covariate": covariate, "strata": strata is not None, "trait": trait is not None}
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidInput(
+                f"{name} is a column of the table of covariates; give that too (covariates, --covariates FILE)"
+            )
+
+
+@dataclass(frozen=True)
+class CovariateColumns:
+    """Where covariates stand: a table, and the names of its columns.
+
+    ``table``: CSV, Parquet or PLINK's form with blanks, a data frame, or an array with a row for each of the people, in their
+    order. ``sample`` is the column of names (``sample`` or ``IID`` unless given). Without ``covariates``, ``strata`` and
+    ``trait`` every other column of the table is a covariate; with any of them only what is named is used.
+    """
+
+    table: Any
+    sample: str | None = None
+    covariates: tuple[str, ...] = ()
+    strata: str | None = None
+    trait: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CovariateValues:
+    """The public values of those of a cohort's people who have all of them.
+
+    ``rows`` are their numbers among the cohort's people, (n,). ``columns``, (n, k), are standardized, without an intercept, and
+    no combination of each other: covariates, whose names are ``labels``, and strata. ``trait``, (n,), is the trait if there is
+    one; ``left_out`` counts people by reason.
+    """
+
+    rows: IntArray
+    columns: FloatArray
+    labels: tuple[str, ...] = ()
+    strata_name: str | None = None
+    trait: FloatArray | None = None
+    trait_name: str | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        said = ", ".join(self.labels)
+        if self.strata_name is not None:
+            said += f"{' and ' if said else ''}strata by {self.strata_name}"
+        return said or "none"
+
+    @property
+    def names(self) -> list[str]:
+        """Of all public columns that are used."""
+        return [*self.labels, *(name for name in (self.strata_name, self.trait_name) if name is not None)]
+
+    @property
+    def only_strata(self) -> bool:
+        """Whether people are compared within strata, and nothing else is adjusted for."""
+        return self.strata_name is not None and not self.labels
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the trait has two values, as that of cases and controls."""
+        return self.trait is not None and np.unique(self.trait).size == 2
+
+
+def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
+    """The values of these people, (n,) names.
+
+    Raises
+    ------
+    InvalidInput
+        for columns that are not there, hold no numbers where they must, are constant or combinations of others; for tables
+        that name nobody of these people, or somebody twice; where nobody has all values.
+    """
+    where = f"{asked.table}" if isinstance(asked.table, (Path, str)) else "the table of covariates"
+    table, names = _opened(asked, people.size, where)
+    wanted = _wanted(asked, list(table), where)
+    place, absent = _places(names, people, where)
+    texts = {name: [None if k is None else table[name][k] for k in place] for name in wanted}
+    known = np.array([k is not None for k in place])
+    has = {name: np.array([text is not None for text in column]) for name, column in texts.items()}
+    complete = known & np.logical_and.reduce([known, *has.values()])
+    rows = np.flatnonzero(complete)
+    if not rows.size:
+        raise InvalidInput(f"{where}: none of the {people.size} people has all of {listed(wanted)}")
+    own = {name: [str(column[k]) for k in rows] for name, column in texts.items()}
+    labels = [name for name in wanted if name not in (asked.strata, asked.trait)]
+    parts = [coded(own[name], name, where, False) for name in labels]
+    if asked.strata is not None:
+        parts.append(coded(own[asked.strata], asked.strata, where, True))
+    left_out = {
+        "not in the table of covariates": absent,
+        "without a value of some covariate": int(people.size - rows.size),
+    }
+    left_out["without a value of some covariate"] -= absent
+    return CovariateValues(
+        rows,
+        independent(parts, [*labels, *([asked.strata] if asked.strata else [])], where, rows.size),
+        tuple(labels),
+        asked.strata,
+        None if asked.trait is None else trait(own[asked.trait], asked.trait, where),
+        asked.trait,
+        {reason: count for reason, count in left_out.items() if count},
+    )
+
+
+def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list[str | None]], list[str | None] | None]:
+    """Columns as texts, None where missing, and people's names; None for an array, or a frame without names, in their order."""
+    table = asked.table
+    if isinstance(table, (Path, str)):
+        path = Path(table)
+        present = table_columns(path)
+        read = {name: text_column(path, name) for name in _read(asked, present, where)}
+    elif isinstance(table, np.ndarray):
+        array = table[:, None] if table.ndim == 1 else table
+        present = [f"column {k + 1}" for k in range(array.shape[1] if array.ndim == 2 else 0)]
+        read = {name: [str(x) for x in array[:, present.index(name)]] for name in _read(asked, present, where)}
+    else:
+        source = open_source(table)
+        present = list(source.schema.names)
+        read = {name: [] for name in _read(asked, present, where)}
+        for batch in source.batches(list(read)):
+            for name in read:
+                column = batch.column(batch.schema.get_field_index(name))
+                read[name] += [None if v is None else str(v) for v in column.to_pylist()]
+    read = {name: [None if _is_missing(text) else text for text in column] for name, column in read.items()}
+    sample = asked.sample or next((name for name in _SAMPLE if name in present), None)
+    if sample is None:
+        if isinstance(table, (Path, str)):
+            raise InvalidInput(
+                f"{where} has no column of people's names ({listed(_SAMPLE[:2])}); name it (--sample-column)"
+            )
+        rows = len(next(iter(read.values()), []))
+        if rows != n:
+            raise InvalidInput(
+                f"{where}: {rows} rows for {n} people; give one for each, or a column {_SAMPLE[0]!r} of names"
+            )
+        return read, None
+    return {name: column for name, column in read.items() if name not in (sample, *_SAMPLE, *_FAMILY)}, read[sample]
+
+
+def _read(asked: CovariateColumns, present: Sequence[str], where: str) -> list[str]:
+    """The columns that are worth reading: all, or those that are named, and those of names.
+
+    Raises InvalidInput for a name that is not there.
+    """
+    named = [name for name in (*asked.covariates, asked.strata, asked.trait) if name is not None]
+    for name in (*named, *([] if asked.sample is None else [asked.sample])):
+        if name not in present:
+            raise InvalidInput(
+                f"{where} has no column {shown(name)}; it has {listed(present)}{did_you_mean(name, present)}"
+            )
+    return [name for name in present if not named or name in named or name in (*_SAMPLE, asked.sample)]
+
+
+def _is_missing(text: str | None) -> bool:
+    return text is None or text.strip().casefold() in _MISSING
+
+
+def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str]:
+    """Names of the columns that are used, each once: covariates, strata, trait."""
+    special = [name for name in (asked.strata, asked.trait) if name is not None]
+    wanted = [*(asked.covariates or ([] if special else present)), *special]
+    for name in wanted:
+        if wanted.count(name) > 1:
+            raise InvalidInput(f"column {shown(name)} is named twice; a column is a covariate, strata or the trait")
+    if not wanted:
+        raise InvalidInput(f"{where} has no columns beside people's names; give one for each covariate")
+    return wanted
+
+
+def _places(names: list[str | None] | None, people: Texts, where: str) -> tuple[list[int | None], int]:
+    """Where each of the people stands in the table, None where nowhere, and of how many that is so."""
+    if names is None:
+        return list(range(people.size)), 0
+    place = {name: k for k, name in enumerate(names) if name is not None}
+    if len(place) < sum(name is not None for name in names):
+        raise InvalidInput(f"{where} names somebody twice; list each once")
+    places = [place.get(str(person)) for person in people]
+    if all(k is None for k in places):
+        raise InvalidInput(
+            f"{where} names none of the {people.size} people of the randomized genotypes; they are matched by name, so these "
+            "must be randomized with --keep-names"
+        )
+    return places, places.count(None)
