@@ -160,7 +160,7 @@ def gwas(
         else:
             asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
             scanned = _adjusted(input, design, *given, asked, wanted, reports)
-            study = None if study is None else replace(study, covariates=(scanned.covariates,))
+            study = None if study is None else replace(study, covariates=(scanned.adjusted_for,))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
     if options["output"] is not None:
