@@ -33,7 +33,7 @@ from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
-from optrr.genomics.study import Study, StudyOptions, run_study
+from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "MatrixGenotypes",
     "PhenotypeColumns",
     "PlannedScan",
+    "PlantedTrait",
     "ScanOptions",
     "Scores",
     "Sight",
