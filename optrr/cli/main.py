@@ -121,7 +121,7 @@ _GROUPS = {
         ),
         "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
         "gwas-study": (
-            "optrr.cli.association",
+            "optrr.cli.studying",
             "gwas_study",
             "What association tests lose at a total epsilon, by simulation.",
         ),

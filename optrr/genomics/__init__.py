@@ -24,7 +24,7 @@ from optrr.genomics.asking import (
     association_design,
     design,
 )
-from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
+from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes, read_panel
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
@@ -70,6 +70,7 @@ __all__ = [
     "randomized_cohort",
     "read_cohort",
     "read_genotypes",
+    "read_panel",
     "records_of",
     "run_study",
     "scan",

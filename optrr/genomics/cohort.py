@@ -18,13 +18,13 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
-from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_sexes, table_status
+from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_groups, table_sexes, table_status
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import VcfGenotypes
 from optrr.show.text import amount
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
-_TABLE_ENDINGS = (".csv", ".parquet")
+_TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 # Status by the fam file alone.
 _FAM = PhenotypeColumns()
 
@@ -110,7 +110,7 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain
     """
     plink = path.suffix.lower() == ".bed"
     fam = plink and phenotype.table is None and phenotype.column is None
-    table = phenotype.table or (path if path.suffix.lower() in _TABLE_ENDINGS else None)
+    table = phenotype.table or (path if _is_table(path) else None)
     if not fam and (table is None or phenotype.column is None or not phenotype.cases):
         raise InvalidInput(
             f"{path} does not say who is a case; name a table, its column and the value of cases "
@@ -126,12 +126,37 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain
     return _matched(genotypes, status, left_out, male)
 
 
+def read_panel(path: Path, phenotype: PhenotypeColumns = _FAM, *, status: bool = True) -> tuple[Cohort, Texts | None]:
+    """People to draw from in a study, and the group of each where ``phenotype.group`` names its column.
+
+    Without ``status`` nobody's is read, and all are controls. Raises InvalidInput as :func:`read_cohort`, and where somebody
+    has no group.
+    """
+    if status:
+        cohort = read_cohort(path, phenotype)
+    else:
+        genotypes = read_genotypes(path, phenotype)
+        n = genotypes.people.size
+        cohort = Cohort(genotypes, np.arange(n), np.zeros(n, dtype=np.int8))
+    if phenotype.group is None:
+        return cohort, None
+    table = phenotype.table or (path if _is_table(path) else None)
+    if table is None:
+        raise InvalidInput(f"groups are a column {phenotype.group!r} of a table; name that too (--phenotype FILE)")
+    everybody = table_groups(table, cohort.genotypes.people, phenotype, same_file=table == path)
+    return cohort, everybody[cohort.rows]
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith(_TABLE_ENDINGS)
+
+
 def named_variants(path: Path, phenotype: PhenotypeColumns = _FAM) -> tuple[list[str], list[tuple[str, str]]]:
     """Names of a file's variants, and A1 and A2 of each where the file says them; no genotype is looked at."""
-    if path.suffix.lower() not in _TABLE_ENDINGS:
+    if not _is_table(path):
         variants = read_genotypes(path, phenotype).variants
         return [str(name) for name in variants.name], allele_pairs(variants)
-    others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex}
+    others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex, phenotype.group}
     return [name for name in table_columns(path) if name not in others], []
 
 
@@ -144,7 +169,7 @@ def read_genotypes(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Dom
         return VcfGenotypes(path)
     if name.endswith(_TABLE_ENDINGS):
         inside = phenotype.table is None or phenotype.table == path
-        others = [name for name in (phenotype.column, phenotype.sex) if inside and name]
+        others = [name for name in (phenotype.column, phenotype.sex, phenotype.group) if inside and name]
         return read_csv_genotypes(path, _own_sample_column(path, phenotype), others, declared)
     raise InvalidInput(
         f"{path} is of no known kind; genotypes are read from .bed, .vcf, .vcf.gz, .bcf, .csv or .parquet"

@@ -104,14 +104,14 @@ class TrueRecords:
         """None."""
         return {}
 
-    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:  # noqa: ARG002 (nothing is drawn)
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`optrr.genomics.study.ways.StudiedWay`."""
         tables = record_tables(records, self.layout)
         plain = unrandomized(tables.shape[1:])
         scores = score_test(tables, plain, test)
         return Seen(scores, None, scores.statistic, lambda which: odds_ratios(tables[which], plain))
 
-    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:  # noqa: ARG002
+    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """As :class:`optrr.genomics.study.ways.StudiedWay`."""
         return noncentralities(tables, unrandomized(tables.shape[1:]), test)
 
@@ -151,7 +151,7 @@ class NoisyTables:
         draw = generator.laplace if self.name == "laplace" else generator.normal
         return np.asarray(tables + draw(0.0, self.scale, tables.shape))
 
-    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:  # noqa: ARG002 (the trend test)
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`optrr.genomics.study.ways.StudiedWay`."""
         true = record_tables(records, self.layout)
         n = np.maximum(true.sum(axis=(1, 2)), 1).astype(np.float64)
@@ -168,7 +168,7 @@ class NoisyTables:
         estimate = np.clip((u * u - added) / plain, 0.0, n)
         return Seen(scores, None, estimate, lambda which: _noisy_odds(tables[which], n[which], self.noise))
 
-    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:  # noqa: ARG002
+    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """As :class:`optrr.genomics.study.ways.StudiedWay`."""
         n = tables.sum(axis=(1, 2))
         u, plain, weights = _trend(tables, n)
@@ -197,7 +197,10 @@ def noisy_tails(distance: FloatArray, variance: FloatArray, scales: FloatArray) 
         at = slice(start, start + _AT_ONCE)
         u, v, squares = distance[at], variance[at], scales[at] ** 2
         end = 1 / np.sqrt(np.maximum(squares.max(axis=1), np.finfo(float).tiny))
-        low, high = np.zeros(u.size), np.minimum(end, (u + np.sqrt(v + 2 * squares.sum(axis=1))) / np.maximum(v, 1e-300))
+        low, high = (
+            np.zeros(u.size),
+            np.minimum(end, (u + np.sqrt(v + 2 * squares.sum(axis=1))) / np.maximum(v, 1e-300)),
+        )
         for _ in range(60):
             s = (low + high) / 2
             slope = v * s + np.sum(2 * squares * s[:, None] / np.maximum(1 - squares * s[:, None] ** 2, 1e-300), axis=1)

@@ -130,8 +130,10 @@ def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of t
             )
         known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
         texts = [str(n) for n in names]
-        asking = _subsets(texts, total) if method == "subset" else sampled_variants(
-            texts, total, cases=cases, frequencies=known
+        asking = (
+            _subsets(texts, total)
+            if method == "subset"
+            else sampled_variants(texts, total, cases=cases, frequencies=known)
         )
         if asking.reports and test != "trend":
             raise InvalidInput(f"answers that name sets of cells have no {test} test; leave it out, or --test trend")

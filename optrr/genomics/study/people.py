@@ -75,7 +75,9 @@ class PlantedTrait:
         if not 0 < self.cases < 1:
             raise InvalidInput(f"a share of cases of {self.cases}; give one above 0 and below 1")
         if not 0 <= self.structure <= math.log(FARTHEST_ODDS):
-            raise InvalidInput(f"a structure of {self.structure}; give 0 or more, at most {math.log(FARTHEST_ODDS):.1f}")
+            raise InvalidInput(
+                f"a structure of {self.structure}; give 0 or more, at most {math.log(FARTHEST_ODDS):.1f}"
+            )
 
     def planted(self, codes: Codes, groups: IntArray, generator: np.random.Generator) -> PlantedRisk:
         """The trait in these people, (n, V) and (n,). Raises InvalidInput where fewer variants vary enough."""

@@ -121,7 +121,7 @@ class Study(TableResult):
         }
 
     def to_arrow(self) -> pa.Table:
-        """One row for each number of people, total and way: what it costs, what it reports, every measure and its standard error.
+        """One row for each number of people, total and way: what it costs and reports, every measure and its standard error.
 
         Of each total the method comes first that leaves most of the tests' noncentrality.
         """

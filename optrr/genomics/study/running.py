@@ -77,7 +77,7 @@ def run_study(
     truth = study.truth(len(records))
     if still := len(cohort.variants) - truth.usable.size:
         left_out["variants that do not vary"] = still
-    cases = int(round(float(truth.tables[0, :, 1].sum())))
+    cases = int(records[:, 0].sum()) if options.trait is None else round(options.trait.cases * cohort.n)
     out = Study(options, cohort.n, cases, cohort.variants, truth, digests, left_out=left_out)
     names = [json.dumps([n, t, m]) for n in study.people for t in options.totals for m in options.methods]
     study.steps = len(names) * options.repeats
@@ -190,10 +190,8 @@ class _Running:
         usable = np.flatnonzero(np.isfinite(p_value) if fixed else varies)
         if not usable.size:
             raise InvalidInput("no variant varies among these people; there is nothing to test")
-        if self.panel.risk is not None:
-            associated = self.panel.risk.which
-        else:
-            associated = usable[p_value[usable] * usable.size <= 0.05]
+        found = usable[p_value[usable] * usable.size <= 0.05]
+        associated = found if self.panel.risk is None else self.panel.risk.which
         top = usable[np.argsort(-statistic[usable], kind="stable")][: self.options.top]
         df = df.astype(np.int64)
         return Truth.of(n, fixed, tables, (statistic, df), associated, usable, top)

@@ -218,6 +218,6 @@ class NaiveUse:
         plain, scores = unrandomized(tables.shape[1:]), naive_score_test(tables, test)
         return Seen(scores, scores, scores.statistic, lambda which: odds_ratios(tables[which], plain))
 
-    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:  # noqa: ARG002
+    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """Unknown, NaN: what an invalid test says is no noncentrality."""
         return np.full(which.size, np.nan)
