@@ -43,7 +43,7 @@ _OF_PEOPLE = (
     *("cases", "controls"),
 )
 _OF_TRAIT = ("odds_ratio", "heritability", "cases_share", "structure")
-_OF_STATUS = ("phenotype_column", "cases", "controls")
+_OF_STATUS = ("cases", "controls")
 _DEFAULT_ODDS = 1.3
 
 
@@ -56,7 +56,11 @@ _DEFAULT_ODDS = 1.3
 @test_option
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of one test.")
 @click.option("--top", type=int, default=20, show_default=True, help="Variants to be found again, and ranked.")
-@click.option("--causal", type=int, help="Plant a trait with so many causal variants, in place of people's statuses.")
+@click.option(
+    "--causal",
+    type=int,
+    help="Plant a trait with so many causal variants, in place of people's statuses; a --phenotype-column is left out.",
+)
 @click.option("--odds-ratio", type=float, help="Of each causal variant, per copy.  [default: 1.3]")
 @click.option(
     "--heritability", type=float, help="Of the causal variants together, of the liability; in place of an odds ratio."

@@ -141,7 +141,7 @@ def curve_figure(
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.minorticks_off()
-    if curve.decades:
+    if curve.decades and any(o.measures[curve.measure][0] > 0 for o in outcomes):
         axes.set_yscale("log")
     axes.set_xlabel(said)
     axes.set_ylabel(label)

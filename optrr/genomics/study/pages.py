@@ -22,14 +22,15 @@ _ACCOUNTING = (
     "is published, not against the holder."
 )
 _MEASURES = (
-    "Noncentrality left: how much of what the tests see is left, as if only this share of the people had been asked, without "
-    "randomization; of each total the way comes first that leaves most. Power: share of the associated variants with a p-value "
-    "at most the level. Recall: share of the truly most associated variants among as many of the smallest p-values. Type I "
-    "error: share of p-values at most the level under permuted statuses, where every rejection is an error. Bias and "
-    "coverage are of odds ratios of associated variants (of alleles; per copy for association and subset), the bias of those that are "
-    "finite. χ² error: mean |χ² − χ² of these people's true records| of the estimate from the unbiased table; bias: the same with its "
-    "sign. A small error does not say that a way tells much: an answer that is always 0 has {zero}. λ with confounding groups: "
-    "genomic control where statuses are permuted within groups, so that only groups tell of the status."
+    "Noncentrality left: how much of what the tests see is left, as if only this share of the people had been asked, "
+    "without randomization; of each total the way comes first that leaves most. Power: share of the associated variants "
+    "with a p-value at most the level. Recall: share of the truly most associated variants among as many of the smallest "
+    "p-values. Type I error: share of p-values at most the level under permuted statuses, where every rejection is an "
+    "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association and subset), "
+    "the bias of those that are finite. χ² error: mean |χ² − χ² of these people's true records| of the estimate from the "
+    "unbiased table; bias: the same with its sign. A small error does not say that a way tells much: an answer that is "
+    "always 0 has {zero}. λ with confounding groups: genomic control where statuses are permuted within groups, so that "
+    "only groups tell of the status."
 )
 _TABLES = (
     ("Tests", ("noncentrality_ratio", "power", "power_bonferroni", "power_genome_wide", "type_one")),

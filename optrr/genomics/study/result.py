@@ -90,7 +90,7 @@ class Study(TableResult):
     def headline(self) -> str:
         """How many people and variants, and what was compared."""
         methods = ", ".join(dict.fromkeys(o.method for o in self.outcomes))
-        people = ", ".join(str(n) for n in dict.fromkeys(o.people for o in self.outcomes)) or str(self.n)
+        people = " and ".join(f"{n:,}" for n in sorted({o.people for o in self.outcomes})) or f"{self.n:,}"
         return f"{people} people, {len(self.variants)} variants, {self.options.repeats} repeats: {methods or 'nothing'}"
 
     @property
