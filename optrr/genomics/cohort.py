@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
+from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text_column
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
 from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_groups, table_sexes, table_status
 from optrr.genomics.plink import PlinkGenotypes
@@ -132,17 +132,20 @@ def read_panel(path: Path, phenotype: PhenotypeColumns = _FAM, *, status: bool =
     Without ``status`` nobody's is read, and all are controls. Raises InvalidInput as :func:`read_cohort`, and where somebody
     has no group.
     """
+    table = phenotype.table or (path if _is_table(path) else None)
+    if phenotype.group is not None:
+        if table is None:
+            raise InvalidInput(f"groups are a column {phenotype.group!r} of a table; name that too (--phenotype FILE)")
+        # before the genotypes, so that a slip in the column's name is told of as such
+        text_column(table, phenotype.group)
     if status:
         cohort = read_cohort(path, phenotype)
     else:
         genotypes = read_genotypes(path, phenotype)
         n = genotypes.people.size
         cohort = Cohort(genotypes, np.arange(n), np.zeros(n, dtype=np.int8))
-    if phenotype.group is None:
+    if phenotype.group is None or table is None:
         return cohort, None
-    table = phenotype.table or (path if _is_table(path) else None)
-    if table is None:
-        raise InvalidInput(f"groups are a column {phenotype.group!r} of a table; name that too (--phenotype FILE)")
     everybody = table_groups(table, cohort.genotypes.people, phenotype, same_file=table == path)
     return cohort, everybody[cohort.rows]
 

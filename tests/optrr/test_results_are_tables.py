@@ -41,6 +41,7 @@ NO_RESULTS = {
         "MatrixGenotypes",
         "PhenotypeColumns",
         "PlannedScan",
+        "PlantedTrait",
         "ScanOptions",
         "StudyOptions",
         "Variants",

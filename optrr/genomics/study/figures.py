@@ -38,7 +38,7 @@ _STYLES = {
 
 
 @dataclass(frozen=True)
-class Curve:
+class MeasureCurve:
     """A measure that is drawn: its name, what stands beside its axis, where nothing is lost, and whether decades are drawn."""
 
     measure: str
@@ -48,17 +48,17 @@ class Curve:
 
 
 CURVES = (
-    Curve("noncentrality_ratio", "Noncentrality left", 1.0, decades=True),
-    Curve("power", "Power at level {alpha:g}"),
-    Curve("power_genome_wide", "Power at 5e-8"),
-    Curve("recall", "Recall of the top {top}"),
-    Curve("rank_correlation_all", "Rank correlation, all variants", 1.0),
-    Curve("type_one", "Type I error at level {alpha:g}"),
-    Curve("odds_bias", "Bias of ln odds ratio", 0.0),
-    Curve("odds_coverage", "Coverage of 95 % intervals", 0.95),
-    Curve("chi2_error", "Mean |χ² − true χ²|", decades=True),
-    Curve("chi2_bias", "Bias of χ²", 0.0),
-    Curve("lambda_structure", "λ with confounding groups", 1.0),
+    MeasureCurve("noncentrality_ratio", "Noncentrality left", 1.0, decades=True),
+    MeasureCurve("power", "Power at level {alpha:g}"),
+    MeasureCurve("power_genome_wide", "Power at 5e-8"),
+    MeasureCurve("recall", "Recall of the top {top}"),
+    MeasureCurve("rank_correlation_all", "Rank correlation, all variants", 1.0),
+    MeasureCurve("type_one", "Type I error at level {alpha:g}"),
+    MeasureCurve("odds_bias", "Bias of ln odds ratio", 0.0),
+    MeasureCurve("odds_coverage", "Coverage of 95 % intervals", 0.95),
+    MeasureCurve("chi2_error", "Mean |χ² − true χ²|", decades=True),
+    MeasureCurve("chi2_bias", "Bias of χ²", 0.0),
+    MeasureCurve("lambda_structure", "λ with confounding groups", 1.0),
 )
 # Of POR's Fig. 5: label, colour and line.
 _POR_STYLES = {
@@ -102,7 +102,7 @@ def curve_figures(study: Study) -> Iterator[StudyFigure]:
             yield StudyFigure(f"{curve.measure}_by_people", figure, _caption(study, where, largest, curve))
 
 
-def _caption(study: Study, where: str, shown: Sequence[Outcome], curve: Curve) -> str:
+def _caption(study: Study, where: str, shown: Sequence[Outcome], curve: MeasureCurve) -> str:
     others = {o.method: o.trust for o in shown if o.trust != TRUST}
     dashed = "; ".join(f"{method}: {trust}" for method, trust in others.items())
     predicted = " Lines: as predicted from the designs." if curve.measure == "noncentrality_ratio" else ""
@@ -116,7 +116,7 @@ def _caption(study: Study, where: str, shown: Sequence[Outcome], curve: Curve) -
 
 def curve_figure(
     outcomes: Sequence[Outcome],
-    curve: Curve,
+    curve: MeasureCurve,
     label: str,
     along: tuple[str, Sequence[float], Callable[[Outcome], float]],
 ) -> Figure:

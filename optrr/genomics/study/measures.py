@@ -130,7 +130,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PeopleOfRepeat:
     """The people of one repeat: true records, groups, and what the unrandomized test says of them."""
 
     records: Codes
@@ -139,7 +139,11 @@ class Asked:
 
 
 def repeated(
-    way: StudiedWay, asked: Asked, truth: Truth, levels: tuple[str, float, bool], generator: np.random.Generator
+    way: StudiedWay,
+    asked: PeopleOfRepeat,
+    truth: Truth,
+    levels: tuple[str, float, bool],
+    generator: np.random.Generator,
 ) -> Repeat:
     """One randomization of these people, and one each with permuted statuses.
 
@@ -178,7 +182,7 @@ def repeated(
 
 
 def _permuted(
-    way: StudiedWay, asked: Asked, groups: IntArray | None, test: str, generator: np.random.Generator
+    way: StudiedWay, asked: PeopleOfRepeat, groups: IntArray | None, test: str, generator: np.random.Generator
 ) -> Seen:
     """People are permuted, because p-values of a true null hypothesis are wanted and some variants are associated."""
     permuted = asked.records.copy()

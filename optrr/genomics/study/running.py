@@ -22,7 +22,7 @@ from optrr.genomics.randomize import records_of
 from optrr.genomics.study.curators import CURATED, other_trust
 from optrr.genomics.study.grid import CellResult, finished, run_grid, stream
 from optrr.genomics.study.making import local_way
-from optrr.genomics.study.measures import Asked, Truth, pooled, qq_points, repeated, summarized
+from optrr.genomics.study.measures import PeopleOfRepeat, Truth, pooled, qq_points, repeated, summarized
 from optrr.genomics.study.options import StudyOptions
 from optrr.genomics.study.people import StudyPeople
 from optrr.genomics.study.result import Outcome, Study
@@ -158,12 +158,12 @@ class _Running:
             "first": repeats[0].scores.p_value.tolist(),
         }
 
-    def asked(self, n: int, repeat: int, truth: Truth) -> Asked:
+    def asked(self, n: int, repeat: int, truth: Truth) -> PeopleOfRepeat:
         """The people of a repeat, the same ones for every way and total."""
         if not self.options.draws_people:
-            return Asked(self.panel.records, self.panel.groups, truth.statistic)
+            return PeopleOfRepeat(self.panel.records, self.panel.groups, truth.statistic)
         records, groups = self.panel.drawn(n, stream(self.options.seed, "people", n, repeat))
-        return Asked(records, groups, self._scan(record_tables(records, self.layout))[0])
+        return PeopleOfRepeat(records, groups, self._scan(record_tables(records, self.layout))[0])
 
     def _scan(self, tables: NDArray[np.number]) -> tuple[FloatArray, ...]:
         """χ², degrees of freedom and p-values of true tables, (V,) each."""
@@ -190,8 +190,8 @@ class _Running:
         usable = np.flatnonzero(np.isfinite(p_value) if fixed else varies)
         if not usable.size:
             raise InvalidInput("no variant varies among these people; there is nothing to test")
-        found = usable[p_value[usable] * usable.size <= 0.05]
-        associated = found if self.panel.risk is None else self.panel.risk.which
+        by_scan = usable[p_value[usable] * usable.size <= 0.05]
+        associated = by_scan if self.panel.risk is None else self.panel.risk.which
         top = usable[np.argsort(-statistic[usable], kind="stable")][: self.options.top]
         df = df.astype(np.int64)
         return Truth.of(n, fixed, tables, (statistic, df), associated, usable, top)
