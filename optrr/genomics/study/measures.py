@@ -255,4 +255,4 @@ def qq_points(p_values: FloatArray) -> list[list[float]]:
     expected = expected_exponentials(tested.size) / math.log(10)
     observed = np.sort(-np.log10(np.maximum(tested, 1e-300)))[::-1]
     ranks = np.unique(np.round(np.geomspace(1, tested.size, _QQ_POINTS)).astype(np.int64)) - 1
-    return np.stack([expected[ranks], observed[ranks]], axis=1).tolist()
+    return [[float(x), float(y)] for x, y in zip(expected[ranks], observed[ranks], strict=True)]

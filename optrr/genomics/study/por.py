@@ -149,7 +149,7 @@ def _cell(snps: int, setting: PorSetting) -> CellResult:
     out: CellResult = {}
     for name, each in measured.items():
         if each:
-            values = np.array(each)
-            spread = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(4, np.nan)
-            out[name] = [len(values), *np.stack([values.mean(axis=0), spread], axis=1).ravel().tolist()]
+            drawn = np.array(each)
+            spread = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn)) if len(drawn) > 1 else np.full(4, np.nan)
+            out[name] = [len(drawn), *np.stack([drawn.mean(axis=0), spread], axis=1).ravel().tolist()]
     return out

@@ -41,7 +41,7 @@ def true_counts(generator: np.random.Generator, snps: int) -> IntArray:
 
 def eigenvalues(epsilons: FloatArray) -> FloatArray:
     """Of randomized response over the four cells."""
-    return np.expm1(epsilons) / (np.exp(epsilons) + CELLS - 1)
+    return np.asarray(np.expm1(epsilons) / (np.exp(epsilons) + CELLS - 1))
 
 
 def randomized(generator: np.random.Generator, counts: IntArray, epsilons: FloatArray) -> IntArray:

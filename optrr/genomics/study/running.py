@@ -193,8 +193,7 @@ class _Running:
         by_scan = usable[p_value[usable] * usable.size <= 0.05]
         associated = by_scan if self.panel.risk is None else self.panel.risk.which
         top = usable[np.argsort(-statistic[usable], kind="stable")][: self.options.top]
-        df = df.astype(np.int64)
-        return Truth.of(n, fixed, tables, (statistic, df), associated, usable, top)
+        return Truth.of(n, fixed, tables, (statistic, df.astype(np.int64)), associated, usable, top)
 
     def way(self, total: float, method: str) -> StudiedWay | str:
         """The way of that name at that total, or why there is none; it knows the share of cases and the frequencies of A1."""
