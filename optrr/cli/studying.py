@@ -189,11 +189,11 @@ def _por(
 
 def _show_study(study: Study) -> None:
     shown = ["people", "total", "method", "predicted_noncentrality_ratio", "noncentrality_ratio", "power", "recall"]
-    shown += ["type_one", "naive_type_one", "odds_coverage", "chi2_error"]
+    shown += ["type_one", "odds_coverage", "chi2_error"]
     heads = ["people", "total", "way", "predicted ratio", "ratio", *(name.replace("_", " ") for name in shown[5:])]
     title = (
         "means over the repeats; ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
-        f"always 0 leaves none, and has chi2 error {study.truth.error_of_zero:.4g})"
+        f"always 0 leaves none, and has chi2 error {study.zero_said})"
     )
     print_table(title, heads, [[row[c] for c in shown] for row in study.to_arrow().to_pylist()])
     click.echo(study.options.errors_said)

@@ -60,6 +60,8 @@ CURVES = (
     MeasureCurve("chi2_bias", "Bias of χ²", 0.0),
     MeasureCurve("lambda_structure", "λ with confounding groups", 1.0),
 )
+# Smaller shares of the noncentrality are not drawn: nobody has ten thousand times as many people.
+_LEAST_KEPT = 1e-5
 # Of POR's Fig. 5: label, colour and line.
 _POR_STYLES = {
     "published heuristic": ("heuristic, with the slip", COLOURS[1], ":"),
@@ -143,6 +145,8 @@ def curve_figure(
     axes.minorticks_off()
     if curve.decades and any(o.measures[curve.measure][0] > 0 for o in outcomes):
         axes.set_yscale("log")
+        if curve.measure == "noncentrality_ratio":
+            axes.set_ylim(bottom=max(axes.get_ylim()[0], _LEAST_KEPT))
     axes.set_xlabel(said)
     axes.set_ylabel(label)
     legend_below(figure, 3)
@@ -181,13 +185,14 @@ def release_figures(study: Study) -> Iterator[StudyFigure]:
     if not local:
         return
     truth = study.truth
-    true_p = chi_squared_tails(truth.statistic, truth.df)
+    shown = max(local, key=lambda o: (o.people, o.total, o.measures["predicted_noncentrality_ratio"][0]))
+    # noncentralities grow as the people do
+    true_p = chi_squared_tails(truth.statistic * shown.people / truth.people, truth.df)
     yield StudyFigure(
         "true_scan",
         manhattan(study.variants, true_p, "without randomization"),
-        f"p-values of the {study.options.test} test without randomization, as {truth.people:,} people would have them.",
+        f"p-values that the {study.options.test} test of {shown.people:,} people has without randomization, by the truth.",
     )
-    shown = max(local, key=lambda o: (o.people, o.total, o.measures["predicted_noncentrality_ratio"][0]))
     yield StudyFigure(
         "one_release",
         manhattan(study.variants, shown.first, f"{shown.method}, total epsilon {shown.total:g}"),

@@ -106,7 +106,7 @@ def _cost(study: Study) -> Section:
 
 
 def _measured(study: Study) -> list[Section]:
-    text = Text(_MEASURES.format(zero=f"{study.truth.error_of_zero:.4g}"))
+    text = Text(_MEASURES.format(zero=study.zero_said))
     figures: list[Part] = [text, *(_chart(k + 1, f) for k, f in enumerate(curve_figures(study)))]
     out = [Section("What is found", figures)]
     tables: list[Part] = []

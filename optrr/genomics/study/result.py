@@ -103,6 +103,12 @@ class Study(TableResult):
         measured = [(o, *o.measures["naive_type_one"]) for o in self.outcomes]
         return [o for o, rate, error in measured if rate > level + reach * max(error, least)]
 
+    @property
+    def zero_said(self) -> str:
+        """Which χ² error an answer has that is always 0, for the most people."""
+        most = max(self.outcomes, key=lambda o: o.people, default=None)
+        return "none" if most is None else f"{most.measures['chi2_error_of_zero'][0]:.4g} ({most.people:,} people)"
+
     def ranked(self) -> None:
         """Put the outcomes in order: of each number of people and total, the one first that leaves most noncentrality."""
         self.outcomes.sort(
@@ -125,22 +131,16 @@ class Study(TableResult):
 
         Of each total the method comes first that leaves most of the tests' noncentrality.
         """
-        return outcome_table(self.outcomes, {"chi2_error_of_zero": self.truth.error_of_zero})
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
 
-
-def outcome_table(outcomes: list[Outcome], constant: Mapping[str, float]) -> pa.Table:
-    """Rows of outcomes, with columns that are the same in all."""
-    import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
-
-    columns: dict[str, list[object]] = {
-        name: [getattr(o, name) for o in outcomes] for name in ("people", "total", "method", "trust", "epsilon")
-    }
-    columns["variants_reported"] = [o.reported for o in outcomes]
-    for name in _LABELS:
-        columns[name] = [o.labels.get(name, math.nan) for o in outcomes]
-    for name in outcomes[0].measures if outcomes else ():
-        columns[name] = [o.measures[name][0] for o in outcomes]
-        columns[f"{name}_se"] = [o.measures[name][1] for o in outcomes]
-    for name, value in constant.items():
-        columns[name] = [value for _ in outcomes]
-    return pa.table(columns)
+        outcomes = self.outcomes
+        columns: dict[str, list[object]] = {
+            name: [getattr(o, name) for o in outcomes] for name in ("people", "total", "method", "trust", "epsilon")
+        }
+        columns["variants_reported"] = [o.reported for o in outcomes]
+        for name in _LABELS:
+            columns[name] = [o.labels.get(name, math.nan) for o in outcomes]
+        for name in outcomes[0].measures if outcomes else ():
+            columns[name] = [o.measures[name][0] for o in outcomes]
+            columns[f"{name}_se"] = [o.measures[name][1] for o in outcomes]
+        return pa.table(columns)

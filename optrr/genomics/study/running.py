@@ -147,6 +147,7 @@ class _Running:
                 self.progress(self.done, self.steps)
         measures = summarized([r.measures for r in repeats]) | pooled(repeats)
         measures["predicted_noncentrality_ratio"] = (truth.predicted_ratio(way, o.test), 0.0)
+        measures["chi2_error_of_zero"] = (truth.error_of_zero, 0.0)
         return {
             "trust": way.trust,
             "epsilon": way.epsilon,
