@@ -252,8 +252,8 @@ def regress(
             sample.check_answers({})
             if true:
                 raise InvalidInput(NO_PUBLIC)
-            (table,), doubts = counted_by(asking, known, read.names, partly=True).counts, [*known.unweighted_doubts]
-            result = regress_estimated(table, formula, family=family, scores=given, **how)
+            (counts,), doubts = counted_by(asking, known, read.names, partly=True).counts, [*known.unweighted_doubts]
+            result = regress_estimated(counts, formula, family=family, scores=given, **how)
         else:
             mechanism, columns = known.mechanism, sample.columns(known)
             if columns:
@@ -265,4 +265,6 @@ def regress(
             doubts = [*(known.doubts if columns else known.unweighted_doubts), *impossible(counted.pairs(), mechanism)]
             result = fitted(*modelled(read, reports, family, given), **how)
     result = replace(result, warnings=(*result.warnings, *said))
-    outputs.give_table(result, (asking, design_file, known, doubts), lambda: say(str(result.summary())))
+    # warnings go to standard error, so the printed table has none of its own
+    table = replace(result, warnings=()).summary()
+    outputs.give_table(result, (asking, design_file, known, doubts), lambda: say(str(table)))

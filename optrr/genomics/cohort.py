@@ -25,6 +25,8 @@ from optrr.show.text import amount
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
+# Calls of a block: with a byte each, and a few copies, tens of megabytes however many people there are.
+_CALLS = 1 << 24
 # Status by the fam file alone.
 _FAM = PhenotypeColumns()
 
@@ -67,7 +69,8 @@ class Cohort:
         return self.genotypes.people[self.rows]
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
-        """Blocks of genotypes of these people only."""
+        """Blocks of genotypes of these people only, of at most ``size`` variants and, beyond one, of 2^24 calls."""
+        size = max(1, min(size, _CALLS // max(1, self.genotypes.people.size)))
         everyone = np.array_equal(self.rows, np.arange(self.genotypes.people.size))
         for chosen, codes in self.genotypes.blocks(size):
             yield chosen, codes if everyone else codes[self.rows]

@@ -196,8 +196,8 @@ class PlinkWriter:
 
     def write(self, codes: Codes) -> None:
         """Append variants, shape (n, k)."""
-        for column in np.where(codes == MISSING, np.int8(_BED_MISSING), codes).T:
-            self._file.write(np.ascontiguousarray(column))
+        for variant in np.ascontiguousarray(np.where(codes == MISSING, np.int8(_BED_MISSING), codes).T):
+            self._file.write(variant)
 
     def __enter__(self) -> PlinkWriter:
         self._file.__enter__()

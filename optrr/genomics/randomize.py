@@ -1,7 +1,7 @@
 """Randomize a cohort: every person's genotypes and status, as one record, through the design's mechanism.
 
 The mechanism works by person, genotype files by variant. The records stand between in one array of one byte a cell, in
-memory up to a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
+memory up to half a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
 process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
 
 Written files are shuffled, and people in them are numbered anew: a place in the order of the true records tells about the
@@ -42,12 +42,13 @@ from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
 from optrr.releases.provenance import KEPT, Provenance
+from optrr_solvers.arrays import in_a_row
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, permutation
 
 MissingPolicy = Literal["refuse", "exclude"]
 
 # Records of up to this many bytes are held in memory.
-_IN_MEMORY = 1 << 30
+_IN_MEMORY = 1 << 29
 # Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while it
 # samples draws fewer at a time.
 _RANDOMIZED = 1 << 25
@@ -89,7 +90,7 @@ def records_of(
         block = _treated_missing(single, cohort, chosen, layout, missing, remedy)
         columns = layout.attributes[at[chosen]]
         if layout.status is not None:
-            records[:, columns[:, 0]] = block
+            records[:, in_a_row(columns[:, 0])] = block
         else:
             for copy, allele in enumerate(_alleles(block, source or as_source(None))):
                 records[:, columns[:, copy]] = 2 * allele + cohort.status[:, None]
@@ -178,9 +179,8 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     """Randomized records of a genotype layout as a cohort in memory."""
     assert layout.status is not None
     at = layout.attributes[_positions(cohort, layout), 0]
-    # in the design's own order the variants are one slice, and no copy is made
-    contiguous = at.size == 1 or bool(np.all(np.diff(at) == 1))
-    codes = records[:, at[0] : at[-1] + 1] if contiguous else records[:, at]
+    # in the design's own order the variants follow each other
+    codes = records[:, in_a_row(at)]
     if layout.missing:
         codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
     genotypes = MatrixGenotypes(cohort.variants, cohort.people, codes, cohort.genotypes.skipped)

@@ -33,12 +33,12 @@ from optrr.records.shuffling import shuffled
 from optrr.releases.account import Release, check_limit
 from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, digest_of
 from optrr.show.text import amount, epsilon_text
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
 from optrr_solvers.automaton.automaton import LABEL_TOLERANCE
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform
 from optrr_solvers.laws.record import record_of
-from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, bounded
+from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, words_below
 
 
 def drawn_epsilon(law: Law, stated: float) -> float:
@@ -377,7 +377,7 @@ def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
     if law.automaton is not None:
         law.automaton.sampler.randomize(codes, source)
         return
-    groups = [(int(r), np.flatnonzero(law.sizes == r)) for r in np.unique(law.sizes)]
+    groups = [(int(r), in_a_row(np.flatnonzero(law.sizes == r))) for r in np.unique(law.sizes)]
     step = max(_RECORDS, _CELLS // law.m)
     # some laws pay a fixed price for each call and draw many change sets in it; these are applied to the records in smaller
     # pieces
@@ -387,9 +387,21 @@ def flip(codes: NDArray[np.integer], law: Law, source: BitSource) -> None:
         for start in range(0, changes.shape[0], step):
             piece = codes[first + start : first + min(start + step, changes.shape[0])]
             for r, members in groups:
-                rows, columns = np.nonzero(changes[start : start + step, members])
-                at = (rows, members[columns])
-                piece[at] = (piece[at].astype(np.int64) + 1 + bounded(source, rows.size, r - 1)) % r
+                piece[:, members] = _turned(piece[:, members], changes[start : start + step, members], r, source)
+
+
+def _turned(codes: NDArray[np.integer], changes: NDArray[np.bool_], r: int, source: BitSource) -> NDArray[np.integer]:
+    """Codes (n, k) of r categories, each that changes turned to one of the others, all of them as likely.
+
+    A turn is drawn for every code, since to find those that change takes longer than their random bits.
+    """
+    turns = words_below(source, codes.size, r - 1) if r > 2 else np.zeros(codes.size, dtype=np.uint8)
+    out = turns.reshape(codes.shape).astype(np.promote_types(codes.dtype, np.min_scalar_type(-2 * r)))
+    out += 1
+    out *= changes
+    out += codes
+    out -= out.dtype.type(r) * (out >= r)
+    return out
 
 
 def _some(sizes: IntArray) -> str:

@@ -203,8 +203,12 @@ def _cells_of(domain: Domain, sets: Sequence[tuple[str, ...]], batches: Iterator
 def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntArray, IntArray]:
     """Distinct records over all attributes, sorted, as codes (N, m), and their numbers (N,); in one pass over the data.
 
-    Memory is O(N m). ``data`` and what is raised are those of :func:`count_many`, counts excepted.
+    Memory is O(N m), and of small domains their cells: these are counted without sorting any record. ``data`` and what is
+    raised are those of :func:`count_many`, counts excepted.
     """
+    if prod(map(int, domain.sizes)) <= RECORDS:
+        table = count_many(data, domain, [domain.names], allow_extra)[domain.names].table
+        return np.argwhere(table), table[table > 0]
     rows, numbers = np.zeros((0, domain.m), dtype=np.int64), np.zeros(0, dtype=np.int64)
     for codes in _code_chunks(data, domain, list(domain.names), allow_extra):
         merged, inverse = np.unique(np.concatenate([rows, codes]), axis=0, return_inverse=True)

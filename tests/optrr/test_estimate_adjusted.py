@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from optrr import Domain, InvalidInput, Mechanism, count, design
+from optrr import Attribute, Domain, InvalidInput, Mechanism, count, design
 from optrr.cli import main
 from optrr.designs.design_file import save_design
 from optrr.records.counts import distinct
@@ -108,14 +108,16 @@ def collector_counts(collector, names):
 
 
 @pytest.mark.slow
-def test_distinct_records_are_found_in_one_pass_over_chunks():
-    codes = true_codes(300_000)  # three chunks
-    rows, numbers = distinct(codes, DOMAIN)
+@pytest.mark.parametrize("sizes", [(3, 2, 2, 4), (40, 30, 20, 10)], ids=["few cells", "more cells than a chunk holds"])
+def test_distinct_records_are_found_in_one_pass_over_chunks(sizes):
+    domain = Domain(tuple(Attribute(f"a{k}", tuple(map(str, range(size)))) for k, size in enumerate(sizes)))
+    codes = np.random.default_rng(3).integers(0, sizes, size=(300_000, len(sizes)))  # three chunks
+    rows, numbers = distinct(codes, domain)
     expected, shares = np.unique(codes, axis=0, return_counts=True)
     np.testing.assert_array_equal(rows, expected)
     np.testing.assert_array_equal(numbers, shares)
     with pytest.raises(InvalidInput, match="no records"):
-        distinct(np.zeros((0, 4), dtype=np.int64), DOMAIN)
+        distinct(np.zeros((0, len(sizes)), dtype=np.int64), domain)
 
 
 def test_the_command_line_adjusts_the_whole_file(tmp_path, monkeypatch, capsys, first):

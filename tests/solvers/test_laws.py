@@ -235,8 +235,9 @@ def test_products_of_very_many_attributes_are_as_accurate_as_labelled(size, nats
 
 
 def test_equal_keys_at_the_border_are_drawn_again():
-    # two places, one to choose: equal keys first, then 5 < 9 picks the first place
-    from_ties = random_subsets(np.array([1]), 2, Scripted([7, 7, 5, 9]))
+    # two places, one to choose, by keys of half a word: equal ones first, then 5 < 9 picks the first place
+    words = np.array([7, 7, 5, 9], dtype=np.uint32).view(np.uint64)
+    from_ties = random_subsets(np.array([1]), 2, Scripted(words.tolist()))
     assert from_ties.tolist() == [[True, False]]
 
 

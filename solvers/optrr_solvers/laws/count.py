@@ -170,7 +170,7 @@ def random_subsets(counts: IntArray, size: int, source: BitSource) -> BoolArray:
     out = np.broadcast_to((counts == size)[:, None], (counts.size, size)).copy()
     redo = np.flatnonzero((counts > 0) & (counts < size))
     while redo.size:
-        keys = source.words(redo.size * size).reshape(redo.size, size)
+        keys = source.words(-(-redo.size * size // 2)).view(np.uint32)[: redo.size * size].reshape(redo.size, size)
         ordered = np.sort(keys, axis=1)
         row, k = np.arange(redo.size), counts[redo]
         out[redo] = keys < ordered[row, k][:, None]

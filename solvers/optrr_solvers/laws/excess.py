@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.randomness import BitSource, bounded
+from optrr_solvers.randomness import BitSource, words_below
 
 # Relative error of a normalised sum of up to 2^21 nonnegative doubles is below 2^-50; the margin is four times that.
 _ROUND_DOWN = 2.0**-48
@@ -75,5 +75,5 @@ def uniform_changes(n: int, sizes: IntArray, source: BitSource) -> np.ndarray[tu
     # attributes of one size are drawn together: a loop over 100,000 of them costs more than the draws
     for r in np.unique(sizes):
         members = np.flatnonzero(sizes == r)
-        out[:, members] = bounded(source, n * members.size, int(r)).reshape(n, members.size) != 0
+        out[:, members] = words_below(source, n * members.size, int(r)).reshape(n, members.size) != 0
     return out
