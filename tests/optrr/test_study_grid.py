@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from itertools import combinations
@@ -511,6 +512,10 @@ def test_a_panel_with_groups_is_read(tmp_path: Path) -> None:
     read, regions = read_panel(data, PhenotypeColumns(column="ill", cases=("yes",), group="region"))
     assert read.variants.name.tolist() == cohort.variants.name.tolist()
     assert np.array_equal(read.status, cohort.status) and regions.tolist() == groups.tolist()
+    packed = tmp_path / "g.csv.gz"
+    packed.write_bytes(gzip.compress(data.read_bytes()))
+    again, _ = read_panel(packed, PhenotypeColumns(column="ill", group="region"), status=False)
+    assert np.array_equal(again.genotypes.codes, cohort.genotypes.codes) and not again.status.any()
     text = data.read_text().replace(",north,", ",,", 1)
     data.write_text(text)
     with pytest.raises(InvalidInput, match="1 people of the genotype file have no group"):
