@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 import click
 
-from optrr.cli.genomics import check_outputs, phenotype_of, phenotype_options, progress_bar, test_option
+from optrr.cli.genomics import (
+    check_outputs,
+    phenotype_of,
+    phenotype_options,
+    progress_bar,
+    test_option,
+)
+from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import FIGURES, OUTPUT, TABBED, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
@@ -40,10 +47,10 @@ _OF_PEOPLE = (
         "odds_ratio",
     ),
     *("heritability", "cases_share", "structure", "phenotype_file", "sample_column", "phenotype_column", "sex_column"),
-    *("cases", "controls"),
+    *("cases", "controls", "zero_one"),
 )
 _OF_TRAIT = ("odds_ratio", "heritability", "cases_share", "structure")
-_OF_STATUS = ("cases", "controls")
+_OF_STATUS = ("cases", "controls", "zero_one")
 _DEFAULT_ODDS = 1.3
 
 
@@ -92,6 +99,7 @@ _DEFAULT_ODDS = 1.3
 @click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
 @click.option("--figures", type=FIGURES, help="Folder to write every figure (PDF) and its caption to.")
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_study(
@@ -105,7 +113,7 @@ def gwas_study(
     Everybody of INPUT is randomized as they are, unless --people, --stretch or --causal draws people anew.
     --preset por-fig5 repeats the experiment of POR's Fig. 5.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, report, options["state"]], [input, options["phenotype_file"]])
+    check_outputs([output, report, options["state"]], [input, options["phenotype_file"], options["keep"]])
     if options["preset"] == POR:
         _por(input, options, output, report, figures, as_json)
         return
@@ -114,7 +122,7 @@ def gwas_study(
         raise InvalidInput(f"no genotypes are given; name a file, or a published study (--preset {POR})")
     chosen = _chosen(options)
     phenotype = replace(phenotype_of(options, input), group=options["group_column"])
-    panel, groups = read_panel(input, phenotype, status=chosen.trait is None)
+    panel, groups = read_panel(input, phenotype, genotype_filter(options), status=chosen.trait is None)
     with progress_bar("study") as progress:
         study = run_study(panel, chosen, progress, groups=groups, state=options["state"])
     warn(_study_warnings(study))
@@ -170,6 +178,7 @@ def _por(
     if input is not None:
         raise InvalidInput(f"{input} is given, and --preset {POR} draws its own people; leave out one of them")
     refuse_options(f"is no setting of --preset {POR}, which draws its own people; leave it out", *_OF_PEOPLE)
+    refuse_genotype_options(f"is no setting of --preset {POR}, which reads no genotypes; leave it out")
     given = {"optima": options["optima"]}
     known = {name: value for name, value in given.items() if value is not None}
     snps = _numbers("numbers of SNPs", options["snps"], int) or SIZES
