@@ -1,208 +1,73 @@
 """POR Fig. 5 as published, then with its slip mended, then with unbiased statistics and with the certified optimum.
 
 Run as ``python benchmarks/genomics_fig5.py [SETS] [OPTIMA]``: how many draws of the ε_i (20 unless told), and for how many
-of them the optimum is solved at 50 SNPs (6 unless told), with half as many at 100. The optimum is at 10, 20, 50 and 100 SNPs
-only. Setting of POR §V-B (paper_settings.py): N people, one allele × status attribute for each SNP, a ~ Bin(N, 1/3),
-b ~ Bin(N−a, 1/3), c ~ Bin(N−a−b, 2/5), error = mean |χ² − χ²_true|.
+of them the optimum is solved at 50 SNPs (6 unless told), with half as many at 100. It is one call of ``optrr gwas-study``:
 
-The authors' public code (https://github.com/ay0408/Optimized-RR, Example.ipynb) lays out the records of one SNP after the
-other in one array and randomizes only when all are laid out, so that every SNP's reports come from the records of the last
-SNP; they are then compared with each SNP's own true statistic. Two rows repeat that slip; all others are without it.
+    optrr gwas-study --preset por-fig5 --repeats SETS --optima OPTIMA -o TABLE
 
-    published heuristic, published Kronecker
-                every SNP randomized from the last one's records; Kronecker scales the ε_i that the heuristic achieved
-    requested   randomized response at the ε_i asked for: the accuracy that POR's heuristic and the optimum promise
-    heuristic   POR's, which replaces some of the ε_i; its total E is what kronecker and optimum may spend
-    records     the same on whole records, as a check
-    kronecker   every ε_i scaled down until they sum to E
-    optimum     every ε_i scaled until the certified optimum's total is E (within 0.01, or 0.1 beyond 20 SNPs)
-
-A SNP's reports under any of these are ordinary randomized response at its achieved ε_i, so its counts are drawn directly.
-Writes genomics_fig5.csv, .svg and .md.
+(optrr/genomics/study/por.py says what is drawn). The optimum is at 10, 20, 50 and 100 SNPs only. Writes genomics_fig5.csv, .svg
+and .md, beside the errors that POR's public code printed.
 """
 
 from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import tempfile
 from pathlib import Path
 
 import numpy as np
-from paper_settings import POR_CELLS, POR_FIG5, POR_PEOPLE, POR_SNP_EPSILONS
-from scipy.optimize import brentq
+from paper_settings import POR_FIG5
 
-from optrr.genomics.tests import association_chi_squared, naive_score_test, score_test
-from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.cli.main import run
 from optrr.show.charts import COLOURS, new_figure
-from optrr_solvers import Law, Problem, Solution, SolveOptions, solve
-from optrr_solvers.randomness import as_source, bounded
 
 SIZES = tuple(POR_FIG5["heuristic"])
-# where the optimum is solved, too, which takes minutes
-SOLVED = (10, 20, 50, 100)
-RUNS = 25
-# nats; a hundredth of one changes no error here in its third digit, a tenth beyond 20 SNPs none by more than two hundredths
-FINE, COARSE, FEW = 0.01, 0.1, 20
-# Gap that beyond 20 SNPs the solver may leave between its bounds: the upper one is then already within a tenth of the optimum.
-GAP = 0.5
-# First step of the search for a factor, and how far beyond the expected one later searches step.
-STEP, BEYOND = 0.04, 1.3
 PUBLISHED = {f"published {name}": printed for name, printed in POR_FIG5.items()}
 RESULTS = Path(__file__).parent / "results"
-PLAIN = unrandomized((2, 2))
-METHODS = (*PUBLISHED, "requested", "heuristic", "records", "kronecker", "optimum")
+COLUMNS = [
+    "snps",
+    "method",
+    "sets",
+    "total",
+    "total_se",
+    "epsilon",
+    "epsilon_se",
+    "naive",
+    "naive_se",
+    "unbiased",
+    "unbiased_se",
+]
 
 
-def true_counts(generator: np.random.Generator, snps: int) -> np.ndarray:
-    """Shape (RUNS, snps, 4): allele × status."""
-    a = generator.binomial(POR_PEOPLE, 1 / 3, size=(RUNS, snps))
-    b = generator.binomial(POR_PEOPLE - a, 1 / 3)
-    c = generator.binomial(POR_PEOPLE - a - b, 2 / 5)
-    return np.stack([a, b, c, POR_PEOPLE - a - b - c], axis=-1)
-
-
-def eigenvalues(epsilons: np.ndarray) -> np.ndarray:
-    return np.expm1(epsilons) / (np.exp(epsilons) + POR_CELLS - 1)
-
-
-def randomized(generator: np.random.Generator, counts: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
-    """Counts after randomized response at each SNP's ε."""
-    lam = eigenvalues(epsilons)[None, :, None, None]
-    matrix = lam * np.eye(POR_CELLS) + (1 - lam) / POR_CELLS
-    out = np.zeros_like(counts)
-    for cell in range(POR_CELLS):
-        out += generator.multinomial(
-            counts[..., cell], np.broadcast_to(matrix[:, :, cell], (*counts.shape[:2], POR_CELLS))
-        )
-    return out
-
-
-def through_records(generator: np.random.Generator, counts: np.ndarray, law: Law) -> np.ndarray:
-    """Counts after whole records went through the law; people are matched at random across SNPs."""
-    out = np.zeros_like(counts)
-    source = as_source(generator)
-    for run in range(counts.shape[0]):
-        codes = np.stack([generator.permutation(np.repeat(np.arange(POR_CELLS), c)) for c in counts[run]], axis=1)
-        changes = law.sample(POR_PEOPLE, source)
-        codes[changes] = (codes[changes] + 1 + bounded(source, int(changes.sum()), POR_CELLS - 1)) % POR_CELLS
-        out[run] = [np.bincount(column, minlength=POR_CELLS) for column in codes.T]
-    return out
-
-
-def errors(counts: np.ndarray, perturbed: np.ndarray, epsilons: np.ndarray) -> tuple[float, float]:
-    """Mean |χ² − χ²_true| of the naive statistic and of the one from the unbiased table."""
-    true = score_test(counts.reshape(-1, 2, 2), PLAIN, "allelic")
-    lam = np.tile(eigenvalues(epsilons), counts.shape[0])
-    seen = perturbed.reshape(-1, 2, 2)
-    naive = naive_score_test(seen, "allelic").statistic
-    # one report in four: every effect of allele and status shrinks alike
-    shrunk = np.broadcast_to(lam[:, None, None], (lam.size, 2, 2)).copy()
-    shrunk[:, 0, 0] = 1.0
-    debiased = association_chi_squared(seen, EffectKernel((2, 2), shrunk), "allelic")
-    return float(np.mean(np.abs(naive - true.statistic))), float(np.mean(np.abs(debiased - true.statistic)))
-
-
-@dataclass
-class Search:
-    """``factor`` of the ε_i at which the last draw's optimum was found, and the total's ``slope`` there: the next is near."""
-
-    factor: float = 1.0
-    slope: float = 0.0
-
-    def optimum_at(self, total: float, epsilons: np.ndarray) -> Solution:
-        """The optimum for the ε_i scaled by one factor, its total within the tolerance of ``total``."""
-        near = FINE if epsilons.size <= FEW else COARSE
-        solutions: dict[float, Solution] = {}
-
-        def excess(factor: float) -> float:
-            problem = Problem(np.full(epsilons.size, POR_CELLS), factor * epsilons)
-            solutions[factor] = solve(problem, "auto", SolveOptions(tolerance=near if near == FINE else GAP))
-            over = solutions[factor].upper - total
-            # exactly 0 ends the search
-            return over if abs(over) > near else 0.0
-
-        first = last = excess(self.factor)
-        other, step = self.factor, BEYOND * abs(first) / self.slope if self.slope else STEP
-        while first * last > 0:
-            other -= np.sign(first) * step
-            last, step = excess(other), 2 * step
-        if first * last < 0:
-            self.slope = (last - first) / (other - self.factor)
-        self.factor = other if last == 0 else self.factor if first == 0 else brentq(excess, self.factor, other)
-        return solutions[self.factor]
-
-
-def one_set(
-    generator: np.random.Generator, snps: int, search: Search | None
-) -> Iterator[tuple[str, float, float, float, float]]:
-    """Method, total, mean ε_i, naive error, unbiased error."""
-    epsilons = generator.uniform(*POR_SNP_EPSILONS, snps)
-    counts = true_counts(generator, snps)
-    heuristic = solve(Problem(np.full(snps, POR_CELLS), epsilons), "inductive")
-    achieved = heuristic.attribute_epsilons
-    total = heuristic.upper
-    each = {
-        "requested": (np.nan, epsilons),
-        "heuristic": (total, achieved),
-        "kronecker": (total, epsilons * total / epsilons.sum()),
-    }
-    if search is not None:
-        best = search.optimum_at(total, epsilons)
-        each["optimum"] = (best.upper, best.attribute_epsilons)
-    last = np.broadcast_to(counts[:, -1:], counts.shape)
-    for name, own in zip(PUBLISHED, (achieved, achieved * total / achieved.sum()), strict=True):
-        yield name, total, float(own.mean()), *errors(counts, randomized(generator, last, own), own)
-    for name, (spent, own) in each.items():
-        yield name, spent, float(own.mean()), *errors(counts, randomized(generator, counts, own), own)
-    seen = through_records(generator, counts[:4], heuristic.law)
-    yield "records", total, float(achieved.mean()), *errors(counts[:4], seen, achieved)
-
-
-def rows_of(snps: int, sets: int, optima: int) -> list[list[object]]:
-    """Every method at this number of SNPs."""
-    generator = np.random.default_rng(snps)
-    measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in METHODS}
-    search = Search()
-    for k in range(sets):
-        for name, *values in one_set(
-            generator, snps, search if snps in SOLVED and (snps <= FEW or k * snps < optima * 50) else None
-        ):
-            measured[name].append(tuple(values))
-    rows: list[list[object]] = []
-    for name in METHODS:
-        if not measured[name]:
-            continue
-        values = np.array(measured[name])
-        spread = values.std(axis=0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.full(4, np.nan)
-        pairs = zip(values.mean(axis=0), spread, strict=True)
-        rows.append([snps, name, len(values), *(f"{x:.3f}" for pair in pairs for x in pair)])
-        print(*rows[-1], flush=True)
-    return rows
+def rows_of(snps: str, sets: int, optima: int) -> list[list[object]]:
+    """Every method at these numbers of SNPs."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "errors.tsv"
+        settings = ["--snps", snps, "--repeats", str(sets), "--optima", str(optima)]
+        code = run(["gwas-study", "--preset", "por-fig5", *settings, "-o", str(table)])
+        assert code == 0, f"exit {code}"
+        lines = [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
+    named = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+    return [
+        [
+            int(r["snps"]),
+            r["method"],
+            int(r["repeats"]),
+            *(f"{float(r[c].replace('NA', 'nan')):.3f}" for c in COLUMNS[3:]),
+        ]
+        for r in named
+    ]
 
 
 def main(sets: int, optima: int) -> None:
-    write([row for snps in SIZES for row in rows_of(snps, sets, optima)])
+    write(rows_of(",".join(map(str, SIZES)), sets, optima))
 
 
 def write(rows: list[list[object]]) -> None:
-    columns = [
-        "snps",
-        "method",
-        "sets",
-        "total",
-        "total_se",
-        "epsilon",
-        "epsilon_se",
-        "naive",
-        "naive_se",
-        "unbiased",
-        "unbiased_se",
-    ]
     with (RESULTS / "genomics_fig5.csv").open("w", newline="") as out:
-        csv.writer(out).writerows([columns, *rows])
-    named = [dict(zip(columns, row, strict=True)) for row in rows]
+        csv.writer(out).writerows([COLUMNS, *rows])
+    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     draw(named)
     (RESULTS / "genomics_fig5.md").write_text(page(named))
 
@@ -277,7 +142,7 @@ def page(rows: list[dict[str, str]]) -> str:
 
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
-    return [value for row in rows_of(10, 3, 1) for value in row]
+    return [value for row in rows_of("10", 3, 1) for value in row]
 
 
 if __name__ == "__main__":

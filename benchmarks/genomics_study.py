@@ -17,18 +17,23 @@ from optrr.show.charts import COLOURS, new_figure
 
 RESULTS = Path(__file__).parent / "results"
 TOTALS = "1,2,4,8,16,32,64"
+METHODS = ("optimum", "kronecker", "inductive", "sampling", "association")
 SHOWN = {"power": "power at 5 %", "chi2_error": "mean |χ² − true χ²|", "rank_correlation": "rank correlation, top 20"}
 
 
-def main(repeats: str) -> None:
+def table_of(methods: tuple[str, ...], totals: str, repeats: str) -> list[list[str]]:
+    """Cells of the command's table, the names of its columns first."""
     with people_table() as genotypes:
         table = genotypes.parent / "study.tsv"
-        who = ["--phenotype-column", "superpopulation", "--case", "EUR"]
-        code = run(
-            ["gwas-study", str(genotypes), *who, "--total-epsilon", TOTALS, "--repeats", repeats, "-o", str(table)]
-        )
+        arguments = ["--phenotype-column", "superpopulation", "--case", "EUR", "--methods", ",".join(methods)]
+        arguments += ["--total-epsilon", totals, "--repeats", repeats, "-o", str(table)]
+        code = run(["gwas-study", str(genotypes), *arguments])
         assert code == 0, f"exit {code}"
-        lines = [line.split("\t") for line in table.read_text().splitlines()]
+        return [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
+
+
+def main(repeats: str) -> None:
+    lines = table_of(METHODS, TOTALS, repeats)
     (RESULTS / "genomics_study.csv").write_text("".join(",".join(line) + "\n" for line in lines))
     draw([dict(zip(lines[0], line, strict=True)) for line in lines[1:]])
 
@@ -37,7 +42,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
     figure = new_figure(10.0, 3.4)
     for place, (key, title) in enumerate(SHOWN.items()):
         axes = figure.add_subplot(1, 3, place + 1)
-        for method, colour in zip(("optimum", "kronecker", "inductive", "sampling"), COLOURS, strict=False):
+        for method, colour in zip(METHODS, COLOURS, strict=False):
             mine = [r for r in rows if r["method"] == method]
             x, y, e = ([float(r[c]) for r in mine] for c in ("total", key, f"{key}_se"))
             axes.errorbar(x, y, yerr=e, color=colour, marker="o", markersize=4, label=method)
@@ -52,14 +57,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
 def probe() -> object:
     """A hundredth of the work, to see whether the whole would come out the same."""
-    with people_table() as genotypes:
-        table = genotypes.parent / "study.tsv"
-        who = ["--phenotype-column", "superpopulation", "--case", "EUR"]
-        assert (
-            run(["gwas-study", str(genotypes), *who, "--total-epsilon", "2,16", "--repeats", "2", "-o", str(table)])
-            == 0
-        )
-        return [float(x) if x[:1].isdigit() else x for line in table.read_text().splitlines() for x in line.split("\t")]
+    lines = table_of(("optimum", "kronecker", "inductive", "sampling"), "2,16", "2")
+    return [float(x) if x[:1].isdigit() else x for line in lines for x in line]
 
 
 if __name__ == "__main__":

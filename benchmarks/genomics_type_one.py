@@ -65,7 +65,7 @@ def in_proportions(cohort: Cohort) -> Cohort:
 def genotype_layout(cohort: Cohort, test: str, repeats: int, seed: int) -> Iterator[tuple[float, str, Measures]]:
     """One report for each genotype and one for the status."""
     for o in run_study(cohort, StudyOptions(TOTALS, repeats, METHODS, test, LEVEL, seed=seed)).outcomes:
-        yield o.total, o.protocol.name, {k: o.measures[k] for k in KEYS}
+        yield o.total, o.method, {k: o.measures[k] for k in KEYS}
 
 
 def alleles_layout(cohort: Cohort, test: str, repeats: int, seed: int) -> Iterator[tuple[float, str, Measures]]:

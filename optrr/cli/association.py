@@ -1,4 +1,4 @@
-"""optrr gwas, gwas-study."""
+"""optrr gwas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from optrr.cli.genomics import (
 )
 from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
 from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.outputs import TABBED, page_given, report_option, write_report
+from optrr.cli.outputs import page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.scan_outputs import (
     plot_files,
@@ -45,18 +45,16 @@ from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
-from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
+from optrr.genomics.pages import scan_page
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
-from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
 from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
-from optrr.records.whole_files import whole_file
 from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import in_json
@@ -265,117 +263,3 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
     least = "0" if effect == "OR" else "-inf"
     print_table(f"most associated; {effect} L95 U95: inf or {least} where the noise leaves no limit", columns, rows)
-
-
-@click.command("gwas-study")
-@input_argument
-@click.option(
-    "--total-epsilon", "totals", multiple=True, required=True, help="Total epsilon, or several (1,2,4). Repeatable."
-)
-@click.option("--repeats", type=int, default=20, show_default=True, help="How often everybody is randomized anew.")
-@click.option("--methods", default=",".join(METHODS), show_default=True, help="Ways to randomize, separated by commas.")
-@test_option
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of one test.")
-@click.option("--top", type=int, default=20, show_default=True, help="Variants whose ranks are compared.")
-@click.option(
-    "--missing",
-    type=click.Choice(["refuse", "exclude", "category"]),
-    default="refuse",
-    show_default=True,
-    help="Missing calls. exclude: leave them out; category: randomize them too.",
-)
-@click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
-@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
-@report_option
-@genotype_options
-@phenotype_options
-@json_option
-def gwas_study(
-    input: Path,
-    totals: tuple[str, ...],
-    repeats: int,
-    methods: str,
-    test: str,
-    alpha: float,
-    top: int,
-    missing: str,
-    random_state: int,
-    output: Path | None,
-    report: Path | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Randomize true genotypes of INPUT again and again, test, and compare with the truth."""
-    category = missing == "category"
-    chosen = StudyOptions(
-        _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
-        "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
-    )  # fmt: skip
-    check_outputs([output, report], [input, options["phenotype_file"], options["keep"]])
-    cohort = read_cohort(input, phenotype_of(options, input), chosen=genotype_filter(options))
-    with progress_bar("study") as progress:
-        study = run_study(cohort, chosen, progress)
-    warn(_study_warnings(study))
-    columns, rows = study_rows(study)
-    if output is not None:
-        _write_rows(output, columns, rows)
-    write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
-    if as_json:
-        print_json(_study_summary(study, columns, rows))
-    else:
-        _show_study(study, columns, rows)
-
-
-def _show_study(study: Study, columns: list[str], rows: list[list[object]]) -> None:
-    shown = ["total", "method", "predicted_noncentrality_ratio", "noncentrality_ratio", "power", "type_one"]
-    shown += ["naive_type_one", "chi2_error", "chi2_bias"]
-    heads = ["total", "method", "predicted ratio", "ratio", *shown[4:]]
-    title = (
-        "means over the repeats; ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "
-        f"always 0 leaves none, and has chi2_error {study.truth.error_of_zero:.4g})"
-    )
-    print_table(title, heads, [[row[columns.index(c)] for c in shown] for row in rows])
-
-
-def _numbers(texts: tuple[str, ...]) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for text in texts for part in text.split(","))
-    except ValueError as error:
-        raise InvalidInput(f"total epsilons {', '.join(texts)!r}: {error}; give numbers such as 1,2,4") from error
-
-
-def _study_warnings(study: Study) -> list[str]:
-    return [
-        *(f"left out: {count} {reason}" for reason, count in study.left_out.items()),
-        *(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable),
-        *(
-            f"total {o.total:g}, {o.protocol.name}: the naive test's type I error is "
-            f"{o.measures['naive_type_one'][0]:.3f} at level {study.options.alpha:g}; it is not valid"
-            for o in naive_failures(study)
-        ),
-    ]
-
-
-def _study_summary(study: Study, columns: list[str], rows: list[list[object]]) -> dict[str, Any]:
-    return study.summary() | {
-        "variants": len(study.variants),
-        "associated": int(study.truth.associated.size),
-        "test": study.options.test,
-        "repeats": study.options.repeats,
-        "results": [{c: in_json(v) for c, v in zip(columns, row, strict=True)} for row in rows],
-        "unavailable": [{"total": t, "method": m, "reason": why} for t, m, why in study.unavailable],
-        "naive_fails": [{"total": o.total, "method": o.protocol.name} for o in naive_failures(study)],
-    }
-
-
-def _cell(value: object) -> str:
-    if value is None or (isinstance(value, float) and np.isnan(value)):
-        return "NA"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _write_rows(path: Path, columns: list[str], rows: list[list[object]]) -> None:
-    with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
-        out.write("\t".join(columns) + "\n")
-        for row in rows:
-            out.write("\t".join(_cell(v) for v in row) + "\n")

@@ -127,7 +127,7 @@ _GROUPS = {
             "Frequencies, call rates, Hardy-Weinberg tests, r².",
         ),
         "gwas-study": (
-            "optrr.cli.association",
+            "optrr.cli.studying",
             "gwas_study",
             "What association tests lose at a total epsilon, by simulation.",
         ),

@@ -74,6 +74,7 @@ OUTPUT, PLOT = Target(), Target(drawn=True)
 PAGE = Target("a page", ".html", ".htm", drawn=True)
 DESIGN = Target("a design", ".json")
 FOLDER = Target("a plan", folder=True)
+FIGURES = Target("figures", drawn=True, folder=True)
 TABBED = Target("a table of results, separated by tabs,", ".tsv", ".txt")
 
 

@@ -31,7 +31,7 @@ from optrr.genomics.asking import (
     association_design,
     design,
 )
-from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
+from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes, read_panel
 from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.diary import PersonDiary
@@ -48,7 +48,7 @@ from optrr.genomics.randomize import randomize_records, randomized_cohort, recor
 from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
-from optrr.genomics.study import Study, StudyOptions, run_study
+from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
 from optrr.genomics.thresholds import Thresholds
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
@@ -73,6 +73,7 @@ __all__ = [
     "PersonReport",
     "PhenotypeColumns",
     "PlannedScan",
+    "PlantedTrait",
     "ScanOptions",
     "ScannedStudy",
     "Scores",
@@ -102,6 +103,7 @@ __all__ = [
     "read_cohort",
     "read_covariates",
     "read_genotypes",
+    "read_panel",
     "read_person",
     "read_reports",
     "records_of",

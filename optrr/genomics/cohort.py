@@ -16,17 +16,25 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
+from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text_column
 from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
 from optrr.genomics.pgen import PgenGenotypes, own_phenotype
-from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, beside_vcf, fam_status, table_sexes, table_status
+from optrr.genomics.phenotypes import (
+    UNKNOWN,
+    PhenotypeColumns,
+    beside_vcf,
+    fam_status,
+    table_groups,
+    table_sexes,
+    table_status,
+)
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import STANDARD_INPUT, VcfGenotypes
 from optrr.show.text import amount
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
-_TABLE_ENDINGS = (".csv", ".parquet")
+_TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
 # Calls of a block: with a byte each, and a few copies, tens of megabytes however many people there are.
 _CALLS = 1 << 24
 # Status by the fam file alone.
@@ -137,7 +145,7 @@ def read_cohort(
         phenotype = own_phenotype(path, phenotype)
     plink = path.suffix.lower() == ".bed"
     fam = plink and phenotype.table is None and phenotype.column is None
-    table = phenotype.table or (path if path.suffix.lower() in _TABLE_ENDINGS else None)
+    table = phenotype.table or (path if _is_table(path) else None)
     if not fam and (table is None or phenotype.column is None):
         raise InvalidInput(
             f"{path} does not say who is a case; name a table and its column (--phenotype FILE --phenotype-column NAME), and "
@@ -156,15 +164,45 @@ def read_cohort(
     return _matched(genotypes, np.where(kept, status, np.int8(UNKNOWN)), left_out, male)
 
 
+def read_panel(
+    path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING, *, status: bool = True
+) -> tuple[Cohort, Texts | None]:
+    """People to draw from in a study, and the group of each where ``phenotype.group`` names its column.
+
+    Without ``status`` nobody's is read, and all are controls. Raises InvalidInput as :func:`read_cohort`, and where somebody
+    has no group.
+    """
+    table = phenotype.table or (path if _is_table(path) else None)
+    if phenotype.group is not None:
+        if table is None:
+            raise InvalidInput(f"groups are a column {phenotype.group!r} of a table; name that too (--phenotype FILE)")
+        # before the genotypes, so that a slip in the column's name is told of as such
+        text_column(table, phenotype.group)
+    if status:
+        cohort = read_cohort(path, phenotype, chosen=chosen)
+    else:
+        genotypes = read_genotypes(path, phenotype, chosen=chosen)
+        rows = np.flatnonzero(chosen.kept(genotypes.people))
+        cohort = Cohort(genotypes, rows, np.zeros(rows.size, dtype=np.int8))
+    if phenotype.group is None or table is None:
+        return cohort, None
+    everybody = table_groups(table, cohort.genotypes.people, phenotype, same_file=table == path)
+    return cohort, everybody[cohort.rows]
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith(_TABLE_ENDINGS)
+
+
 def named_variants(
     path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Names of a file's variants, and A1 and A2 of each where the file says them; no genotype is looked at."""
-    if path.suffix.lower() not in _TABLE_ENDINGS:
+    if not _is_table(path):
         variants = read_genotypes(path, phenotype, chosen=chosen).variants
         return [str(name) for name in variants.name], allele_pairs(variants)
     chosen.check_kind(path, "table")
-    others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex}
+    others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex, phenotype.group}
     return [name for name in table_columns(path) if name not in others], []
 
 
@@ -187,7 +225,7 @@ def read_genotypes(
     if name.endswith(_TABLE_ENDINGS):
         chosen.check_kind(path, "table")
         inside = phenotype.table is None or phenotype.table == path
-        others = [name for name in (phenotype.column, phenotype.sex) if inside and name]
+        others = [name for name in (phenotype.column, phenotype.sex, phenotype.group) if inside and name]
         return read_csv_genotypes(path, _own_sample_column(path, phenotype), others, declared)
     raise InvalidInput(
         f"{path} is of no known kind; genotypes are read from .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"

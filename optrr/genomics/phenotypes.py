@@ -41,7 +41,8 @@ class PhenotypeColumns:
     ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
     ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a value is a control. Without
     ``cases`` values are PLINK's, or with ``zero_one`` 1 for a case and 0 for a control. ``sex``: the column that says who is a
-    man (1, M, male) and who a woman (2, F, female); None takes the fam file, where there is one.
+    man (1, M, male) and who a woman (2, F, female); None takes the fam file, where there is one. ``group``: the column of a
+    group, such as an ancestry, for studies.
 
     Raises
     ------
@@ -56,6 +57,7 @@ class PhenotypeColumns:
     controls: tuple[str, ...] = ()
     sex: str | None = None
     zero_one: bool = False
+    group: str | None = None
 
     def __post_init__(self) -> None:
         if self.controls and not self.cases:
@@ -165,6 +167,19 @@ def table_sexes(table: Path, people: Texts, phenotype: PhenotypeColumns, same_fi
     assert phenotype.sex is not None
     by_person = _by_person(table, phenotype.sex, people, phenotype, same_file)
     return sexes([by_person.get(person) or "" for person in people], f"{table}, column {phenotype.sex!r}")
+
+
+def table_groups(table: Path, people: Texts, phenotype: PhenotypeColumns, same_file: bool) -> Texts:
+    """The group of each of these people, (n,). Raises InvalidInput where somebody has none."""
+    assert phenotype.group is not None
+    by_person = _by_person(table, phenotype.group, people, phenotype, same_file)
+    groups = [by_person.get(person) for person in people]
+    if None in groups:
+        raise InvalidInput(
+            f"{table}, column {phenotype.group!r}: {groups.count(None)} people of the genotype file "
+            "have no group; give everybody one, or leave them out"
+        )
+    return np.array(groups, dtype=object)
 
 
 def sexes(texts: Sequence[str], where: str) -> Codes:

@@ -72,11 +72,16 @@ def sampled_variants(
         _Classes.of(len(names), frequencies),
     )
     best = max((*task.of_sets(), *task.of_cells()), key=lambda one: one.kept)
-    while best.epsilon > total > EPSILON_RANGE[0]:
+    return within_total(best, total)
+
+
+def within_total(asking: SampledVariants, total: float) -> SampledVariants:
+    """The same questions, answered with a little less ε where what is drawn would pass the total."""
+    while asking.epsilon > total > EPSILON_RANGE[0]:
         # thresholds of 64 bits are coarse where e^ε is large
-        lower = best.answer_epsilon - 2 * (best.epsilon - total)
-        best = replace(best, answer_epsilon=lower)
-    return best
+        lower = asking.answer_epsilon - 2 * (asking.epsilon - total)
+        asking = replace(asking, answer_epsilon=lower)
+    return asking
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of, star_eigenvalues
-from optrr.genomics.study import protocol_for
+from optrr.genomics.study.making import local_way
 from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
 
 NAMES = [f"rs{k}" for k in range(12)]
@@ -129,7 +129,7 @@ def test_refusals():
         # POR's heuristic answers small epsilons with a total near ln of the number of possible records
         genomic_design(Wanted(NAMES, method="inductive"), Budget(3.0))
     with pytest.raises(InvalidInput, match="unknown method"):
-        protocol_for("magic", np.array(NAMES, dtype=object), 1.0)
+        local_way("magic", np.array(NAMES, dtype=object), 1.0)
 
 
 @pytest.mark.parametrize("method", ["inductive", "kronecker", "classes", "reduced"])

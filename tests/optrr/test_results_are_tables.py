@@ -22,6 +22,7 @@ import optrr.tables.measures
 import optrr.tables.weighting.estimating
 from optrr import genomics
 from optrr.designs.checks import verification
+from optrr.genomics.study.por import PorSetting, run_por
 from optrr.show.result import Result, TableResult
 from optrr.ways import longitudinal
 
@@ -46,6 +47,7 @@ NO_RESULTS = {
         "PersonReport",
         "PhenotypeColumns",
         "PlannedScan",
+        "PlantedTrait",
         "ScanOptions",
         "ScannedStudy",
         "StudyOptions",
@@ -135,6 +137,7 @@ MADE = {
     "Sight": lambda: genomics.sight(
         genomics.compared_ways(genomics.Wanted(["v1", "v2"]), 8.0), genomics.PlannedScan(2000, frequencies=(0.2,))
     ),
+    "PorErrors": lambda: run_por(PorSetting((3, 4), 2, optima=0)),
     "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
 }
 

@@ -22,7 +22,8 @@ from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.study import StudyOptions, protocol_for, run_study
+from optrr.genomics.study import StudyOptions, run_study
+from optrr.genomics.study.making import local_way
 from optrr.genomics.tests import noncentralities, score_test
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers.allocating.association import SetReport
@@ -359,7 +360,7 @@ def test_never_far_below_other_ways(total, cases):
     ours = sampled_variants(names(count), total, cases=cases, frequencies=frequencies)
     kept = expected_noncentralities(ours, tables, np.arange(count)).mean()
     for method in ("optimum", "sampling"):
-        other = protocol_for(method, np.array(names(count), dtype=object), total)
+        other = local_way(method, np.array(names(count), dtype=object), total)
         assert kept >= 0.98 * other.expected(tables, np.arange(count), "trend").mean()
     for each in range(1, 7):
         seen = math.expm1(total) / (math.exp(total) + 2 * 3**each - 1)
@@ -489,7 +490,7 @@ def test_other_tests_of_a_study_stand_beside_it():
     cohort = cohort_of(people(rng, 300, np.full(3, 0.4), 0.5, np.full(3, 1.0)))
     options = StudyOptions([1.0], repeats=2, methods=("kronecker", "association"), test="allelic", top=3)
     study = run_study(cohort, options)
-    assert [o.protocol.name for o in study.outcomes] == ["kronecker"]
+    assert [o.method for o in study.outcomes] == ["kronecker"]
     assert "no allelic test" in study.unavailable[0][2]
 
 

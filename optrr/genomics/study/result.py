@@ -1,0 +1,146 @@
+"""What came out of a study: a row for each number of people, total and way to ask, and what it was made from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from optrr.genomics.genotypes import Variants
+from optrr.genomics.study.measures import Measured, Truth
+from optrr.genomics.study.options import StudyOptions
+from optrr.genomics.study.ways import TRUST
+from optrr.show.result import TableResult, in_json
+from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What a table of outcomes says of the designs.
+_LABELS = ("lower_bound", "variant_epsilon", "status_epsilon", "max_conditional_epsilon", "joint_eigenvalue")
+# A type I error counts as a failure where chance alone would make it so large no more often than this.
+_CHANCE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """One way to ask so many people at one total; ``measures`` maps each name to its mean and standard error.
+
+    ``epsilon`` is what the way spends, infinite without privacy, under the ``trust`` that is named; ``reported`` how many
+    variants a person's record or answer is about. ``qq`` and ``naive_qq`` are points of QQ plots under permuted statuses,
+    (K, 2); ``first`` the p-values of the first repeat, (V,).
+    """
+
+    people: int
+    variants: int
+    total: float
+    method: str
+    trust: str
+    epsilon: float
+    reported: int
+    labels: Mapping[str, float]
+    measures: Measured
+    qq: FloatArray
+    naive_qq: FloatArray
+    first: FloatArray
+
+    @classmethod
+    def of(cls, people: int, variants: int, total: float, method: str, kept: Mapping[str, Any]) -> Outcome:
+        """From a cell of the grid."""
+        measures = {name: (float(mean), float(error)) for name, (mean, error) in kept["measures"].items()}
+        arrays = [np.asarray(kept[name], dtype=np.float64).reshape(-1, 2) for name in ("qq", "naive_qq")]
+        first = np.asarray(kept["first"], dtype=np.float64)
+        about = (str(kept["trust"]), float(kept["epsilon"]), int(kept["reported"]), dict(kept["labels"]))
+        return cls(people, variants, total, method, *about, measures, arrays[0], arrays[1], first)
+
+    @property
+    def label(self) -> str:
+        """The way's name, and under which trust, where it is another than the local one."""
+        return self.method if self.trust == TRUST else f"{self.method} ({self.trust})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study(TableResult):
+    """All outcomes; ``unavailable``: (total, method, why) where a method cannot reach a total.
+
+    ``n`` people of the panel, of whom ``cases``; ``digests`` are SHA-256 of what was given, so that another run can be seen to
+    be of the same.
+    """
+
+    options: StudyOptions
+    n: int
+    cases: int
+    variants: Variants
+    truth: Truth
+    digests: Mapping[str, str]
+    outcomes: list[Outcome] = field(default_factory=list)
+    unavailable: list[tuple[float, str, str]] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    in_summary = ("n", "cases", "left_out", "digests", "options")
+    drawn = ("predicted_noncentrality_ratio",)
+
+    def _keys(self) -> int:
+        return 3
+
+    def headline(self) -> str:
+        """How many people and variants, and what was compared."""
+        methods = ", ".join(dict.fromkeys(o.method for o in self.outcomes))
+        people = " and ".join(f"{n:,}" for n in sorted({o.people for o in self.outcomes})) or f"{self.n:,}"
+        return f"{people} people, {len(self.variants)} variants, {self.options.repeats} repeats: {methods or 'nothing'}"
+
+    @property
+    def naive_failures(self) -> list[Outcome]:
+        """Outcomes whose naive test rejects true null hypotheses clearly more often than its level."""
+        level, repeats = self.options.alpha, self.options.repeats
+        # where repeats happen to agree, the standard error is still taken to be that of independent draws
+        least = math.sqrt(level * (1 - level) / (repeats * self.truth.usable.size))
+        reach = float(student.isf(_CHANCE, repeats - 1))
+        measured = [(o, *o.measures["naive_type_one"]) for o in self.outcomes]
+        return [o for o, rate, error in measured if rate > level + reach * max(error, least)]
+
+    @property
+    def zero_said(self) -> str:
+        """Which χ² error an answer has that is always 0, for the most people."""
+        most = max(self.outcomes, key=lambda o: o.people, default=None)
+        return "none" if most is None else f"{most.measures['chi2_error_of_zero'][0]:.4g} ({most.people:,} people)"
+
+    def ranked(self) -> None:
+        """Put the outcomes in order: of each number of people and total, the one first that leaves most noncentrality."""
+        self.outcomes.sort(
+            key=lambda o: (o.people, o.total, -np.nan_to_num(o.measures["predicted_noncentrality_ratio"][0], nan=-1.0))
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object, with the rows."""
+        return super().summary() | {
+            "variants": len(self.variants),
+            "associated": int(self.truth.associated.size),
+            "standard_errors": self.options.errors_said,
+            "results": [in_json(row) for row in self.to_arrow().to_pylist()],
+            "unavailable": [{"total": t, "method": m, "reason": why} for t, m, why in self.unavailable],
+            "naive_fails": [{"total": o.total, "method": o.method} for o in self.naive_failures],
+        }
+
+    def to_arrow(self) -> pa.Table:
+        """One row for each number of people, total and way: what it costs and reports, every measure and its standard error.
+
+        Of each total the method comes first that leaves most of the tests' noncentrality.
+        """
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        outcomes = self.outcomes
+        columns: dict[str, list[object]] = {
+            name: [getattr(o, name) for o in outcomes] for name in ("people", "total", "method", "trust", "epsilon")
+        }
+        columns["variants_reported"] = [o.reported for o in outcomes]
+        for name in _LABELS:
+            columns[name] = [o.labels.get(name, math.nan) for o in outcomes]
+        for name in outcomes[0].measures if outcomes else ():
+            columns[name] = [o.measures[name][0] for o in outcomes]
+            columns[f"{name}_se"] = [o.measures[name][1] for o in outcomes]
+        return pa.table(columns)
