@@ -81,7 +81,9 @@ CALLS: dict[str, list[str]] = {
     "worksheet": ["d.json"],
     "gwas-design": ["snps.csv", "--total-epsilon", "20", "-o", "snps.json"],
     "gwas-perturb": ["snps.csv", *CASES, "--design", "snps.json", "-o", "snps-out.csv"],
+    "gwas-merge": ["report.json", "--design", "panel.json", "-o", "merged.csv"],
     "gwas": ["snps-out.csv", "--design", "snps.json"],
+    "gwas-variants": ["snps-out.csv", "--design", "snps.json", "--ld", "2"],
     "gwas-study": ["snps.csv", *CASES, "--total-epsilon", "20", "--repeats", "2"],
     "serve": ["d.json", "--port", "0", "--database", "kept.db"],
     "demo": ["--random-state", "1"],
@@ -107,6 +109,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "open('key.pem', 'wb').write(K.generate().private_bytes(E.PEM, P.PKCS8, N()))"
     )
     subprocess.run([NEWEST, "-c", code], cwd=here, check=True)
+    (here / "one.csv").write_text("rs1,rs2\n0,2\n")
+    panel = ["gwas-design", "one.csv", "--total-epsilon", "4", "-o", "panel.json"]
+    report = ["gwas-perturb", "one.csv", "--design", "panel.json", "--status", "case", "-o", "report.json"]
+    for command in (panel, report):
+        subprocess.run([NEWEST, "-m", "optrr", *command], cwd=here, check=True, capture_output=True)
     return here
 
 

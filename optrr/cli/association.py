@@ -13,6 +13,7 @@ from optrr.cli.genomics import (
     STATUS_OPTIONS,
     check_outputs,
     design_option,
+    filter_options,
     input_argument,
     load_genomic_design,
     phenotype_of,
@@ -20,9 +21,19 @@ from optrr.cli.genomics import (
     progress_bar,
     test_option,
 )
+from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
 from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.outputs import PLOT, TABBED, page_given, report_option, write_report
+from optrr.cli.outputs import TABBED, page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.scan_outputs import (
+    plot_files,
+    plot_options,
+    save_plots,
+    scan_files,
+    scan_output_options,
+    study_of,
+    write_results,
+)
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -32,15 +43,16 @@ from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import naive_failures, scan_page, study_page, study_rows
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.genomics.plots import check_plot, manhattan, qq, save_figure
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
 from optrr.genomics.study import METHODS, Study, StudyOptions, run_study
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
+from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
@@ -55,15 +67,15 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 @click.command()
 @input_argument
 @design_option
-@click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
+@scan_output_options
 @test_option
+@filter_options
 @click.option(
     "--naive",
     is_flag=True,
     help="Add the test that takes randomized records for true ones; says if it keeps its level.",
 )
-@click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf).")
-@click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write.")
+@plot_options
 @click.option(
     "--covariates",
     "covariate_file",
@@ -79,20 +91,21 @@ from optrr.tables.estimation.impossible import Observed, impossible_tables
 @click.option("--strata", help="Column of it whose values each have their own share of cases; alone: Mantel-Haenszel.")
 @click.option("--trait", help="Column of it, of numbers, in place of the status: linear regression.")
 @report_option
+@genotype_options
 @phenotype_options
 @json_option
 def gwas(
     input: Path,
     design_file: Path,
-    output: Path | None,
     test: str,
     naive: bool,
-    manhattan_file: Path | None,
-    qq_file: Path | None,
     covariate_file: Path | None,
     covariate_names: tuple[str, ...],
     strata: str | None,
     trait: str | None,
+    maf: float,
+    hwe: float,
+    call_rate: float,
     report: Path | None,
     as_json: bool,
     **options: Any,
@@ -100,7 +113,7 @@ def gwas(
     """Association tests of every variant of already randomized INPUT, valid under its design.
 
     \b
-    Columns of the table that -o writes, NA where undefined:
+    Columns of the table that -o writes, NA where undefined (unless --format says otherwise):
       N          people with a call
       F_A F_U    estimated frequency of A1 in cases and controls; noise may take it outside 0..1
       STAT DF P  chi-squared statistic, degrees of freedom, p-value
@@ -112,39 +125,50 @@ def gwas(
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
     With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
     numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.
+
+    \b
+    --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
+    told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
+    randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    plots = [path for path in (manhattan_file, qq_file) if path is not None]
-    check_outputs([output, report, *plots], [input, design_file, covariate_file, options["phenotype_file"]])
+    written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
+    check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
+    design = load_genomic_design(design_file)
+    study = study_of(options, design.epsilon, design.digest)
+    wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
     if covariate_file is None:
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
-        refuse_adjusted(test, naive)
-    for path in plots:
-        check_plot(path)
-    design = load_genomic_design(design_file)
+        refuse_adjusted(wanted)
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
         if covariate_file is not None:
             raise InvalidInput(NO_COVARIATES)
-        if input.suffix.lower() in (".bed", ".bcf") or ".vcf" in input.suffixes:
+        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
+        if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
         doubts, conditional = reports.doubts, design.epsilon
-        scanned = scan_answers(design, reports, ScanOptions(test, naive))
+        scanned = scan_answers(design, reports, wanted)
     else:
         reports = design.reports(RecordsAt(input))
         doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
-        phenotype = phenotype_of(options, input)
+        given = phenotype_of(options, input), genotype_filter(options)
         if covariate_file is None:
-            scanned = _scanned(input, design, ScanOptions(test, naive), phenotype)
+            scanned = _scanned(input, design, wanted, *given)
         else:
             asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
-            scanned = _adjusted(input, design, phenotype, asked, reports)
+            cohort, turned = _people_to_adjust(input, design, *given, asked, reports)
+            values = read_covariates(asked, cohort.people)
+            with progress_bar("scanning") as progress:
+                layout = layout_of(design.domain)
+                scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
+            scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
-    if output is not None:
-        scanned.write_tsv(output)
-    _save_plots(scanned, manhattan_file, qq_file)
+    if options["output"] is not None:
+        warn(write_results(scanned, options["output"], options["form"], study))
+    save_plots(scanned, options)
 
     def page() -> Page:
         # answers have no page that says how they were asked
@@ -159,41 +183,36 @@ def gwas(
         _show_scan(scanned, design)
 
 
-def _adjusted(
-    path: Path, design: Design, phenotype: PhenotypeColumns, asked: CovariateColumns, reports: OpenedRecords
-) -> Associations:
-    """The scan with covariates."""
+def _people_to_adjust(
+    path: Path,
+    design: Design,
+    phenotype: PhenotypeColumns,
+    chosen: GenotypeFilter,
+    asked: CovariateColumns,
+    reports: OpenedRecords,
+) -> tuple[Cohort, list[str]]:
+    """The cohort whose people's covariates are asked for, by name, and what to say of turned alleles."""
     layout = layout_of(design.domain)
     if layout.status is None:
         raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
     is_table = path.suffix.lower() in (".csv", ".parquet")
     # the column of names that is given may be that of the covariates alone
     own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-    cohort, turned = aligned(
-        _randomized(path, replace(phenotype, sample=own), design.domain, asked.trait is not None), layout
-    )
+    people = randomized_people(path, replace(phenotype, sample=own), design.domain, chosen)
+    if asked.trait is None:
+        people.check_varies()
+    cohort, turned = aligned(people, layout)
     shuffled = any(said.order == SHUFFLED for said in reports.stated)
     if shuffled and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
         raise InvalidInput(
             f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
         )
-    values = read_covariates(asked, cohort.people)
-    with progress_bar("scanning") as progress:
-        scanned = adjusted_scan(cohort, design.law, layout, values, progress)
-    return replace(scanned, warnings=(*turned, *scanned.warnings))
+    return cohort, turned
 
 
-def _save_plots(scanned: Associations, manhattan_file: Path | None, qq_file: Path | None) -> None:
-    p_values = {f"{scanned.test} test": scanned.scores.p_value}
-    if scanned.naive is not None:
-        p_values["naive test"] = scanned.naive.p_value
-    if manhattan_file is not None:
-        save_figure(manhattan(scanned.variants, scanned.scores.p_value), manhattan_file)
-    if qq_file is not None:
-        save_figure(qq(p_values), qq_file)
-
-
-def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns) -> Associations:
+def _scanned(
+    path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns, chosen: GenotypeFilter
+) -> Associations:
     layout = layout_of(design.domain)
     said: list[str] = []
     with progress_bar("scanning") as progress:
@@ -201,11 +220,13 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
             refuse_options(
                 "is of people's status, which reports of the alleles layout hold; leave it out", *STATUS_OPTIONS
             )
+            refuse_genotype_options("is of genotypes, and reports of the alleles layout are none; leave it out")
             reports = read_allele_tables(path, design.domain, layout, progress)
             result = scan_alleles(reports, design.law, layout, options)
             seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
         else:
-            cohort, turned = aligned(_randomized(path, phenotype, design.domain), layout)
+            cohort, turned = aligned(randomized_people(path, phenotype, design.domain, chosen), layout)
+            cohort.check_varies()
             kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
             result = associations(cohort, tables, kernel, options, layout.missing)
             said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
@@ -213,14 +234,11 @@ def _scanned(path: Path, design: Design, options: ScanOptions, phenotype: Phenot
     return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
 
 
-def _randomized(path: Path, phenotype: PhenotypeColumns, declared: Domain, of_trait: bool = False) -> Cohort:
+def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    cohort = read_cohort(path, phenotype, declared)
-    if not of_trait:
-        cohort.check_varies()
-    return cohort
+    return read_cohort(path, phenotype, declared, chosen)
 
 
 def _shown(value: Any) -> Any:
@@ -269,6 +287,7 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
 @click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
 @click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_study(
@@ -292,8 +311,8 @@ def gwas_study(
         _numbers(totals), repeats, tuple(methods.split(",")), test, alpha, top, random_state,
         "refuse" if category else missing, category,  # type: ignore[arg-type]  # the choices are the literals
     )  # fmt: skip
-    check_outputs([output, report], [input, options["phenotype_file"]])
-    cohort = read_cohort(input, phenotype_of(options, input))
+    check_outputs([output, report], [input, options["phenotype_file"], options["keep"]])
+    cohort = read_cohort(input, phenotype_of(options, input), chosen=genotype_filter(options))
     with progress_bar("study") as progress:
         study = run_study(cohort, chosen, progress)
     warn(_study_warnings(study))

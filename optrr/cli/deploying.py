@@ -145,7 +145,8 @@ def _deployment(design: Design, design_file: Path, output: Path, size: int | Non
     if fitted.anew:
         cost, before = epsilon_text(fitted.design.epsilon - design.epsilon), epsilon_text(design.epsilon)
         how = "every attribute on its own" if fitted.design.method == "kronecker" else "solved again on a coarser grid"
-        solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}"]
+        keeps = "" if fitted.own_size is None else f", or keep the design as it is (--size {fitted.own_size})"
+        solved = [f"{how} to fit, {cost} nats above {before}; estimate with {summary['design']}{keeps}"]
     save_fitted(fitted, output)
     warn([*left_out, *solved])
     line = (

@@ -26,7 +26,9 @@ from optrr.cli.accounting import (
     seed_option,
 )
 from optrr.cli.designing import preserving
+from optrr.cli.genotype_options import genotype_filter, genotype_options
 from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.one_person import is_of_one_person, person_options, report_one_person
 from optrr.cli.outputs import OUTPUT, design_output_option
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.process import cleaned_up
@@ -40,7 +42,8 @@ from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
-from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.pgen import PGEN_FILES
+from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.planned import FARTHEST_ODDS, PlannedScan
 from optrr.genomics.plink import PLINK_FILES
 from optrr.genomics.randomize import (
@@ -56,6 +59,7 @@ from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_vari
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.tests import Progress
+from optrr.genomics.vcf_writing import is_written_vcf, write_vcf
 from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.records.writing import WRITTEN, released_file
 from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
@@ -77,8 +81,26 @@ test_option = click.option(
 )
 
 
+def filter_options(command: Command) -> Command:
+    """The options that leave variants out."""
+    for name, what in (
+        ("--call-rate", "share of people with a call"),
+        ("--hwe", "p-value of Hardy-Weinberg proportions in controls"),
+        ("--maf", "minor allele frequency"),
+    ):
+        text = f"Leave out variants whose estimated {what} is below this."
+        command = click.option(name, type=float, default=0.0, metavar="THRESHOLD", help=text)(command)
+    return command
+
+
 # The arguments of the options that say who is a case.
-STATUS_OPTIONS = ("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column")
+STATUS_OPTIONS = (
+    *("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column"),
+    "zero_one",
+)
+
+# Those of gwas-perturb that one person's report has no use for.
+_OF_MANY = ("again", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
 
 
 def load_genomic_design(path: Path) -> Design | SampledVariants:
@@ -101,16 +123,29 @@ def phenotype_options(command: Command) -> Command:
             help="Value of controls; unless given, everyone with another value is one. Repeatable.",
         ),
         click.option(
-            "--case", "cases", multiple=True, help="Value of cases; without a column, of the fam file. Repeatable."
+            "--case",
+            "cases",
+            multiple=True,
+            help="Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
+        ),
+        click.option(
+            "--zero-one",
+            "--1",
+            "zero_one",
+            is_flag=True,
+            help="Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.",
         ),
         click.option(
             "--sex-column",
             help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
         ),
         click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
-        click.option("--sample-column", help="Column of people's names.  [default: sample]"),
+        click.option("--sample-column", help="Column of people's names.  [default: sample, or IID in PLINK's files]"),
         click.option(
-            "--phenotype", "phenotype_file", type=FILE, help="CSV or Parquet with people and phenotypes; default: fam."
+            "--phenotype",
+            "phenotype_file",
+            type=FILE,
+            help="People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
         ),
     ):
         command = option(command)
@@ -119,8 +154,14 @@ def phenotype_options(command: Command) -> Command:
 
 def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:
     """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
-    if options["phenotype_column"] is None and (path.suffix.lower() != ".bed" or options["phenotype_file"] is not None):
-        refuse_options("is a value of a column; give --phenotype-column too, or leave it out", "cases", "controls")
+    beside = path.suffix.lower() in (".bed", ".pgen") and options["phenotype_file"] is None
+    if options["phenotype_column"] is None and not beside:
+        refuse_options(
+            "is of the values of a column; give --phenotype-column too, or leave it out",
+            "cases",
+            "controls",
+            "zero_one",
+        )
     return PhenotypeColumns(*(options[name] for name in STATUS_OPTIONS))
 
 
@@ -148,7 +189,10 @@ def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None])
 
 
 def _with_siblings(path: Path) -> list[Path]:
-    return [path.with_suffix(s) for s in PLINK_FILES] if path.suffix.lower() == ".bed" else [path]
+    for kind in (PLINK_FILES, PGEN_FILES):
+        if path.suffix.lower() == kind[0]:
+            return [path.with_suffix(suffix) for suffix in kind]
+    return [path, side_file(path)] if is_written_vcf(path) else [path]
 
 
 @contextmanager
@@ -241,11 +285,12 @@ _NAMES_KEPT = (
     multiple=True,
     help="With --people: frequency of an allele that raises the risk. Repeatable.  [default: 0.05, 0.2, 0.5]",
 )
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any) -> None:
-    """Design for the variants of INPUT (bed, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
-    check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file"))])
+    """Design for the variants of INPUT (bed, pgen, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
+    check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file", "keep"))])
     planned = _planned(options)
     if options["purpose"] == "association":
         _design_for_association(input, output, as_json, options, planned)
@@ -254,7 +299,7 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     if planned is None:
         refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
     _check_budget(options)
-    names, alleles = named_variants(input, phenotype_of(options, input))
+    names, alleles = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     kept = options["preserve"] == "pairs"
     wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], kept, alleles)
     made = genomic_design(wanted, _budget(names, options))
@@ -326,7 +371,7 @@ def _design_for_association(
     )
     if options["total_epsilon"] is None:
         raise InvalidInput("no epsilon is given; add --total-epsilon")
-    names, alleles = named_variants(input, phenotype_of(options, input))
+    names, alleles = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     file, cases = options["frequencies"], options["case_share"]
     frequencies = None if file is None else _column_of(file, "frequency", names)
     made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=frequencies)
@@ -409,7 +454,11 @@ def _show_design(made: Design) -> None:
 @input_argument
 @design_option
 @click.option(
-    "-o", "--output", required=True, type=OUTPUT, help=".bed (with .bim and .fam), .csv or .parquet to write."
+    "-o",
+    "--output",
+    required=True,
+    type=OUTPUT,
+    help=".bed (with .bim and .fam), .vcf or .vcf.gz (statuses in a .pheno file), .csv or .parquet; of one person .json, too.",
 )
 @click.option(
     "--missing",
@@ -428,38 +477,54 @@ def _show_design(made: Design) -> None:
     help="Keep the names of people in INPUT, which may tell their order, instead of numbering them anew.",
 )
 @seed_option
+@person_options
+@genotype_options
 @phenotype_options
 @json_option
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
     """Randomize everybody's genotypes and status in INPUT, as one record each; or their answers, by a design for association.
 
-    CSV and Parquet keep the variants' names only; .bim also keeps positions and alleles, which odds ratios refer to. People are
-    written in random order and numbered anew, because a place or a name may tell the status.
+    CSV and Parquet keep the variants' names only; .bim and VCF also keep positions and alleles, which odds ratios refer to.
+    People are written in random order and numbered anew, because a place or a name may tell the status.
+
+    With --status, INPUT is one person's file, and OUTPUT that person's report. It is drawn once for a design and remembered, so
+    that another run writes the same one again. Whoever collects such reports makes one file of them by optrr gwas-merge.
     """
-    _check_output(output)
-    check_outputs([output], [input, design_file, options["phenotype_file"]])
+    alone = is_of_one_person(options, output)
+    if alone:
+        refuse_options("is for a file of many people; leave it out with --status or --status-file", *_OF_MANY)
+    else:
+        _check_output(output)
+    read = [input, design_file, *(options[k] for k in ("phenotype_file", "keep", "reference_file"))]
+    check_outputs([output], read)
     design = load_genomic_design(design_file)
+    if alone:
+        report_one_person(input, design, output, as_json, options)
+        return
     if isinstance(design, SampledVariants):
         _answer(input, design, output, as_json, options)
         return
     layout = layout_of(design.domain)
-    if _is_plink(output) and layout.status is None:
-        raise InvalidInput(f"cannot write {output}: PLINK files cannot hold the alleles layout; write .csv or .parquet")
+    by_variant = write_plink if _is_plink(output) else write_vcf if is_written_vcf(output) else None
+    if by_variant is not None and layout.status is None:
+        kind = "PLINK files" if _is_plink(output) else "a VCF"
+        raise InvalidInput(f"cannot write {output}: {kind} cannot hold the alleles layout; write .csv or .parquet")
     how = following(design.earlier, options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
-    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), layout)
-    if not _is_plink(output):
-        remedy = "only PLINK files say which they are, and keep people's sex: write .bed"
+    chosen = genotype_filter(options)
+    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), layout)
+    if by_variant is None:
+        remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
     people: dict[str, Any] = {"random_state": source, "keep_names": options["keep_names"]}
     with cleaned_up():
-        if _is_plink(output):
-            write_plink(randomized_cohort(cohort, records, layout), output, provenance, **people)
+        if by_variant is not None:
+            by_variant(randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
             write_records(records, design.domain, cohort.people, output, provenance, **people)
     named = [_NAMES_KEPT] if options["keep_names"] else []
@@ -491,7 +556,8 @@ def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, o
     source = as_source(options["random_state"])
     provenance = how.provenance(design, source, input)
     replaced = replaced_release(output)
-    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input)), design.layout)
+    chosen = genotype_filter(options)
+    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), design.layout)
     records = AssociationDesign(design).records(cohort, options["missing"], source)
     given = 0
     with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:
@@ -515,10 +581,15 @@ def _is_plink(output: Path) -> bool:
     return output.suffix.lower() == ".bed"
 
 
+def _holds_variants(output: Path) -> bool:
+    """Whether such a file says of its variants where they are."""
+    return _is_plink(output) or is_written_vcf(output)
+
+
 def _check_output(output: Path) -> None:
-    if output.suffix.lower() not in (".bed", ".csv", ".parquet"):
+    if not _holds_variants(output) and output.suffix.lower() not in WRITTEN:
         raise InvalidInput(
-            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .csv or .parquet"
+            f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .vcf, .vcf.gz, .csv or .parquet"
         )
     if _is_plink(output):
         required("bed_reader")  # it writes them, too

@@ -119,7 +119,13 @@ _GROUPS = {
             "gwas_perturb",
             "Randomize genotypes and status, one record per person.",
         ),
+        "gwas-merge": ("optrr.cli.merging", "gwas_merge", "Reports of single people as one file, in random order."),
         "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
+        "gwas-variants": (
+            "optrr.cli.variants",
+            "gwas_variants",
+            "Frequencies, call rates, Hardy-Weinberg tests, r².",
+        ),
         "gwas-study": (
             "optrr.cli.association",
             "gwas_study",

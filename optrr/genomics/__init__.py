@@ -6,13 +6,18 @@
 
 ``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
 
-Genotypes are read in ``plink``, ``vcf`` and ``csv_genotypes``. By an ``association_design`` everybody answers about a few
-variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their table; the
-statistics and p-values come from ``tests``, odds ratios from ``odds``. With public ``covariates``, strata or a trait
-``adjusting`` is in their place. ``sight`` says which odds ratios designs see, before
-anybody is asked, and ``study`` compares them on given people.
+Genotypes are read in ``plink``, ``pgen``, ``vcf`` and ``csv_genotypes``; ``filters`` says which of them are used. By an
+``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over
+the variants and makes their table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and
+``result_files`` has the table as others read it; with public ``covariates``, strata or a trait it is made in ``adjusting``.
+``variant_report`` estimates frequencies, call rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants.
+``sight`` says which odds ratios designs see, before anybody is asked, and ``study`` compares them on given people.
 
-The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, and ``gwas-study`` for what it costs.
+Where people randomize at home, ``person`` reads one person's file, ``person_reports`` and ``diary`` draw and keep one report,
+and ``merging`` makes a file of many.
+
+The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
+what it costs.
 """
 
 from __future__ import annotations
@@ -29,15 +34,25 @@ from optrr.genomics.asking import (
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
+from optrr.genomics.diary import PersonDiary
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
+from optrr.genomics.linkage import Linkage, linkage
+from optrr.genomics.merging import MergedReports, merged_reports, read_reports
+from optrr.genomics.person import read_person
+from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.planned import PlannedScan
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
+from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
 from optrr.genomics.study import Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
+from optrr.genomics.thresholds import Thresholds
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
+from optrr.genomics.vcf_writing import write_vcf
 
 __all__ = [
     "AssociationDesign",
@@ -48,40 +63,55 @@ __all__ = [
     "CovariateValues",
     "GenomicDesign",
     "GenomicReports",
+    "GenotypeFilter",
     "Genotypes",
     "Layout",
+    "Linkage",
     "MatrixGenotypes",
+    "MergedReports",
+    "PersonDiary",
+    "PersonReport",
     "PhenotypeColumns",
     "PlannedScan",
     "ScanOptions",
+    "ScannedStudy",
     "Scores",
     "Sight",
     "Study",
     "StudyOptions",
+    "Thresholds",
     "VariantAnswers",
+    "VariantReport",
     "Variants",
     "Wanted",
     "adjusted_scan",
     "aligned",
     "allele_pairs",
+    "answers_report",
     "association_design",
     "compared_ways",
     "design",
     "genomic_design",
     "genomic_domain",
     "layout_of",
+    "linkage",
+    "merged_reports",
     "naive_score_test",
     "randomize_records",
     "randomized_cohort",
     "read_cohort",
     "read_covariates",
     "read_genotypes",
+    "read_person",
+    "read_reports",
     "records_of",
     "run_study",
     "scan",
     "score_test",
     "sight",
     "star_kernel",
+    "variant_report",
     "write_plink",
     "write_records",
+    "write_vcf",
 ]

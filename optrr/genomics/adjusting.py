@@ -16,26 +16,36 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import CovariateValues
 from optrr.genomics.inflation import Inflation, Visible
 from optrr.genomics.layout import Layout
-from optrr.genomics.scan import Associations, about_missing_calls, cohort_kernel
-from optrr.genomics.tests import Progress, Scores, genotype_tables
+from optrr.genomics.scan import Associations, ScanOptions, about_missing_calls, cohort_kernel
+from optrr.genomics.tests import Progress, Scores, copy_tables, genotype_tables
+from optrr.genomics.thresholds import NO_THRESHOLDS, Filtered, Thresholds, filtered, people_with
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import Law
 
 
-def refuse_adjusted(test: str, naive: bool) -> None:
+def refuse_adjusted(options: ScanOptions) -> None:
     """Raise InvalidInput for what a scan with covariates does not have."""
-    if test != "trend":
-        raise InvalidInput(f"the {test} test takes no covariates; leave the test out, which adjusts the trend test")
-    if naive:
+    if options.test != "trend":
+        raise InvalidInput(
+            f"the {options.test} test takes no covariates; leave the test out, which adjusts the trend test"
+        )
+    if options.naive:
         raise InvalidInput("the naive test takes no covariates; leave out one of them")
 
 
-def adjusted_scan(
-    cohort: Cohort, law: Law, layout: Layout, values: CovariateValues, progress: Progress | None = None
+def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted for, what is left out)
+    cohort: Cohort,
+    law: Law,
+    layout: Layout,
+    values: CovariateValues,
+    thresholds: Thresholds = NO_THRESHOLDS,
+    progress: Progress | None = None,
 ) -> Associations:
     """Tests of all variants, as :func:`optrr.genomics.scan`, adjusted for public values of the people.
+
+    ``thresholds`` leave variants out by the reports of the people who have all values.
 
     Time O(n V p²) for p covariates; memory one block of genotypes and some arrays of a quarter million doubles.
 
@@ -52,8 +62,8 @@ def adjusted_scan(
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
     tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n", "seen", "error", "most")}, 0
-    linear = 0
-    for at, group, codes, shared in scan.blocks():
+    linear, filters = 0, _filtered(scan, thresholds)
+    for at, group, codes, shared in scan.blocks(filters.kept):
         reports = scan.reports(at, group, codes)
         model = shared or scan.model(group, reports)
         scores = adjusted_scores(reports, group.copies, model, values.only_strata, scan.trait_of(group))
@@ -68,10 +78,22 @@ def adjusted_scan(
             progress(done, v)
     counted = np.flatnonzero(tables.any(axis=(1, 2)))
     seen = Observed("a variant × status", tables[counted], scan.kernel.part(counted))
-    return _table(scan, tests, (*impossible_tables([seen]), *scan.doubts(linear)))
+    return _table(scan, tests, filters, (*impossible_tables([seen]), *scan.doubts(linear)))
 
 
-def _table(scan: AdjustedScan, tests: dict[str, FloatArray], doubts: Sequence[str]) -> Associations:
+def _filtered(scan: AdjustedScan, thresholds: Thresholds) -> Filtered:
+    """Which variants are tested; where there are no thresholds the genotypes are not looked at for it."""
+    if not thresholds:
+        return Filtered(np.ones(len(scan.cohort.variants), dtype=np.bool_), {}, ())
+    c, rows = scan.cohort, scan.values.rows
+    counted = Cohort(c.genotypes, c.rows[rows], c.status[rows], male=None if c.male is None else c.male[rows])
+    tables = copy_tables(counted, scan.missing)
+    out = filtered(tables, scan.kernel, thresholds, people_with(counted, 1), scan.missing)
+    out.check_some()
+    return out
+
+
+def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, doubts: Sequence[str]) -> Associations:
     """The result. Variants without any call are left out and counted."""
     kept = np.flatnonzero(tests["n"] > 0)
     if not kept.size:
@@ -81,7 +103,7 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], doubts: Sequence[st
     unknown = np.full(kept.size, np.nan)
     scores = Scores(tests["statistic"][kept], one, p, unknown, None, tested, n[tested].astype(np.float64), -one)
     inflation = Inflation.of(scores, _visible(*(tests[name][kept][tested] for name in ("seen", "error", "most"))))
-    effects, gone = scan.effects(~np.isfinite(tests["p"])), tests["n"].size - kept.size
+    effects, gone = scan.effects(~np.isfinite(tests["p"])), int(np.sum(tests["n"] == 0))
     named = "linear" if scan.is_linear else "cmh" if scan.values.only_strata else "add-cov"
     return Associations(
         scan.cohort.variants.take(kept),
@@ -90,9 +112,15 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], doubts: Sequence[st
         scores,
         lambda which: effects(kept[which]),
         None,
-        dict(scan.cohort.genotypes.skipped) | ({"all calls missing": gone} if gone else {}),
+        dict(scan.cohort.genotypes.skipped) | ({"all calls missing": gone} if gone else {}) | filters.skipped,
         inflation,
-        (*inflation.warnings(), *doubts, *_of_variants(scan, tests, tested.size), *scan.cohort.relatedness()),
+        (
+            *inflation.warnings(),
+            *doubts,
+            *filters.warnings,
+            *_of_variants(scan, tests, tested.size),
+            *scan.cohort.relatedness(),
+        ),
         None,
         str(scan.values),
     )
@@ -102,7 +130,7 @@ def _of_variants(scan: AdjustedScan, tests: dict[str, FloatArray], tested: int) 
     """What to say of variants without variation, and of missing calls."""
     people = np.array([scan.groups[str(kind)].people.sum() for kind in scan.kinds])
     some = tests["n"] > 0
-    without = scan.cohort.variants.name[~some & (people > 0)].tolist()
+    without = scan.cohort.variants.name[(tests["n"] == 0) & (people > 0)].tolist()
     incomplete = 0 if scan.missing else int(np.sum(some & (tests["n"] < people)))
     out = about_missing_calls(without, incomplete)
     if tested < some.sum():

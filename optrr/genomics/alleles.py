@@ -205,6 +205,11 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     """
     if not counts_alleles(options.test):
         raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")
+    if options.thresholds:
+        raise InvalidInput(
+            "filters are worked out from genotypes, and this design randomizes alleles; leave out --maf, --hwe and "
+            "--call-rate, or design with --layout genotype"
+        )
     kernel = allele_kernel(law, layout)
     warn(impossible_tables([Observed("a variant's two reports", counts, kernel)]))
     scores = allele_score_test(counts, kernel, options.test)

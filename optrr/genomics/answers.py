@@ -26,7 +26,7 @@ ln p_1/p_0, ln p_2/p_0), B variants of a batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -272,6 +272,10 @@ class AnswersTest:
     p_value: FloatArray
     kept: FloatArray
     expected: FloatArray
+
+    def part(self, which: IntArray) -> AnswersTest:
+        """The tests of some of the variants."""
+        return AnswersTest(*(getattr(self, f.name)[which] for f in fields(self)))
 
 
 def answers_test(answers: Told) -> AnswersTest:

@@ -6,6 +6,8 @@
 By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of the
 associations and nothing else (:mod:`optrr.genomics.sampled_variants`).
 
+Where every person randomizes at home, ``report`` is one person's, and ``merge`` is the collector's side.
+
 For genotypes beside a status. Alleles beside a status, where every variant is two attributes, go through
 :mod:`optrr.genomics.alleles`.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -25,13 +28,19 @@ from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
+from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
+from optrr.genomics.linkage import Linkage, linkage
+from optrr.genomics.merging import merged_reports, read_reports
+from optrr.genomics.person_reports import PersonReport, drawn_report
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
 from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, scan
+from optrr.genomics.thresholds import Thresholds
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.mechanisms.mechanism import released_by
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
@@ -75,6 +84,39 @@ class GenomicDesign:
         randomize_records(records, self.design.mechanism, source)
         return GenomicReports(self, randomized_cohort(cohort, records, layout))
 
+    def report(
+        self, person: Cohort, diary: PersonDiary, missing: MissingPolicy = "refuse", limit: float | None = None
+    ) -> PersonReport:
+        """One person's report, drawn from the system's random bits; the diary's where it has one for this design already.
+
+        Parameters
+        ----------
+        person
+            from :func:`optrr.genomics.read_person`.
+        limit
+            most that everything in the diary may cost the person, in nats.
+
+        Raises
+        ------
+        InvalidInput
+            as :meth:`randomize`; for more than one person; above the limit, before anything is drawn.
+        """
+        return diary.once(self.design, lambda: self.drawn(person, missing), limit)[0]
+
+    def drawn(
+        self, person: Cohort, missing: MissingPolicy = "refuse", random_state: RandomState = None
+    ) -> PersonReport | None:
+        """A fresh draw, which nothing remembers; for :meth:`report`, and with a seed for studies. Every call is a release."""
+        source = as_source(random_state)
+        return drawn_report(self.design, records_of(_one(person), self.layout, missing, source), source)
+
+    def merge(self, places: Sequence[Path]) -> GenomicReports:
+        """Reports of different people, from files or the folders that hold them, in random order.
+
+        Raises InvalidInput as :func:`optrr.genomics.merging.merged_reports`.
+        """
+        return GenomicReports(self, merged_reports(self.design, read_reports(places, self.design)).cohort())
+
 
 @dataclass(frozen=True, eq=False)
 class GenomicReports:
@@ -88,6 +130,9 @@ class GenomicReports:
         test: str = "trend",
         naive: bool = False,
         *,
+        maf: float = 0.0,
+        hwe: float = 0.0,
+        call_rate: float = 0.0,
         covariates: Any = None,
         covariate: Sequence[str] = (),
         strata: str | None = None,
@@ -95,7 +140,9 @@ class GenomicReports:
     ) -> Associations:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
-        Time O(n V) for n people and V variants, O(n V p²) with p covariates.
+        Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
+        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants, O(n V p²)
+        with p covariates.
 
         Parameters
         ----------
@@ -112,13 +159,25 @@ class GenomicReports:
         InvalidInput
             as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend test of adjusted people.
         """
+        options = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
         if covariates is None:
             refuse_without_table(bool(covariate), strata, trait)
-            return scan(self.cohort, self.asking.design.law, self.asking.layout, ScanOptions(test, naive))
-        refuse_adjusted(test, naive)
+            return scan(self.cohort, self.asking.design.law, self.asking.layout, options)
+        refuse_adjusted(options)
         asked = CovariateColumns(covariates, None, tuple(covariate), strata, trait)
         values = read_covariates(asked, self.cohort.people)
-        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values)
+        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values, options.thresholds)
+
+    def variants(self, by_status: bool = False) -> VariantReport:
+        """Frequency of A1, call rate and Hardy–Weinberg test of every variant (:mod:`optrr.genomics.variant_report`).
+
+        ``by_status``: frequencies in cases and in controls, too. Time O(n V).
+        """
+        return variant_report(self.cohort, self.asking.design.law, self.asking.layout, by_status)
+
+    def linkage(self, window: int = 50) -> Linkage:
+        """r² of every two variants that are at most so many variants apart (:mod:`optrr.genomics.linkage`); O(n V window)."""
+        return linkage(self.cohort, self.asking.design.law, self.asking.layout, window)
 
 
 _LEFT_OUT = (
@@ -134,14 +193,21 @@ class VariantAnswers:
     asking: SampledVariants
     answers: pa.Table
 
-    def scan(self, test: str = "trend", naive: bool = False, *, covariates: Any = None) -> Associations:
+    def scan(
+        self, test: str = "trend", naive: bool = False, *, maf: float = 0.0, hwe: float = 0.0, covariates: Any = None
+    ) -> Associations:
         """Association of every variant with the status (:func:`optrr.genomics.sampled_scan.scan_answers`).
 
-        Raises InvalidInput for covariates, which answers do not take.
+        ``maf`` and ``hwe`` as in :meth:`GenomicReports.scan`, where answers name cells of genotypes and status. Raises
+        InvalidInput for covariates, which answers do not take.
         """
         if covariates is not None:
             raise InvalidInput(NO_COVARIATES)
-        return scan_answers(self.asking, self.answers, ScanOptions(test, naive))
+        return scan_answers(self.asking, self.answers, ScanOptions(test, naive, Thresholds(maf, hwe)))
+
+    def variants(self, by_status: bool = False) -> VariantReport:
+        """Frequency of A1 and Hardy–Weinberg test of every variant (:func:`optrr.genomics.variant_report.answers_report`)."""
+        return answers_report(self.asking, self.answers, by_status)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +225,23 @@ class AssociationDesign:
         table = pa.Table.from_batches(batches, schema=SCHEMA)
         return VariantAnswers(self.asking, table.replace_schema_metadata(released_by(self.asking, source).metadata()))
 
+    def report(
+        self, person: Cohort, diary: PersonDiary, missing: MissingPolicy = "refuse", limit: float | None = None
+    ) -> PersonReport:
+        """One person's answer, as :meth:`GenomicDesign.report`; refused where the call that is asked for is missing."""
+        return diary.once(self.asking, lambda: self.drawn(person, missing), limit)[0]
+
+    def drawn(
+        self, person: Cohort, missing: MissingPolicy = "refuse", random_state: RandomState = None
+    ) -> PersonReport | None:
+        """As :meth:`GenomicDesign.drawn`; None where the call that is asked for is missing."""
+        source = as_source(random_state)
+        return drawn_report(self.asking, self.records(_one(person), missing, source), source)
+
+    def merge(self, places: Sequence[Path]) -> VariantAnswers:
+        """Answers of different people, as :meth:`GenomicDesign.merge`."""
+        return VariantAnswers(self.asking, merged_reports(self.asking, read_reports(places, self.asking)).answers())
+
     def records(self, cohort: Cohort, missing: MissingPolicy, source: BitSource) -> Codes:
         """True records to be asked, as :func:`optrr.genomics.randomize.records_of`.
 
@@ -166,6 +249,14 @@ class AssociationDesign:
         """
         refuse_single_copies(cohort.variants.chromosome, "questions are about two copies: leave these variants out")
         return records_of(cohort, self.asking.layout, missing, source, _LEFT_OUT)
+
+
+def _one(person: Cohort) -> Cohort:
+    if person.n != 1:
+        raise InvalidInput(
+            f"a report is of one person, and these are {person.n}; use read_person, or randomize for a cohort"
+        )
+    return person
 
 
 def design(  # noqa: PLR0913 (each argument is one question a user answers)

@@ -1,8 +1,8 @@
 """A cohort: genotypes and case/control status of the same people, matched by name and checked.
 
-Status comes from the fam file (1 control, 2 case) or from a table. People without a status, or in the table
-only, are left out and counted, and so are people of unknown sex where there are variants of chromosome X or Y; a table that
-names nobody of the genotype file is refused.
+Status comes from the fam file or from a table, by PLINK's values (1 control, 2 case) unless others are named. People without a
+status, or in the table only, are left out and counted, and so are people of unknown sex where there are variants of chromosome
+X or Y; a table that names nobody of the genotype file is refused.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns
+from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
-from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, fam_status, table_sexes, table_status
+from optrr.genomics.pgen import PgenGenotypes, own_phenotype
+from optrr.genomics.phenotypes import UNKNOWN, PhenotypeColumns, beside_vcf, fam_status, table_sexes, table_status
 from optrr.genomics.plink import PlinkGenotypes
-from optrr.genomics.vcf import VcfGenotypes
+from optrr.genomics.vcf import STANDARD_INPUT, VcfGenotypes
 from optrr.show.text import amount
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
@@ -105,15 +107,23 @@ class Cohort:
         return Cohort(self.genotypes, self.rows, status, self.left_out, self.male, self.relatives)
 
 
-def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain | None = None) -> Cohort:
-    """Genotypes by the file's ending (.bed, .vcf[.gz], .bcf, .csv, .parquet) and their status.
+def read_cohort(
+    path: Path,
+    phenotype: PhenotypeColumns = _FAM,
+    declared: Domain | None = None,
+    chosen: GenotypeFilter = EVERYTHING,
+) -> Cohort:
+    """Genotypes by the file's ending (.bed, .pgen, .vcf[.gz], .bcf, .csv, .parquet; ``-`` is a VCF from a pipe) and status.
 
-    A few people may all be cases, or controls, and can be randomized; :meth:`Cohort.check_varies` is for tests.
+    Unless a status is named, it is that of the fam or psam file, or of the file that :mod:`optrr.genomics.vcf_writing` writes
+    beside a VCF. A few people may all be cases, or controls, and can be randomized; :meth:`Cohort.check_varies` is for tests.
 
     Parameters
     ----------
     declared
         the domain of a design, for tables that hold what it randomized: the genotypes are its categories.
+    chosen
+        which variants, people and calls are used.
 
     Raises
     ------
@@ -121,46 +131,66 @@ def read_cohort(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain
         for unreadable files, tables that do not match, values that do not occur, nobody with a status, and variants of
         chromosome X or Y where nothing says who is a man.
     """
+    if path.name.lower().endswith(_VCF_ENDINGS) and not (phenotype.table or phenotype.column or phenotype.cases):
+        phenotype = beside_vcf(path) or phenotype
+    if path.suffix.lower() == ".pgen":
+        phenotype = own_phenotype(path, phenotype)
     plink = path.suffix.lower() == ".bed"
     fam = plink and phenotype.table is None and phenotype.column is None
     table = phenotype.table or (path if path.suffix.lower() in _TABLE_ENDINGS else None)
-    if not fam and (table is None or phenotype.column is None or not phenotype.cases):
+    if not fam and (table is None or phenotype.column is None):
         raise InvalidInput(
-            f"{path} does not say who is a case; name a table, its column and the value of cases "
-            "(--phenotype FILE --phenotype-column NAME --case VALUE)"
+            f"{path} does not say who is a case; name a table and its column (--phenotype FILE --phenotype-column NAME), and "
+            "the value of cases where it is not PLINK's 2 (--case VALUE, or --zero-one)"
         )
-    genotypes = read_genotypes(path, phenotype, declared)
+    genotypes = read_genotypes(path, phenotype, declared, chosen)
+    kept = chosen.kept(genotypes.people)
     male = _sexes(genotypes, path, table, phenotype)
     if table is None:
         assert isinstance(genotypes, PlinkGenotypes)
         status = fam_status(path.with_suffix(".fam"), genotypes.fam_phenotype, phenotype)
-        return _matched(genotypes, status, {"without status in the fam file": int(np.sum(status == UNKNOWN))}, male)
-    status, left_out = table_status(table, genotypes.people, phenotype, same_file=table == path)
-    return _matched(genotypes, status, left_out, male)
+        left_out = {"without status in the fam file": int(np.sum(status == UNKNOWN))}
+    else:
+        status, left_out = table_status(table, genotypes.people, phenotype, same_file=table == path)
+    left_out[f"not listed in {chosen.keep}"] = int(np.sum(~kept & (status != UNKNOWN)))
+    return _matched(genotypes, np.where(kept, status, np.int8(UNKNOWN)), left_out, male)
 
 
-def named_variants(path: Path, phenotype: PhenotypeColumns = _FAM) -> tuple[list[str], list[tuple[str, str]]]:
+def named_variants(
+    path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
+) -> tuple[list[str], list[tuple[str, str]]]:
     """Names of a file's variants, and A1 and A2 of each where the file says them; no genotype is looked at."""
     if path.suffix.lower() not in _TABLE_ENDINGS:
-        variants = read_genotypes(path, phenotype).variants
+        variants = read_genotypes(path, phenotype, chosen=chosen).variants
         return [str(name) for name in variants.name], allele_pairs(variants)
+    chosen.check_kind(path, "table")
     others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex}
     return [name for name in table_columns(path) if name not in others], []
 
 
-def read_genotypes(path: Path, phenotype: PhenotypeColumns = _FAM, declared: Domain | None = None) -> Genotypes:
-    """Genotypes alone; ``phenotype`` says which columns of a table are not variants, ``declared`` as in `read_cohort`."""
+def read_genotypes(
+    path: Path,
+    phenotype: PhenotypeColumns = _FAM,
+    declared: Domain | None = None,
+    chosen: GenotypeFilter = EVERYTHING,
+) -> Genotypes:
+    """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
     name = path.name.lower()
     if name.endswith(".bed"):
-        return PlinkGenotypes(path)
-    if name.endswith(_VCF_ENDINGS):
-        return VcfGenotypes(path)
+        chosen.check_kind(path, "bed")
+        return PlinkGenotypes(path, chosen)
+    if name.endswith(".pgen"):
+        chosen.check_kind(path, "pgen")
+        return PgenGenotypes(path, chosen)
+    if name.endswith(_VCF_ENDINGS) or name == STANDARD_INPUT:
+        return VcfGenotypes(path, chosen)
     if name.endswith(_TABLE_ENDINGS):
+        chosen.check_kind(path, "table")
         inside = phenotype.table is None or phenotype.table == path
         others = [name for name in (phenotype.column, phenotype.sex) if inside and name]
         return read_csv_genotypes(path, _own_sample_column(path, phenotype), others, declared)
     raise InvalidInput(
-        f"{path} is of no known kind; genotypes are read from .bed, .vcf, .vcf.gz, .bcf, .csv or .parquet"
+        f"{path} is of no known kind; genotypes are read from .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"
     )
 
 
@@ -190,13 +220,13 @@ def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: Phen
         if table is None:
             raise InvalidInput(f"--sex-column {phenotype.sex} is a column of a table; name that too (--phenotype FILE)")
         male = table_sexes(table, genotypes.people, phenotype, same_file=table == path)
-    elif isinstance(genotypes, PlinkGenotypes):
+    elif isinstance(genotypes, PlinkGenotypes | PgenGenotypes):
         male = genotypes.fam_male
     if male is None or not (male != UNKNOWN).any():
         raise InvalidInput(
             f"{path} has {amount(count, 'variant')} of chromosome X or Y, of which men have one copy, and nothing says who "
-            "is a man; give sexes (field 5 of the fam file, or --phenotype FILE --sex-column NAME), or leave these variants "
-            "out (plink --autosome)"
+            "is a man; give sexes (field 5 of the fam file, SEX of the psam file, or --phenotype FILE --sex-column NAME), or "
+            "leave these variants out (plink --autosome)"
         )
     return male
 

@@ -1,5 +1,7 @@
 """Genotypes from a CSV or Parquet table: one row for each person, one column for each variant, values 0, 1, 2 or empty.
 
+Columns of other tables are read here, too: of phenotypes and covariates, also in PLINK's files.
+
 A table is stored by person, so all of it is decoded at once: n · variants bytes. PLINK files are the format for very many
 variants.
 """
@@ -7,7 +9,7 @@ variants.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Texts, Variants, checked_people
 from optrr.genomics.layout import variant_alleles
+from optrr.genomics.plink_tables import is_plink_table, names_of_people, plink_blocks, plink_columns
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
 
@@ -37,19 +40,32 @@ def _variants(domain: Domain) -> Variants:
 
 def table_columns(path: Path) -> list[str]:
     """Names of the table's columns."""
-    return list(open_source(path).schema.names)
+    return plink_columns(path) if is_plink_table(path) else list(open_source(path).schema.names)
 
 
 def text_column(path: Path, column: str) -> list[str | None]:
     """A column as text, None where it is empty. Raises InvalidInput where it is missing or longer than ``MOST_ROWS``."""
+    out: list[str | None] = []
+    for values in plink_blocks(path, column) if is_plink_table(path) else _blocks(path, column):
+        _check_rows(path, len(out) + len(values))
+        out += values
+    return out
+
+
+def people_column(path: Path, column: str | None) -> list[str | None]:
+    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID (with FID where it repeats)."""
+    if column is not None or not is_plink_table(path):
+        return text_column(path, column or "sample")
+    families = text_column(path, "FID") if "FID" in table_columns(path) else None
+    return names_of_people(families, text_column(path, "IID"))
+
+
+def _blocks(path: Path, column: str) -> Iterator[list[str | None]]:
     file = open_source(path)
     if column not in file.schema.names:
         raise InvalidInput(f"{path} has no column {column!r}; it has {', '.join(map(repr, file.schema.names[:10]))}")
-    out: list[str | None] = []
     for batch in file.batches([column]):
-        _check_rows(path, len(out) + batch.num_rows)
-        out += [None if v is None or str(v).strip() in ("", "NA") else str(v) for v in batch.column(0).to_pylist()]
-    return out
+        yield [None if v is None or str(v).strip() in ("", "NA") else str(v) for v in batch.column(0).to_pylist()]
 
 
 def read_csv_genotypes(

@@ -8,9 +8,9 @@ were all variants alike (with different budgets, at their mean square).
 Which allele a design counts: A1 and A2 of every variant stand in its categories, A2/A2, A1/A2 and A1/A1.
 
 Two files of the same variants may count different alleles, as PLINK does when it makes A1 the rarer one of the people at hand.
-So files are brought to the design's A1 where they name the same two alleles the other way round, and refused where they name
-others. A/T and C/G read the same on both strands of the DNA, so the other way round may mean the other strand: they are refused
-too. What a file or the design does not know is taken as it is.
+So files are brought to the design's A1 where they name the same two alleles the other way round, or those of the other strand
+of the DNA (A for T, C for G), and refused where they name others. A/T and C/G read the same on both strands, so the other way
+round may mean the other strand: they are refused too. What a file or the design does not know is taken as it is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate, scale_range
 
 _COMPLEMENTS = ({"A", "T"}, {"C", "G"})
+_OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
 
 
 def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
@@ -52,6 +53,12 @@ def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
         [_is_turned(n, (allele_text(str(a)), allele_text(str(b))), wanted.get(n, ("", ""))) for n, a, b in rows],
         dtype=np.bool_,
     )
+
+
+def _read_on(here: Alleles, wanted: Alleles) -> Alleles:
+    """A file's alleles as the design's strand has them, where they are those of the other one; as they are elsewhere."""
+    other = tuple(_OTHER_STRAND.get(allele, "") for allele in here)
+    return (other[0], other[1]) if set(here) != set(wanted) == set(other) else here
 
 
 def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
@@ -73,10 +80,19 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
             f"the file does not name the alleles of {amount(int(unknown.sum()), 'variant')}: its counts are taken for those of "
             "the design's A1, and nothing shows it if they are not"
         )
-    if not flip.any():
+    pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
+    strand = np.array([all(d) and _read_on(x, d) != x for x, d in zip(pairs, designs, strict=True)], dtype=np.bool_)
+    if strand.any():
+        said.append(f"{amount(int(strand.sum()), 'variant')} named alleles of the other strand: read as the design's")
+    if flip.any():
+        said.append(f"{amount(int(flip.sum()), 'variant')} named A1 and A2 the other way round than the design: turned")
+    if not (flip | strand).any():
         return cohort, said
-    said.append(f"{amount(int(flip.sum()), 'variant')} named A1 and A2 the other way round than the design: turned")
-    names = replace(variants, a1=np.where(flip, variants.a2, variants.a1), a2=np.where(flip, variants.a1, variants.a2))
+    a1, a2 = (
+        np.where(strand, [d[k] for d in designs], np.where(flip, theirs, ours))
+        for k, ours, theirs in ((0, variants.a1, variants.a2), (1, variants.a2, variants.a1))
+    )
+    names = replace(variants, a1=a1.astype(object), a2=a2.astype(object))
     genotypes = _Turned(names, cohort.genotypes.people, cohort.genotypes.skipped, cohort.genotypes, flip)
     return replace(cohort, genotypes=genotypes), said
 
@@ -95,6 +111,7 @@ def _is_turned(name: str, here: tuple[str, str], wanted: tuple[str, str]) -> boo
     """Whether a file's A1 and A2 are the design's A2 and A1."""
     if not all(wanted) or not any(here):
         return False
+    here = _read_on(here, wanted)
     same, other = (all(not a or a == b for a, b in zip(here, x, strict=True)) for x in (wanted, wanted[::-1]))
     if same:
         return False

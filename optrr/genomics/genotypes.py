@@ -240,7 +240,7 @@ def refuse_single_copies(chromosome: Texts, remedy: str) -> None:
         raise InvalidInput(f"{what}; {remedy}")
 
 
-_READ_BY = {"bed_reader": "PLINK files", "cyvcf2": "VCF files"}
+_READ_BY = {"bed_reader": "PLINK files", "cyvcf2": "VCF files", "pgenlib": "PLINK 2 files"}
 
 
 def required(module: str) -> Any:

@@ -1,5 +1,8 @@
 """Who is a case, and who is a man: values of a fam file or of a table's columns, read and checked.
 
+Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control, and 0, -9 and NA say nothing; with
+``zero_one``, as PLINK's ``--1`` has it, 1 is a case, 0 a control.
+
 A value that is not what its column should hold is told by its kind, never by itself: it is somebody's own.
 """
 
@@ -12,14 +15,18 @@ from pathlib import Path
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.genomics.csv_genotypes import text_column
+from optrr.genomics.csv_genotypes import people_column, table_columns, text_column
 from optrr.genomics.genotypes import Codes, Texts
+from optrr.genomics.layout import STATUS
 from optrr.show.text import amount
 
 UNKNOWN = -1
+# PLINK's name of the column that says who is a man.
+SEX = "SEX"
 
-# What PLINK writes into the sixth field of a fam file, and texts of a value that is not there.
-_FAM_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}
+# What PLINK's values of a status mean, without and with --1, and texts of a value that is not there.
+_PLINK_STATUS = {1.0: 0, 2.0: 1, 0.0: UNKNOWN, -9.0: UNKNOWN}
+_ZERO_ONE_STATUS = {0.0: 0, 1.0: 1, -9.0: UNKNOWN}
 _NO_VALUE = ("-9", "NA", "")
 # Which texts say that somebody is a man, a woman, or neither says so.
 _SEXES = dict.fromkeys(("1", "m", "male", "man"), 1) | dict.fromkeys(("2", "f", "female", "woman"), 0)
@@ -30,10 +37,16 @@ _NO_SEX = dict.fromkeys(("0", "-9", "", "na", "nan", "u", "unknown"), UNKNOWN)
 class PhenotypeColumns:
     """Where status stands in a table.
 
-    ``table``: CSV or Parquet; None takes the fam file, or for genotypes in a table that table itself. ``cases`` and
-    ``controls`` are values of ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a
-    value is a control. ``sex``: the column that says who is a man (1, M, male) and who a woman (2, F, female); None takes the
-    fam file, where there is one.
+    ``table``: CSV, Parquet or a file of PLINK's; None takes the fam file, or for genotypes in a table that table itself.
+    ``sample`` is the column of people's names, ``sample`` or IID by default. ``cases`` and ``controls`` are values of
+    ``column``, or without it of the fam file's phenotype; without ``controls`` everyone else with a value is a control. Without
+    ``cases`` values are PLINK's, or with ``zero_one`` 1 for a case and 0 for a control. ``sex``: the column that says who is a
+    man (1, M, male) and who a woman (2, F, female); None takes the fam file, where there is one.
+
+    Raises
+    ------
+    InvalidInput
+        for controls without cases, and for cases beside ``zero_one``.
     """
 
     table: Path | None = None
@@ -42,36 +55,70 @@ class PhenotypeColumns:
     cases: tuple[str, ...] = ()
     controls: tuple[str, ...] = ()
     sex: str | None = None
+    zero_one: bool = False
+
+    def __post_init__(self) -> None:
+        if self.controls and not self.cases:
+            raise InvalidInput("values of controls are named (--control), and none of cases; name these too (--case)")
+        if self.zero_one and self.cases:
+            raise InvalidInput(
+                "--zero-one says that 1 is a case and 0 a control, and --case names another; leave out one"
+            )
+
+
+def side_file(vcf: Path) -> Path:
+    """Where the statuses of a VCF's people stand, if nothing else is named: a VCF has no place for them."""
+    return vcf.with_suffix(".pheno")
+
+
+def beside_vcf(vcf: Path) -> PhenotypeColumns | None:
+    """The columns of a VCF's own side file; None where there is none, or it has no ``status``."""
+    table = side_file(vcf)
+    names = table_columns(table) if table.is_file() else []
+    return PhenotypeColumns(table, None, STATUS, sex=SEX if SEX in names else None) if STATUS in names else None
 
 
 def fam_status(fam: Path, texts: Sequence[str], phenotype: PhenotypeColumns) -> Codes:
     """Status from the phenotypes of a fam file: 0 control, 1 case, −1 unknown; shape (n,).
 
-    PLINK's 1, 2, 0 and −9, unless ``phenotype`` names the values of cases.
+    Raises
+    ------
+    InvalidInput
+        for values that are not PLINK's, unless cases are named, and for cases that do not occur.
+    """
+    values = [None if text in ("NA", "") else text for text in texts]
+    return _coded(values, phenotype, f"{fam}, phenotype (field 6)", "line")
+
+
+def _coded(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str, place: str) -> Codes:
+    """Status of these values, None for unknown; shape (n,). ``place`` is what their numbers count.
 
     Raises
     ------
     InvalidInput
-        for other values, which only who made the file can make cases and controls of, and for 0 and 1 without 2.
+        for values that only who made the file can make cases and controls of, and for 0 and 1 without 2.
     """
-    where = f"{fam}, phenotype (field 6)"
     if phenotype.cases:
-        values = [None if text in _NO_VALUE else text for text in texts]
-        check_values(where, phenotype, {v for v in values if v is not None})
-        return np.array([status_of(value, phenotype) for value in values], dtype=np.int8)
-    numbers = [_number(text) for text in texts]
-    odd = next((k for k, x in enumerate(numbers) if x not in _FAM_STATUS), None)
+        named = (*phenotype.cases, *phenotype.controls)
+        known = [None if value in _NO_VALUE and value not in named else value for value in values]
+        check_values(where, phenotype, {v for v in known if v is not None})
+        return np.array([status_of(value, phenotype) for value in known], dtype=np.int8)
+    meaning = _ZERO_ONE_STATUS if phenotype.zero_one else _PLINK_STATUS
+    numbers = [-9.0 if value is None else _number(value) for value in values]
+    odd = next((k for k, x in enumerate(numbers) if x not in meaning), None)
     if odd is not None:
+        coding = "with --zero-one cases are 1, controls 0" if phenotype.zero_one else "PLINK's cases are 2, controls 1"
+        unknown = "NA or -9" if phenotype.zero_one else "0 or -9"
         raise InvalidInput(
-            f"{where}: line {odd + 1} has {_kind(texts[odd], numbers[odd])}, and PLINK's cases are 2, controls 1, unknown 0 or "
-            "-9; say which values are cases (--case VALUE --control VALUE), or name a table of cases (--phenotype FILE)"
+            f"{where}: {place} {odd + 1} has {_kind(numbers[odd], max(meaning))}, and {coding}, unknown {unknown}; say which "
+            "values are cases (--case VALUE --control VALUE), or name a table of cases (--phenotype FILE)"
         )
-    if {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
+    if not phenotype.zero_one and {0.0, 1.0} <= set(numbers) and 2.0 not in numbers:
         raise InvalidInput(
             f"{where} is 0 or 1, and never 2: PLINK takes 0 for unknown and 1 for a control; where 1 is a case, add "
-            "--case 1 --control 0, and where 0 is unknown, write -9"
+            "--zero-one or --case 1 --control 0, and where 0 is unknown, write -9"
         )
-    return np.array([_FAM_STATUS[x] for x in numbers], dtype=np.int8)
+    return np.array([meaning[x] for x in numbers], dtype=np.int8)
 
 
 def _number(text: str) -> float:
@@ -81,11 +128,13 @@ def _number(text: str) -> float:
         return np.nan
 
 
-def _kind(text: str, number: float) -> str:
+def _kind(number: float, largest: float) -> str:
     """What kind of value this is, without the value."""
     if np.isnan(number):
         return "a text"
-    return "a whole number beyond 2" if number.is_integer() else "a number with decimals, as of a quantitative trait"
+    if number.is_integer():
+        return f"a whole number beyond {largest:g}"
+    return "a number with decimals, as of a quantitative trait"
 
 
 def table_status(
@@ -100,8 +149,9 @@ def table_status(
     """
     assert phenotype.column is not None
     by_person = _by_person(table, phenotype.column, people, phenotype, same_file)
-    check_values(f"{table}, column {phenotype.column!r}", phenotype, {v for v in by_person.values() if v is not None})
-    status = np.array([status_of(by_person.get(person), phenotype) for person in people], dtype=np.int8)
+    where = f"{table}, column {phenotype.column!r}"
+    coded = dict(zip(by_person, _coded(list(by_person.values()), phenotype, where, "record").tolist(), strict=True))
+    status = np.array([coded.get(person, UNKNOWN) for person in people], dtype=np.int8)
     absent = sum(person not in by_person for person in people)
     return status, {
         "in the phenotype table only": len(by_person) - (people.size - absent),
@@ -135,14 +185,14 @@ def _by_person(
     values = text_column(table, column)
     if same_file:
         return dict(zip(people, values, strict=True))
-    sample = phenotype.sample or "sample"
-    names = text_column(table, sample)
+    names = people_column(table, phenotype.sample)
+    which = "column of people's names" if phenotype.sample is None else f"column {phenotype.sample!r}"
     by_person = dict(zip(names, values, strict=True))
     if len(by_person) < len(names):
-        raise InvalidInput(f"{table}, column {sample!r} names somebody twice; list each once")
+        raise InvalidInput(f"{table}, {which} names somebody twice; list each once")
     if not any(person in by_person for person in people):
         raise InvalidInput(
-            f"{table}, column {sample!r} names none of the {people.size} people of the genotype file; give the table of the "
+            f"{table}, {which} names none of the {people.size} people of the genotype file; give the table of the "
             "same people, named alike, and their column (--sample-column)"
         )
     return by_person

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, in_one_line
+from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, required, unique_names
+from optrr.genomics.plink_tables import names_of_people
 from optrr.records.whole_files import undo_killed_run, whole_files
 from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
 
@@ -45,7 +47,7 @@ class PlinkGenotypes:
         where one of the three files is missing or malformed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
         self.path = Path(path)
         undo_killed_run(self.path)
         for suffix in PLINK_FILES:
@@ -59,7 +61,7 @@ class PlinkGenotypes:
                 # bed-reader uses numpy's text reader, which prints a warning for an empty file
                 warnings.simplefilter("ignore")
                 self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
-                self.variants = self._read_variants()
+                everywhere = self._read_variants()
                 self.fam_phenotype = [str(p) for p in self._bed.pheno]
                 self._families = [
                     np.asarray(x).astype(str) for x in (self._bed.fid, self._bed.father, self._bed.mother)
@@ -69,7 +71,10 @@ class PlinkGenotypes:
             raise
         except Exception as error:
             raise InvalidInput(_why_unreadable(self.path)) from error
-        self.skipped: Mapping[str, int] = {}
+        self._at = np.flatnonzero(chosen.within(everywhere))
+        self.variants = everywhere.take(self._at)
+        gone = len(everywhere) - self._at.size
+        self.skipped: Mapping[str, int] = {OUTSIDE: gone} if gone else {}
 
     def relatives(self, rows: NDArray[np.int64]) -> int:
         """How many of these people share a family (a FID that is neither 0 nor their own IID) or a parent with another."""
@@ -81,9 +86,7 @@ class PlinkGenotypes:
         return int(related.sum())
 
     def _names(self) -> list[str]:
-        """IIDs, or FID_IID where an IID occurs in several families."""
-        iid = [str(name) for name in self._bed.iid]
-        return iid if len(set(iid)) == len(iid) else [f"{f}_{i}" for f, i in zip(self._bed.fid, iid, strict=True)]
+        return [str(name) for name in names_of_people(list(self._bed.fid), list(self._bed.iid))]
 
     def _read_variants(self) -> Variants:
         b = self._bed
@@ -98,7 +101,7 @@ class PlinkGenotypes:
         for start in range(0, len(self.variants), size):
             chosen = slice(start, min(start + size, len(self.variants)))
             try:
-                codes: Codes = self._bed.read(np.s_[:, chosen], dtype="int8", order="F", num_threads=1)
+                codes: Codes = self._bed.read(np.s_[:, self._at[chosen]], dtype="int8", order="F", num_threads=1)
             except Exception as error:
                 raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}; is it cut short?") from error
             codes[codes == _BED_MISSING] = MISSING

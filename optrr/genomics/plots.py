@@ -1,4 +1,4 @@
-"""Manhattan and QQ plots, as matplotlib figures made without a display."""
+"""Plots of a scan: Manhattan, QQ, forest and regional plots, as matplotlib figures made without a display."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import beta as beta_law
 
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.tests import GENOME_WIDE
 from optrr.records.whole_files import whole_file
-from optrr.show.charts import COLOURS, label_text, legend_below, new_figure
+from optrr.show.charts import COLOURS, label_text, legend_below, new_figure, plain_logarithms
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ _SMALLEST = 1e-300
 # Narrowest chromosome, as a share of the widest.
 _NARROWEST = 0.25
 _PLOTS = (".svg", ".png", ".pdf")
+# Ranks at which the band of a QQ plot is worked out; between them it is a line.
+_BAND_POINTS = 200
+# The two ends of the band at every rank.
+_BAND = (0.025, 0.975)
+# Base pairs on either side of a variant in a regional plot, and in a million.
+WINDOW, _MEGABASE = 500_000, 1e6
 
 
 def minus_log10(p: FloatArray) -> FloatArray:
@@ -110,10 +117,18 @@ def pooled_qq_slope(repeats: Sequence[FloatArray]) -> tuple[float, float]:
 
 
 def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
-    """QQ plot of −log10 p of one or more tests against the uniform law."""
+    """QQ plot of −log10 p of one or more tests against the uniform law, with a band that holds 95 % at every rank.
+
+    The band is that of independent tests: variants near each other stray together, and further from the line.
+    """
     figure = new_figure(5.0, 4.4)
     axes: Any = figure.add_subplot()
     reach = 1.0
+    most = max((int(np.isfinite(p).sum()) for p in series.values()), default=0)
+    if most:
+        axes.fill_between(
+            *uniform_band(most), color=COLOURS[4], alpha=0.25, linewidth=0, label="95 %, independent tests"
+        )
     for (name, p), colour in zip(series.items(), COLOURS, strict=False):
         tested = p[np.isfinite(p)]
         if not tested.size:
@@ -134,6 +149,99 @@ def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
     axes.set_ylabel("observed −log10 p")
     axes.set_title(label_text(title))
     legend_below(figure, 2)
+    return figure
+
+
+def uniform_band(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Expected −log10 p of some ranks among ``count`` uniform p-values, and where 95 % of each fall; shape (ranks,) each.
+
+    The i-th smallest of n is of the law Beta(i, n − i + 1), exactly.
+    """
+    few = count <= _BAND_POINTS
+    ranks = np.arange(1, count + 1) if few else np.unique(np.geomspace(1, count, _BAND_POINTS).round().astype(np.int64))
+    expected = expected_exponentials(count)[ranks - 1] / np.log(10)
+    high, low = (minus_log10(beta_law.ppf(share, ranks, count - ranks + 1)) for share in _BAND)
+    return expected, low, high
+
+
+def forest(table: Mapping[str, Any], title: str = "") -> Figure:
+    """A row for each variant of a scan's table, best first: its odds ratio (or slope) with the 95 % interval.
+
+    An interval without a limit on one side ends in an arrow there.
+
+    Raises
+    ------
+    InvalidInput
+        where no variant has an estimate.
+    """
+    effect, nothing = ("BETA", 0.0) if "BETA" in table else ("OR", 1.0)
+    middle, low, high = (np.asarray(table[name], dtype=np.float64) for name in (effect, "L95", "U95"))
+    shown = np.flatnonzero(np.isfinite(middle) & ((middle > 0) | (effect == "BETA")))
+    if not shown.size:
+        raise InvalidInput("no variant has an estimate of its effect, so there is nothing to draw; test more people")
+    drawn = np.stack([low[shown], middle[shown], high[shown]])
+    limits = drawn[np.isfinite(drawn) & ((drawn > 0) | (effect == "BETA"))]
+    least, most = min(limits.min(), nothing), max(limits.max(), nothing)
+    # arrows stand a little beyond everything else
+    room = 0.08 * ((most - least) or 1.0) if effect == "BETA" else max((most / least) ** 0.08, 1.05)
+    ends = (least - room, most + room) if effect == "BETA" else (least / room, most * room)
+    figure = new_figure(6.4, 1.1 + 0.24 * shown.size)
+    axes: Any = figure.add_subplot()
+    if effect == "OR":
+        axes.set_xscale("log")
+    for row, (a, b, c) in enumerate(drawn.T):
+        text = f"{b:.3g} ({_limit(a)} to {_limit(c)})"
+        left, right = (a if ends[0] < a else ends[0]), (c if c < ends[1] else ends[1])
+        axes.plot([left, right], [row, row], color=COLOURS[0], linewidth=1.2)
+        for end, marker in ((left, "<"), (right, ">")):
+            if end in ends:
+                axes.plot(end, row, marker, color=COLOURS[0], markersize=4, clip_on=False)
+        axes.plot(b, row, "s", color=COLOURS[0], markersize=4)
+        axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
+    names = [f"{label_text(str(table['SNP'][k]))} ({label_text(str(table['A1'][k]), 8)})" for k in shown]
+    axes.set_yticks(np.arange(shown.size), names, fontsize=7)
+    axes.set_ylim(shown.size - 0.5, -0.5)
+    axes.set_xlim(*ends)
+    axes.axvline(nothing, color=COLOURS[4], linewidth=0.8)
+    if effect == "OR":
+        plain_logarithms(axes.xaxis)
+    what = "slope for each copy of the allele" if effect == "BETA" else "odds ratio of the allele"
+    axes.set_xlabel(f"{what}, 95 % interval")
+    axes.set_title(label_text(title))
+    return figure
+
+
+def _limit(value: float) -> str:
+    return "∞" if np.isposinf(value) else "−∞" if np.isneginf(value) else f"{value:.3g}"
+
+
+def region(variants: Variants, p: FloatArray, centre: int, window: int = WINDOW, title: str = "") -> Figure:
+    """−log10 p of the variants at most ``window`` base pairs from the variant of number ``centre``, on its chromosome.
+
+    Raises
+    ------
+    InvalidInput
+        for a variant without a position, and a window below 1.
+    """
+    place, chromosome, name = int(variants.position[centre]), variants.chromosome[centre], str(variants.name[centre])
+    if place < 1 or window < 1:
+        what = f"variant {label_text(name)} has no position" if place < 1 else f"the window is {window} base pairs"
+        raise InvalidInput(f"{what}, so its region cannot be drawn; name another variant or window")
+    near = np.flatnonzero((variants.chromosome == chromosome) & (np.abs(variants.position - place) <= window))
+    figure = new_figure(6.4, 3.6)
+    axes: Any = figure.add_subplot()
+    heights, places = minus_log10(p[near]), variants.position[near] / _MEGABASE
+    axes.scatter(places, heights, s=14, color=COLOURS[0], linewidths=0, rasterized=near.size > _VECTOR_POINTS)
+    here = float(minus_log10(p[[centre]])[0])
+    axes.plot(place / _MEGABASE, here, "D", color=COLOURS[1], markersize=6, label=label_text(name))
+    axes.axhline(-np.log10(GENOME_WIDE), color=COLOURS[3], linewidth=1, label="5e-8")
+    axes.set_xlim((place - window) / _MEGABASE, (place + window) / _MEGABASE)
+    axes.set_ylim(bottom=0)
+    axes.ticklabel_format(axis="x", style="plain", useOffset=False)
+    axes.set_xlabel(f"position on chromosome {label_text(str(chromosome), 12)} (million base pairs)")
+    axes.set_ylabel("−log10 p")
+    axes.set_title(label_text(title))
+    legend_below(figure)
     return figure
 
 

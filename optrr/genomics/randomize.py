@@ -203,7 +203,7 @@ def write_plink(
     nothing without it. ``provenance`` is that of randomized genotypes; it goes into a sidecar, and says whether people are
     shuffled, by ``random_state``. Unless ``keep_names``, people in randomized files are numbered 1 to n.
     """
-    order, people = _written_people(cohort.people, provenance, random_state, keep_names)
+    order, people = written_people(cohort.people, provenance, random_state, keep_names)
     male = None if cohort.male is None else cohort.male[order]
     with (
         whole_plink(target, provenance) as bed,
@@ -213,7 +213,7 @@ def write_plink(
             out.write(codes[order])
 
 
-def _written_people(
+def written_people(
     people: Texts, provenance: Provenance | None, random_state: RandomState | BitSource, keep_names: bool
 ) -> tuple[NDArray[np.int64], Texts]:
     """Who is written first, second, …, and under which names."""
@@ -249,7 +249,7 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
     codecs = [ColumnCodec(a, pa.string()) for a in domain]
     schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
     step = max(1, min(records.shape[0], _CELLS // domain.m))
-    order, names = _written_people(people, provenance, random_state, keep_names)
+    order, names = written_people(people, provenance, random_state, keep_names)
     with released_file(target, schema, provenance) as writer:
         for start in range(0, records.shape[0], step):
             piece = records[order[start : start + step]]

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics.answers import AnswersTest, Told, answers_fit, answers_odds, answers_test, joined_tests
-from optrr.genomics.genotypes import GENOTYPES, Variants
+from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.inflation import Inflation, Visible, visible_share
 from optrr.genomics.odds import OddsRatios, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, one_cell, read_answers
 from optrr.genomics.scan import Associations, ScanOptions
-from optrr.genomics.tests import Scores, naive_score_test, noncentralities, score_test
+from optrr.genomics.tests import CopyTables, Scores, naive_score_test, noncentralities, score_test
+from optrr.genomics.thresholds import Filtered, filtered
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
 from optrr.models.tests.power_analysis import Alternative, relative_spread
 from optrr.records.reports import OpenedRecords
@@ -60,27 +61,64 @@ def associations_of(
         n[at] = answers.counts.sum(axis=1)
     if not n.any():
         raise TooFewRecords("nobody answered about any variant; nothing can be tested")
-    if options == _TREND:
-        test = likelihood_tests(asking, told)
+    filters = _filtered(asking, told, options)
+    kept = np.flatnonzero(filters.kept)
+    n = n[kept]
+    if replace(options, thresholds=_TREND.thresholds) == _TREND:
+        test = likelihood_tests(asking, told).part(kept)
         one, people = np.ones(n.size, dtype=np.int64), n.astype(np.float64)
         scores = Scores(test.statistic, one, test.p_value, test.expected, None, np.flatnonzero(n > 0), people, -one)
-        return _made(asking, n, scores, None, _visible(test.kept), lambda which: _odds(asking, told, which), "trend")
+        seen = _visible(test.kept)
+        return _made(asking, filters, n, scores, None, seen, lambda which: _odds(asking, told, kept[which]), "trend")
     if asking.reports:
         raise InvalidInput(
             "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
         )
-    tables, kernel = told[0][1].counts.reshape(-1, GENOTYPES, 2), asking.kernel
+    tables, kernel = cell_tables(told).two[kept], asking.kernel
     scores = score_test(tables, kernel, options.test)
     naive = naive_score_test(tables, options.test) if options.naive else None
     seen = visible_share(tables, kernel, scores, options.test)
-    return _made(asking, n, scores, naive, seen, lambda which: odds_ratios(tables[which], kernel), options.test)
+    odds = lambda which: odds_ratios(tables[which], kernel)  # noqa: E731
+    return _made(asking, filters, n, scores, naive, seen, odds, options.test)
+
+
+def cell_tables(told: Sequence[tuple[IntArray, Told]]) -> CopyTables:
+    """Counts of genotype × status of each variant, from answers that name cells."""
+    ((_, answers),) = told
+    counts = answers.counts.reshape(-1, GENOTYPES, 2).astype(np.int64)
+    return CopyTables(counts, np.zeros_like(counts))
+
+
+def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], options: ScanOptions) -> Filtered:
+    """Which variants are tested. Raises InvalidInput where answers do not tell what a filter is about."""
+    if not options.thresholds:
+        return Filtered(np.ones(len(asking.names), dtype=np.bool_), {}, ())
+    if asking.reports:
+        raise InvalidInput(
+            "answers that name sets of genotype and status are made for the test of association and hide frequencies; leave "
+            "out --maf, --hwe and --call-rate"
+        )
+    if options.thresholds.call_rate:
+        raise InvalidInput(
+            "nobody answers whose call is missing, so that answers tell nothing of call rates; leave out --call-rate"
+        )
+    tables = cell_tables(told)
+    out = filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
+    out.check_some()
+    return out
 
 
 def _made(  # noqa: PLR0913 (the parts of a result)
-    asking: SampledVariants, n: IntArray, scores: Scores, naive: Scores | None, seen: Visible, odds: Any, test: str
+    asking: SampledVariants,
+    filters: Filtered,
+    n: IntArray,
+    scores: Scores,
+    naive: Scores | None,
+    seen: Visible,
+    odds: Any,
+    test: str,
 ) -> Associations:
-    a1, a2 = (np.array([pair[k] or "." for pair in asking.alleles], dtype=object) for k in (0, 1))
-    variants = replace(Variants.named(list(asking.names)), a1=a1, a2=a2)
+    variants = asking.variants.take(np.flatnonzero(filters.kept))
     inflation = Inflation.of(scores, seen)
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
@@ -88,7 +126,8 @@ def _made(  # noqa: PLR0913 (the parts of a result)
         warnings.append(
             f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
         )
-    return Associations(variants, test, n, scores, odds, naive, {}, inflation, (*inflation.warnings(), *warnings))
+    said = (*inflation.warnings(), *filters.warnings, *warnings)
+    return Associations(variants, test, n, scores, odds, naive, filters.skipped, inflation, said)
 
 
 def _visible(kept: FloatArray) -> Visible:

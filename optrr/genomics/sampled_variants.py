@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from optrr.domain.domain import Attribute, Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.genomics.answers import Told
-from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
+from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
@@ -122,6 +122,12 @@ class SampledVariants:
     def layout(self) -> Layout:
         """Which attribute is what."""
         return layout_of(self.domain)
+
+    @property
+    def variants(self) -> Variants:
+        """Names and alleles of the variants; where they are is not known."""
+        a1, a2 = (np.array([pair[k] or "." for pair in self.alleles], dtype=object) for k in (0, 1))
+        return replace(Variants.named(list(self.names)), a1=a1, a2=a2)
 
     @property
     def earlier(self) -> tuple[Release, ...]:

@@ -20,7 +20,6 @@ Every variant that varies has an interval; a variant that does not, like any und
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,13 +32,15 @@ from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.domain.domain import listed
-from optrr.errors import InvalidInput, warn
+from optrr.errors import InvalidInput, did_you_mean, warn
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.columns import arrow_columns, write_columns
 from optrr.genomics.designing import refuse_turned
-from optrr.genomics.genotypes import GENOTYPES, Variants, copies, single_copy_chromosomes
+from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
+from optrr.genomics.result_files import ScannedStudy, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
     GENOME_WIDE,
@@ -57,13 +58,13 @@ from optrr.genomics.tests import (
     with_odds_of_single_copies,
     with_single_copies,
 )
+from optrr.genomics.thresholds import NO_THRESHOLDS, Thresholds, filtered, people_with
 from optrr.mechanisms.kernel import EffectKernel, Kernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
 from optrr.models.tests.family import bonferroni, false_discovery_rate
 from optrr.models.tests.power_analysis import Alternative, alternative
 from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles, genotype_test
-from optrr.records.whole_files import whole_file
 from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
@@ -74,10 +75,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Rows formatted at once, so that text takes a few megabytes.
-_ROWS = 1 << 14
-# Variants that a summary lists.
-TOP = 10
+# Variants that a summary lists, and that a forest plot shows.
+TOP, TOP_DRAWN = 10, 20
+PLOTS = ("manhattan", "qq", "forest", "region")
 
 
 # Columns of effects that stand beside the number of people; the others stand behind the tests.
@@ -175,17 +175,53 @@ class Associations(TableResult):
 
     def to_arrow(self) -> pa.Table:
         """One row per variant, the columns of the TSV; undefined numbers are null."""
-        return _arrow(self.columns)
+        return arrow_columns(self.columns)
 
     def _head(self, count: int | None) -> tuple[pa.Table, int]:
         # odds ratios take most of the time, so they are worked out for the rows shown only
-        return _arrow(self.rows(slice(count))), len(self.variants)
+        return arrow_columns(self.rows(slice(count))), len(self.variants)
 
-    def plot(self) -> Figure:
-        """−log10 p along the genome."""
-        from optrr.genomics.plots import manhattan  # noqa: PLC0415 (matplotlib takes a second to import)
+    def plot(
+        self, kind: str = "manhattan", *, top: int = TOP_DRAWN, around: str | None = None, window: int | None = None
+    ) -> Figure:
+        """One of ``PLOTS``: manhattan and qq of all variants, forest of the ``top``, region of ``window`` bp beside ``around``.
 
-        return manhattan(self.variants, self.scores.p_value, self.test)
+        ``around`` is a variant's name, by default that of the smallest p-value.
+
+        Raises
+        ------
+        InvalidInput
+            for another kind, and what cannot be drawn (:mod:`optrr.genomics.plots`).
+        """
+        from optrr.genomics import plots  # noqa: PLC0415 (matplotlib takes a second to import)
+
+        p = self.scores.p_value
+        if kind == "qq":
+            naive = {} if self.naive is None else {"naive test": self.naive.p_value}
+            return plots.qq({f"{self.test} test": p} | naive)
+        if kind == "forest":
+            if top < 1:
+                raise InvalidInput(f"a forest plot of {top} variants shows nothing; give at least 1")
+            return plots.forest(self.rows(self.top(top)), f"{self.test} test")
+        if kind == "region":
+            return plots.region(
+                self.variants, p, self._numbered(around), plots.WINDOW if window is None else window, self.test
+            )
+        if kind not in PLOTS:
+            raise InvalidInput(f"unknown plot {kind!r}; choose among {', '.join(PLOTS)}")
+        return plots.manhattan(self.variants, p, self.test)
+
+    def _numbered(self, name: str | None) -> int:
+        """The number of the variant of that name, or of the smallest p-value."""
+        names = self.variants.name
+        at = self.top(1) if name is None else np.flatnonzero(names == name)
+        if not at.size:
+            raise InvalidInput(
+                "no variant has a p-value; name one (--around)"
+                if name is None
+                else f"no variant {name!r} was tested{did_you_mean(name, map(str, names))}"
+            )
+        return int(at[0])
 
     @cached_property
     def columns(self) -> dict[str, NDArray[np.generic]]:
@@ -225,23 +261,21 @@ class Associations(TableResult):
         return np.asarray(order[: min(count, int(np.isfinite(self.scores.p_value).sum()))])
 
     def write_tsv(self, path: Path) -> None:
-        """Write the table, whole or not at all."""
-        columns = self.columns
-        with whole_file(path) as partial, partial.open("w", encoding="utf-8") as out:
-            out.write("\t".join(columns) + "\n")
-            for start in range(0, len(self.variants), _ROWS):
-                pieces = [_texts(column[start : start + _ROWS]) for column in columns.values()]
-                out.writelines("\t".join(row) + "\n" for row in zip(*pieces, strict=True))
+        """Write the table, whole or not at all; compressed where the name ends in .gz."""
+        write_columns(path, self.columns)
 
+    def write_plink2(self, path: Path) -> None:
+        """Write the table with the columns of ``plink2 --glm`` (:func:`optrr.genomics.result_files.write_plink2`)."""
+        write_plink2(self.columns, path)
 
-def _arrow(columns: Mapping[str, NDArray[np.generic]]) -> pa.Table:
-    return pa.table({name: pa.array(values.tolist(), from_pandas=True) for name, values in columns.items()})
+    def write_ssf(self, path: Path, study: ScannedStudy) -> dict[str, int]:
+        """Write GWAS-SSF and its metadata; how many variants it has no row for, by reason.
 
-
-def _texts(values: NDArray[np.generic]) -> list[str]:
-    if values.dtype.kind != "f":
-        return [str(v) for v in values]
-    return ["NA" if math.isnan(v) else f"{v:.6g}" for v in values.tolist()]
+        Raises InvalidInput as :func:`optrr.genomics.result_files.write_ssf`.
+        """
+        fit = self.scores.fit
+        known = fit is not None and fit.columns.size
+        return write_ssf(self.columns, path, study, float(np.median(fit.columns[:, 1])) if fit and known else None)
 
 
 # Why variants are left out that the trend and genotypic tests have nobody for.
@@ -250,10 +284,14 @@ _NOBODY = "on a chromosome of which nobody has two copies: the allelic tests cou
 
 @dataclass(frozen=True)
 class ScanOptions:
-    """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism."""
+    """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism.
+
+    ``thresholds`` leave variants out (:mod:`optrr.genomics.thresholds`).
+    """
 
     test: str = "trend"
     naive: bool = False
+    thresholds: Thresholds = NO_THRESHOLDS
 
     def __post_init__(self) -> None:
         if self.test not in GENOTYPE_TESTS:
@@ -295,8 +333,14 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
     A kernel without a batch serves all tables, and takes a part of the time.
     """
     assert layout.status is not None
+    kernel = star_kernel(law, layout.attributes[places_of(cohort.variants, layout), 0], layout.status)
+    return kernel.part(0) if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
+
+
+def places_of(variants: Variants, layout: Layout) -> IntArray:
+    """Which of the design's variants each is, (V,). Raises InvalidInput for one that is none, or whose alleles are turned."""
     position = dict(zip(layout.names, range(len(layout.names)), strict=True))
-    names = cohort.variants.name.tolist()
+    names = variants.name.tolist()
     places = list(map(position.get, names))
     unknown = [name for name, place in zip(names, places, strict=True) if place is None]
     if unknown:
@@ -304,9 +348,8 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
             f"the records have {amount(len(unknown), 'variant')} that the design did not randomize ({listed(unknown)}); use "
             "the design file these records were randomized with"
         )
-    refuse_turned(cohort.variants, layout)
-    kernel = star_kernel(law, layout.attributes[np.array(places, dtype=np.int64), 0], layout.status)
-    return kernel.part(0) if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
+    refuse_turned(variants, layout)
+    return np.array(places, dtype=np.int64)
 
 
 def associations(
@@ -319,12 +362,15 @@ def associations(
     """
     own = tables if counts_alleles(options.test) else CopyTables(tables.two, np.zeros_like(tables.one))
     people = own.people
-    kept = np.flatnonzero(people > 0)
-    if not kept.size:
+    if not people.any():
         raise InvalidInput("no variant has a single call of somebody whom the test counts; nothing can be tested")
+    filters = filtered(tables, kernel, options.thresholds, people_with(cohort, 1), missing)
+    filters.check_some()
+    kept = np.flatnonzero((people > 0) & filters.kept)
     kernel, n = kernel.part(kept), people[kept].astype(np.int64)
     scores, naive, harmless = _tested(own.part(kept), kernel, options)
     own, two = own.part(kept), tables.two[kept]
+    about_copies = [WARNING] if own.one.any() else []
     inflation = Inflation.of(scores, visible_share(two, kernel, scores, options.test))
     fit = scores.independence
     odds = lambda which: odds_ratios(two[which], kernel.part(which), fit=None if fit is None else fit.part(which))  # noqa: E731
@@ -336,10 +382,14 @@ def associations(
         scores,
         with_odds_of_single_copies(odds, own, kernel) if own.one.any() else odds,
         naive,
-        skipped,
+        skipped | filters.skipped,
         inflation,
         (
-            *(*inflation.warnings(), *said, *_doubts(scores, options.test), *([WARNING] if own.one.any() else [])),
+            *inflation.warnings(),
+            *said,
+            *filters.warnings,
+            *_doubts(scores, options.test),
+            *about_copies,
             *cohort.relatedness(),
         ),
         None if harmless is None else float(harmless.mean()),
@@ -370,11 +420,8 @@ def _skipped(
     cohort: Cohort, people: FloatArray, options: ScanOptions, missing: bool
 ) -> tuple[dict[str, int], list[str]]:
     """Variants left out by reason, and what to say of missing calls."""
-    kinds = single_copy_chromosomes(cohort.variants.chromosome)
     fewest = 1 if counts_alleles(options.test) else 2
-    wanted = np.zeros(kinds.size)
-    for kind in set(kinds):
-        wanted[kinds == kind] = np.count_nonzero(copies(str(kind), cohort.n, cohort.male) >= fewest)
+    wanted = people_with(cohort, fewest)
     gone = cohort.variants.name[(people == 0) & (wanted > 0)].tolist()
     counts = {"all calls missing": len(gone), _NOBODY: int(np.count_nonzero(wanted == 0))}
     incomplete = 0 if missing else int(np.sum((people > 0) & (people < wanted)))

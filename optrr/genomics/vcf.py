@@ -2,7 +2,8 @@
 
 A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles, records without genotypes
 and those where nobody is diploid, except on chromosomes X, Y and MT, are left out and counted by reason. Phase is ignored. A
-call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK.
+call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK. Which records and calls are used
+beyond that is asked by a :class:`optrr.genomics.filters.GenotypeFilter`.
 
 The native library runs in a process of its own (:mod:`optrr.genomics.vcf`): a file that crashes it is one line here.
 
@@ -20,19 +21,22 @@ checked, because a library that has been led astray may send anything.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
+from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, none_within
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, SINGLE, Codes, Variants, checked_people, required
 
 _CHUNK = 1 << 20
@@ -46,6 +50,9 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 # Records of a file, usable or not: their places, names and alleles are held in memory, about 1 GB in all.
 MOST_RECORDS = 5_000_000
+
+# The name of a file that is a pipe into this process.
+STANDARD_INPUT = "-"
 
 _SPLIT = "split it by region (bcftools view -r) or convert it to PLINK"
 
@@ -123,8 +130,12 @@ _BYTES_PER_SECOND = 1_000_000
 _LONGEST_FRAME = 512 * 1024 * 1024
 
 
-def frames(path: Path, genotypes: bool) -> Generator[tuple[bytes, bytes], None, None]:
+def frames(
+    path: Path, genotypes: bool, chosen: GenotypeFilter = EVERYTHING, handle: int | None = None
+) -> Generator[tuple[bytes, bytes], None, None]:
     """Kind and content of every frame of one pass over the file (see :mod:`optrr.genomics.vcf_worker`).
+
+    ``handle``: of the file, where it has no name.
 
     Raises
     ------
@@ -137,20 +148,20 @@ def frames(path: Path, genotypes: bool) -> Generator[tuple[bytes, bytes], None, 
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         bufsize=1 << 18,
+        pass_fds=() if handle is None else (handle,),
     ) as process:
         try:
             # measured while the process imports its libraries
-            _order(process, path, genotypes)
+            _order(process, path, chosen.order() | {"genotypes": genotypes})
             yield from _received(process, path)
         finally:
             process.kill()
 
 
-def _order(process: subprocess.Popen[bytes], path: Path, genotypes: bool) -> None:
+def _order(process: subprocess.Popen[bytes], path: Path, wanted: dict[str, Any]) -> None:
     assert process.stdin is not None
-    order = {
+    order = wanted | {
         "path": str(path),
-        "genotypes": genotypes,
         "memory": MEMORY,
         "seconds": _SECONDS + checked_size(path) // _BYTES_PER_SECOND,
         "most_records": MOST_RECORDS,
@@ -229,16 +240,20 @@ class VcfGenotypes:
         where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic variant.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
+        self._chosen, self._spool = chosen, None
         self.path = Path(path)
-        if not self.path.is_file():
+        if self.path.name == STANDARD_INPUT:
+            self._spool = _spooled()
+            self.path = Path(f"/dev/fd/{self._spool.fileno()}")
+        elif not self.path.is_file():
             raise InvalidInput(f"{self.path} does not exist; give a VCF file")
         required("cyvcf2")
         people: list[str] = []
         rows: list[tuple[str, int, str, str, str]] = []
         self.skipped: dict[str, int] = {}
         text = 0
-        for kind, content in frames(self.path, genotypes=False):
+        for kind, content in self._frames(genotypes=False):
             if kind == b"P":
                 people = decoded(content, self.path)
             elif kind == b"S":
@@ -254,16 +269,29 @@ class VcfGenotypes:
         if not people:
             raise InvalidInput(f"{self.path} has no samples; give a VCF with genotypes")
         self.people = checked_people(people, str(self.path))
+        if not rows and self.skipped.get(OUTSIDE) and len(self.skipped) == 1:
+            raise none_within(chosen.regions)
         if not rows:
             raise InvalidInput(
                 f"{self.path} has no biallelic diploid variant ({_counted(self.skipped)}); give a file with at least one"
             )
         self.variants = Variants.of(rows)
 
+    def _frames(self, genotypes: bool) -> Generator[tuple[bytes, bytes], None, None]:
+        if self._spool is None:
+            yield from frames(self.path, genotypes, self._chosen)
+            return
+        # where opening it by its number does not begin at its beginning
+        self._spool.seek(0)
+        try:
+            yield from frames(self.path, genotypes, self._chosen, self._spool.fileno())
+        except InvalidInput as error:
+            raise InvalidInput(str(error).replace(str(self.path), "standard input")) from error
+
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
         """Copies of the alternate allele, n × size bytes at a time."""
         n, total = self.people.size, len(self.variants)
-        with closing(frames(self.path, genotypes=True)) as received:
+        with closing(self._frames(genotypes=True)) as received:
             for start in range(0, total, size):
                 chosen = slice(start, min(start + size, total))
                 codes: Codes = np.empty((chosen.stop - start, n), dtype=np.int8)
@@ -281,6 +309,14 @@ class VcfGenotypes:
 
     def _changed(self) -> InvalidInput:
         return InvalidInput(f"{self.path} was read differently the second time; leave it alone while it is read")
+
+
+def _spooled() -> IO[bytes]:
+    """Standard input in an unnamed temporary file, because a VCF is read twice; it vanishes with the process."""
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 (it is read as often as asked)
+    shutil.copyfileobj(sys.stdin.buffer, spool, _CHUNK)
+    spool.flush()
+    return spool
 
 
 def _counted(skipped: dict[str, int]) -> str:

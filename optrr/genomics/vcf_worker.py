@@ -3,10 +3,11 @@
 htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file is run as a
 script of its own (:mod:`optrr.genomics.vcf` starts it) and imports nothing of optrr, which keeps its start short.
 
-Input: one line of JSON that says what to read. Output: frames of a kind (one byte), a length (eight bytes, little-endian)
-and that many bytes. ``P`` names of people, ``V`` variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of
-what was left out (JSON), ``Z`` the end, ``E`` what the library said of the file, ``M`` memory is used up, ``T`` too many
-records.
+Input: one line of JSON that says what to read, and which records and calls (:mod:`optrr.genomics.filters`).
+
+Output: frames of a kind (one byte), a length (eight bytes, little-endian) and that many bytes. ``P`` names of people, ``V``
+variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of what was left out (JSON), ``Z`` the end, ``E`` what the
+library said of the file, ``M`` memory is used up, ``T`` too many records.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 _UNKNOWN = 3
 _MISSING = -1
 _DIPLOID = 2
+_SINGLE = 1e-6
 
 # Variants sent at once: some 200 kB of JSON.
 _BATCH = 4_096
@@ -37,28 +39,64 @@ def _send_json(out: BinaryIO, kind: bytes, content: object) -> None:
     _send(out, kind, json.dumps(content).encode())
 
 
-def _unusable(record: Any, single: list[str]) -> str:
+def _plain_name(record: Any) -> str:
+    return str(record.CHROM).upper().removeprefix("CHR")
+
+
+def _unusable(record: Any, order: dict[str, Any]) -> str:
     """Why a record is left out; empty where it is not. Everybody may have one copy of the chromosomes of ``single``."""
+    regions = order["regions"]
+    if regions and not any(c == _plain_name(record) and a <= record.POS <= b for c, a, b in regions):
+        return "outside the regions"
+    if record.FILTER and not order["all_filters"]:
+        return "not passed by the file's filters"
     if len(record.ALT) != 1:
         return "not biallelic"
     if record.ALT[0].startswith("<") or record.ALT[0] == "*":
         return "symbolic allele"
+    lacking = next((name for name in order["least"] if name not in record.FORMAT), "")
+    if lacking:
+        return f"without {lacking}"
+    single = _plain_name(record) in order["single"]
+    if _dosed(record, order):
+        return ""
     if "GT" not in record.FORMAT:
         return "without genotypes"
-    haploid = record.ploidy == 1 and record.CHROM.upper().removeprefix("CHR") in single
-    return "" if record.ploidy == _DIPLOID or haploid else "not diploid"
+    return "" if record.ploidy == _DIPLOID or (record.ploidy == 1 and single) else "not diploid"
 
 
-def _send_variants(file: Any, most: int, single: list[str], out: BinaryIO) -> None:
+def _dosed(record: Any, order: dict[str, Any]) -> bool:
+    """Whether its calls are made of dosages."""
+    return order["dosage"] is not None and "DS" in record.FORMAT and _plain_name(record) not in order["single"]
+
+
+def _called(record: Any, order: dict[str, Any]) -> Any:
+    """Copies of the alternate allele, −1 for a missing call."""
+    if _dosed(record, order):
+        dosages = np.asarray(record.format("DS"), dtype=np.float64)[:, 0]
+        nearest = np.rint(np.where(np.isfinite(dosages), dosages, -1.0))
+        # single precision, in which the library hands them out: 0.9 is 0.1 from 1
+        good = (np.abs(dosages - nearest) <= order["dosage"] + _SINGLE) & (nearest >= 0) & (nearest <= _DIPLOID)
+        codes = np.where(good, nearest, _MISSING).astype(np.int8)
+    else:
+        codes = record.gt_types.astype(np.int8)
+        codes[codes == _UNKNOWN] = _MISSING
+    for name, least in order["least"].items():
+        # what is not there is below every least: the smallest integers stand for it, and a NaN is not above anything
+        codes[~(np.asarray(record.format(name), dtype=np.float64)[:, 0] >= least)] = _MISSING
+    return codes
+
+
+def _send_variants(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
     """Names of people, then chromosome, position, name, alternate and reference allele of every usable record."""
     _send_json(out, b"P", list(file.samples))
     skipped: Counter[str] = Counter()
     rows: list[tuple[str, int, str, str, str]] = []
     for number, record in enumerate(file if file.samples else ()):
-        if number == most:
+        if number == order["most_records"]:
             _send(out, b"T")
             return
-        reason = _unusable(record, single)
+        reason = _unusable(record, order)
         if reason:
             skipped[reason] += 1
             continue
@@ -71,13 +109,11 @@ def _send_variants(file: Any, most: int, single: list[str], out: BinaryIO) -> No
     _send(out, b"Z")
 
 
-def _send_genotypes(file: Any, single: list[str], out: BinaryIO) -> None:
+def _send_genotypes(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
     """Copies of the alternate allele of every usable record, one frame each."""
     for record in file:
-        if not _unusable(record, single):
-            codes = record.gt_types.astype(np.int8)
-            codes[codes == _UNKNOWN] = _MISSING
-            _send(out, b"G", codes.tobytes())
+        if not _unusable(record, order):
+            _send(out, b"G", _called(record, order).tobytes())
     _send(out, b"Z")
 
 
@@ -108,9 +144,9 @@ def _serve(out: BinaryIO) -> None:
         file = cyvcf2.VCF(order["path"], gts012=True, strict_gt=True)
         opened = True
         if order["genotypes"]:
-            _send_genotypes(file, order["single"], out)
+            _send_genotypes(file, order, out)
         else:
-            _send_variants(file, order["most_records"], order["single"], out)
+            _send_variants(file, order, out)
     except MemoryError:
         _send(out, b"M")
     except Exception as error:

@@ -34,6 +34,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
 from optrr.files import verify
 from optrr.genomics.cohort import read_cohort
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.records.counts import count
 from optrr.records.origins import origins_of
@@ -121,6 +122,20 @@ def _plink(data: bytes, folder: Path) -> None:
     for suffix, part in zip((".bim", ".fam", ".bed"), _parts(data), strict=True):
         written(folder, f"x{suffix}", part)
     refusing(lambda: [list(read_cohort(folder / "x.bed").blocks())])
+
+
+def _pgen(data: bytes, folder: Path) -> None:
+    for suffix, part in zip((".pvar", ".psam", ".pgen"), _parts(data), strict=True):
+        written(folder, f"x{suffix}", part)
+    refusing(lambda: [list(read_cohort(folder / "x.pgen").blocks())])
+
+
+def _plink_table(data: bytes, folder: Path) -> None:
+    table, genotypes = written(folder, "x.pheno", data), written(folder, "x.csv", b"sample,rs0\np0,1\np1,2\n")
+    refusing(
+        lambda: read_cohort(genotypes, PhenotypeColumns(table, column="D")).status,
+        lambda: read_cohort(genotypes, PhenotypeColumns(table, column="D"), chosen=GenotypeFilter(keep=table)).status,
+    )
 
 
 def _cohort(name: str) -> Feed:
@@ -390,6 +405,10 @@ _VCF = (
 )
 _PEOPLE = b"sample,diagnosis\np0,ill\np1,well\n---\n"
 _PLINK = b"1\trs0\t0\t10\tC\tA\n1\trs1\t0\t20\tT\tG\n---\nf p0 0 0 1 2\nf p1 0 0 2 1\n---\n\x6c\x1b\x01\x0b\x0b"
+_PGEN = (
+    b"##fileformat=VCFv4.2\n#CHROM\tPOS\tID\tREF\tALT\n1\t10\trs0\tA\tC\n1\t20\trs1\tT\tG,A\n---\n"
+    b"#IID\tSEX\tD\np0\t1\t2\np1\t2\t1\n---\n\x6c\x1b\x02\x02\0\0\0\x02\0\0\0\x40\x06\x0b"
+)
 _SAMPLED = (
     b'{"format": "optrr-sampled-tables/2", "software": "optrr 0.1.0", "epsilon": 1.0, "answer_epsilon": 1.0, "attributes": '
     b'[{"name": "sex", "categories": ["F", "M"]}], "tables": [{"attributes": ["sex"], "share": 1.0, "likely": [1]}]}'
@@ -418,6 +437,10 @@ TARGETS = (
     Target("survey-database", _surveys, web.database_seeds, 0.4, 1 << 17),
     Target("genotype-table", _cohort("x.csv"), lambda: [_PEOPLE + b"sample,rs0,rs1\np0,1,0\np1,2,\n"], 1.5),
     Target("plink", _plink, lambda: [_PLINK], 1.5),
+    Target("plink-2", _pgen, lambda: [_PGEN], 1.5),
+    Target(
+        "plink-tables", _plink_table, lambda: [b"FID IID D SEX\nf p0 1 M\nf p1 NA 2\n", b"##a\n#IID\tD\np0\t2\n"], 2
+    ),
     Target("vcf", _cohort("x.vcf"), lambda: [_PEOPLE + _VCF], 0.005),
     Target("specification-toml", _specification(".toml"), lambda: [_TOML], 2),
     Target("specification-json", _specification(".json"), lambda: [_JSON], 2),

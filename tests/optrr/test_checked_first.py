@@ -14,7 +14,8 @@ from optrr.cli.outputs import Target
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
-WRITTEN = {"--output", "--report", "--manhattan", "--qq", "--plant"}
+PLOTS = {"--manhattan", "--qq", "--forest", "--region-plot"}
+WRITTEN = {"--output", "--report", "--plant", "--ld-output", *PLOTS}
 
 
 def _options() -> list[tuple[str, click.Option]]:
@@ -29,7 +30,7 @@ def test_every_path_that_is_written_to_is_checked_as_one() -> None:
     assert written == {key for key in kinds if key[1] in WRITTEN}
     # pages and plots are drawn
     drawn = {key for key, kind in kinds.items() if isinstance(kind, Target) and kind.drawn}
-    assert drawn == {key for key in kinds if key[1] in {"--report", "--manhattan", "--qq"}} | {("demo", "--output")}
+    assert drawn == {key for key in kinds if key[1] in {"--report", *PLOTS}} | {("demo", "--output")}
 
 
 @pytest.mark.parametrize(

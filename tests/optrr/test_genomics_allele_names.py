@@ -68,7 +68,7 @@ def test_the_other_way_round_is_turned():
     ("pair", "at", "message"),
     [
         (("T", "A"), 2, "rs2' has A1/A2 T/A, and A/T in the design: which may be the other strand"),
-        (("T", "C"), 0, "rs0' has A1/A2 T/C, and A/G in the design: the design's are others"),
+        (("T", "G"), 0, "rs0' has A1/A2 T/G, and A/G in the design: the design's are others"),
         (("A", "C"), 0, "rs0' has A1/A2 A/C"),
         (("0", "C"), 0, "rs0' has A1/A2 unknown/C"),
     ],
@@ -79,6 +79,22 @@ def test_other_alleles_are_refused(pair, at, message):
     pairs[at] = pair
     with pytest.raises(InvalidInput, match=message):
         aligned(cohort_with(pairs), layout)
+
+
+@pytest.mark.parametrize(("pair", "flipped"), [(("T", "C"), False), (("c", "t"), True)])
+def test_alleles_of_the_other_strand_are_read_as_the_designs(pair, flipped):
+    """A/G is T/C on the other strand, where nothing else can be meant: the complements are other letters."""
+    layout = layout_of(genomic_domain(["rs0", "rs1", "rs2"], alleles=ALLELES))
+    true, other = cohort_with(ALLELES), cohort_with([pair, *ALLELES[1:]])
+    back, said = aligned(other, layout)
+    codes = whole(true)[:, 0]
+    np.testing.assert_array_equal(
+        whole(back)[:, 0], np.where(codes == MISSING, MISSING, 2 - codes) if flipped else codes
+    )
+    assert allele_pairs(back.variants) == ALLELES
+    assert said[0] == "1 variant named alleles of the other strand: read as the design's" and len(said) == 1 + flipped
+    if not flipped:  # whoever writes it writes the design's letters
+        np.testing.assert_array_equal(records_of(other, layout, "exclude"), records_of(true, layout, "exclude"))
 
 
 def test_what_is_not_known_is_taken_as_it_is_and_said():

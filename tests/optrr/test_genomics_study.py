@@ -262,7 +262,10 @@ def test_commands_on_a_table(tmp_path, capsys):
             ("gwas-study", "g.csv", "--total-epsilon", "1", "--phenotype-column", "disease", "--case", "maybe"),
             "no value 'maybe'",
         ),
-        (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "x.vcf"), "written as .bed, .csv or .parquet"),
+        (
+            ("gwas-perturb", "g.csv", "--design", "d.json", "-o", "x.bcf"),
+            "written as .bed, .vcf, .vcf.gz, .csv or .parquet",
+        ),
         (("gwas", "g.csv", "--design", "d.json"), "cannot read design file"),
         (
             ("gwas-design", "g.csv", "--total-epsilon", "2", "--layout", "alleles", "--preserve", "pairs"),

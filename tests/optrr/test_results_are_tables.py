@@ -38,12 +38,18 @@ NO_RESULTS = {
         "Cohort",
         "CovariateColumns",
         "CovariateValues",
+        "GenotypeFilter",
         "Layout",
         "MatrixGenotypes",
+        "MergedReports",
+        "PersonDiary",
+        "PersonReport",
         "PhenotypeColumns",
         "PlannedScan",
         "ScanOptions",
+        "ScannedStudy",
         "StudyOptions",
+        "Thresholds",
         "Variants",
         "Wanted",
     ),
@@ -75,6 +81,11 @@ def scanned():
     records = genomics.records_of(people, layout)
     genomics.randomize_records(records, design.mechanism, 3)
     return genomics.scan(genomics.randomized_cohort(people, records, layout), design.law, layout)
+
+
+def reported():
+    people = cohort()
+    return genomics.design(people, 8.0).randomize(people, 3)
 
 
 def asked_twice():
@@ -119,6 +130,8 @@ MADE = {
     "LongitudinalDesign": lambda: longitudinal.longitudinal(DOMAIN, 1.0, 4.0),
     "PanelEstimate": asked_twice,
     "Associations": scanned,
+    "VariantReport": lambda: reported().variants(by_status=True),
+    "Linkage": lambda: reported().linkage(2),
     "Sight": lambda: genomics.sight(
         genomics.compared_ways(genomics.Wanted(["v1", "v2"]), 8.0), genomics.PlannedScan(2000, frequencies=(0.2,))
     ),

@@ -296,12 +296,16 @@ _FEW = 512
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A deployment, the design that it belongs to, its compressed size in bytes, and whether that design was made anew."""
+    """A deployment, the design that it belongs to, its compressed size in bytes, and whether that design was made anew.
+
+    ``own_size``: where it was, the bytes that would have kept the design as it was; None where that is not known.
+    """
 
     design: Design
     deployment: Deployment
     size: int
     anew: bool
+    own_size: int | None = None
 
 
 def keep_design(path: Path) -> None:
@@ -378,6 +382,12 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progre
     own = _own(design, size)
     if own is not None and own.size <= size:
         return own
+    made = _replaced(design, size, own, progress)
+    return replace(made, own_size=own.size) if own is not None and made.anew else made
+
+
+def _replaced(design: Design, size: int, own: Fitted | None, progress: Progress) -> Fitted:
+    """The one with the smallest ε that fits, where the design's own does not."""
     files = _Files(design, size)
     product = _product(files) if _replaceable(design) else None
     known = [x for x in (own, product) if x is not None]

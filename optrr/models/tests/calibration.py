@@ -235,17 +235,23 @@ def calibrated(
     return Calibrated(p, source, error)
 
 
-def tail_of_one(weights: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray) -> FloatArray:
-    """p-values (B,) of one contrast with fixed weights (B, R): by the same rule, but without conditioning on a null fit.
+def tail_of_one(
+    weights: FloatArray, law: FloatArray, counts: FloatArray, statistic: FloatArray, given: FloatArray | None = None
+) -> FloatArray:
+    """p-values (B,) of one contrast with fixed weights (B, R): by the same rule, conditional on the means of ``given``, if any.
 
     For statistics n mean² / variance that were made elsewhere; ``law`` (B, R) are the outputs' chances under the null fit,
-    ``counts`` (B, R) the tables. NaN where the statistic is.
+    ``counts`` (B, R) the tables, ``given`` (B, d, R) the scores of what was fitted. NaN where the statistic is.
     """
     p = chi_squared_tails(statistic, 1)
-    far = np.flatnonzero(p < _KEPT[1])
+    chosen = p < _KEPT[1]
+    if given is None:
+        given = np.empty((p.size, 0, law.shape[1]))
+    else:
+        chosen |= (p < _KEPT_IF_SPARSE[1]) & (counts.sum(axis=1) * law.min(axis=1) < MANY_EXPECTED)
+    far = np.flatnonzero(chosen)
     if far.size:
-        nothing = np.empty((far.size, 0, law.shape[1]))
-        exact = conditional_tail(weights[far, None], nothing, law[far], counts[far], statistic[far])
+        exact = conditional_tail(weights[far, None], given[far], law[far], counts[far], statistic[far])
         p[far] = np.where(np.isfinite(exact), exact, p[far])
     return p
 

@@ -1,0 +1,135 @@
+"""What one person has sent: a second draw for the same design would be a second release, so the first is kept and sent again.
+
+A folder with one small file for each design, DIGEST.json: the report, and what it cost. The true record is never written. The
+files and the lock are those of the Python client (``clients/python/optrr_client.py``), so one folder serves both, and the
+client prints it as a ledger.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from optrr.designs.design import Design
+from optrr.errors import InvalidInput
+from optrr.genomics.person_reports import PersonReport, report_of
+from optrr.genomics.sampled_variants import SampledVariants
+from optrr.records.whole_files import whole_file
+from optrr.releases.account import Release, check_limit
+from optrr.releases.sealed import read_small
+
+try:
+    import fcntl
+except ImportError:  # Windows has no such locks; there, a limit does not hold for two answers at the same moment
+    fcntl = None  # type: ignore[assignment]
+
+_ENTRY = "optrr-client-entry/1"
+_PLACES = Decimal("1e-15")
+_UP = Context(prec=50, rounding=ROUND_CEILING)
+_DIGEST = "[0-9a-f]" * 64
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    epsilon: str
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PersonDiary:
+    """One person's folder; made when something is first kept there, so that only its owner can enter."""
+
+    folder: Path
+
+    def once(
+        self,
+        asking: Design | SampledVariants,
+        draw: Callable[[], PersonReport | None],
+        limit: float | None = None,
+        earlier: Sequence[Release] = (),
+    ) -> tuple[PersonReport, bool]:
+        """The report for this design, drawn now or long ago, and whether it is new. It is on disk before it is returned.
+
+        Parameters
+        ----------
+        draw
+            called at most once, where nothing is kept yet; None: the person gives no answer, which is kept, too.
+        limit
+            most that all designs of this diary and ``earlier`` releases may cost the person, in nats.
+
+        Raises
+        ------
+        InvalidInput
+            above the limit, before anything is drawn; for a person who gives no answer; for an entry that cannot be read.
+        """
+        with self._alone():
+            kept = self._kept(asking)
+            if kept is not None:
+                return kept, False
+            if limit is not None:
+                check_limit([*earlier, *self.releases(), Release.drawn(asking.digest, asking.epsilon, False)], limit)
+            report = draw()
+            self._keep(asking, report)
+        if report is None:
+            raise _silent(self._path(asking.digest))
+        return report, True
+
+    def releases(self) -> list[Release]:
+        """Everything that is kept here, what was drawn without an answer, too."""
+        held = [self._entry(path) for path in sorted(self.folder.glob(f"{_DIGEST}.json"))]
+        return [Release(f"sha256:{x.report['design']}", float(x.epsilon), id=x.report["id"]) for x in held]
+
+    def _kept(self, asking: Design | SampledVariants) -> PersonReport | None:
+        path = self._path(asking.digest)
+        if not path.exists():
+            return None
+        entry = self._entry(path)
+        if entry.report.get("answer", 0) is None:
+            raise _silent(path)
+        return report_of(entry.report, str(path), asking)
+
+    def _keep(self, asking: Design | SampledVariants, report: PersonReport | None) -> None:
+        epsilon = f"{Decimal(asking.epsilon).quantize(_PLACES, context=_UP):f}"
+        design = asking.digest.partition(":")[2]
+        held = {"design": design, "id": secrets.token_hex(16), "answer": None} if report is None else report.to_record()
+        with whole_file(self._path(asking.digest)) as partial:
+            partial.write_bytes(msgspec.json.encode(_Entry(_ENTRY, epsilon, held)))
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / f"{digest.partition(':')[2]}.json"
+
+    def _entry(self, path: Path) -> _Entry:
+        try:
+            entry = msgspec.json.decode(read_small(path), type=_Entry)
+            whole = entry.format == _ENTRY and entry.report["design"] == path.stem and Decimal(entry.epsilon) >= 0
+            Release(f"sha256:{path.stem}", 0.0, id=entry.report["id"])
+        except (msgspec.DecodeError, UnicodeError, ArithmeticError, KeyError, TypeError, InvalidInput):
+            whole = False
+        if not whole:
+            raise InvalidInput(
+                f"{path} is no entry of this diary; what was sent for its design is not known, so send nothing"
+            )
+        return entry
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While nobody else adds to this folder."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _silent(path: Path) -> InvalidInput:
+    return InvalidInput(
+        "the question that was drawn asks for a call that is missing, so this person gives no answer; that is kept in "
+        f"{path.name[:12]}… of the diary, and nothing is drawn again"
+    )

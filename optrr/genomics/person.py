@@ -1,0 +1,240 @@
+"""One person's genotype file, brought to a design: its variants alone, and what the file says of each.
+
+A file of one person usually lists only where that person differs from the reference, so a variant that is not in it may be two
+copies of the reference allele, or was not called. The file does not say which, so whoever has it must:
+
+refuse     (default) every variant of the design must be listed
+reference  what is not listed is two copies of the reference allele, which is the design's A2, as in designs made from a VCF,
+           unless a table names it
+missing    what is not listed is a missing call
+
+Variants are found by name. One that the design calls chrom:pos:A2:A1, because no file named it, is found by its place and
+alleles, whichever of them is the reference here, with ``chr`` or without.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from optrr.domain.domain import listed, shown
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort, read_genotypes
+from optrr.genomics.designing import aligned, turned
+from optrr.genomics.filters import EVERYTHING, GenotypeFilter
+from optrr.genomics.genotypes import (
+    MISSING,
+    Codes,
+    Genotypes,
+    MatrixGenotypes,
+    Variants,
+    allele_text,
+    refuse_single_copies,
+)
+from optrr.genomics.layout import Layout
+from optrr.genomics.vcf import VcfGenotypes
+from optrr.show.text import amount
+
+Absent = Literal["refuse", "reference", "missing"]
+
+# Parts of a variant's name that is made of its place and alleles.
+_PARTS = 4
+
+
+def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that it does not say something)
+    path: Path,
+    layout: Layout,
+    case: bool,
+    absent: Absent = "refuse",
+    reference: Mapping[str, str] | None = None,
+    chosen: GenotypeFilter = EVERYTHING,
+) -> tuple[Cohort, list[str]]:
+    """One person as a cohort of the design's variants, its A1 counted, and what to say of the file, a line each.
+
+    Parameters
+    ----------
+    case
+        whether the person is a case.
+    absent
+        what variants are of which the file has no record; see the top of this module.
+    reference
+        for absent="reference": the reference allele of each variant, by name; None takes the design's A2.
+    chosen
+        which records and calls of the file are used; what a filter leaves out is not read, and never as the reference.
+
+    Raises
+    ------
+    InvalidInput
+        for a file of more than one person, or that has no record of any variant of the design; as :func:`aligned`; for variants
+        of chromosome X, Y or MT; for variants that are absent, where that is refused or cannot be told.
+    """
+    genotypes = read_genotypes(Path(path), chosen=chosen)
+    people = genotypes.people.size
+    if people != 1:
+        raise InvalidInput(
+            f"{path} holds {people} people, and a report is one person's; take one out of it (bcftools view -s NAME)"
+        )
+    places = _places(genotypes.variants, layout, path)
+    at = np.array(sorted(places), dtype=np.int64)
+    if not at.size:
+        raise InvalidInput(
+            f"{path} has a record of none of the design's {amount(layout.variants, 'variant')}; give it the names that the "
+            "design uses (bcftools annotate -c ID), or design for this file's variants"
+        )
+    variants = _renamed(genotypes.variants.take(at), [places[k] for k in at.tolist()])
+    refuse_single_copies(
+        variants.chromosome, "a report does not say who is a man: leave these variants out of the design"
+    )
+    codes = _chosen(genotypes, at)
+    known = set(variants.name)
+    gone = [name for name in layout.names if name not in known]
+    said: list[str] = []
+    if gone:
+        filled = _filled(path, genotypes, variants, layout, gone, absent, reference)
+        variants, codes = _joined(variants, filled[0]), np.concatenate([codes, filled[1]], axis=1)
+        how = "missing calls" if absent == "missing" else "two copies of the reference allele"
+        said.append(f"{path} has no record of {amount(len(gone), 'variant')} of the design: taken as {how}")
+    # the person's name in the file is of no use to anybody
+    held = MatrixGenotypes(variants, np.array(["1"], dtype=object), codes)
+    cohort, more = aligned(Cohort(held, np.arange(1), np.array([case], dtype=np.int8)), layout)
+    return cohort, [*said, *more]
+
+
+def _places(variants: Variants, layout: Layout, path: Path) -> dict[int, str]:
+    """Which of the file's variants are the design's, and which. Raises InvalidInput where two are the same."""
+    wanted = dict(zip(layout.names, layout.alleles, strict=True))
+    spots = {_spot(*name.split(":")[:2]) for name in wanted if name.count(":") == _PARTS - 1}
+    out: dict[int, str] = {}
+    for k, name in enumerate(variants.name):
+        if name in wanted:
+            out[k] = name
+        elif spots and (spot := _spot(variants.chromosome[k], variants.position[k])) in spots:
+            ours = _by_place(spot, str(variants.a1[k]), str(variants.a2[k]), wanted)
+            if ours:
+                out[k] = ours
+    twice = [name for name, times in Counter(out.values()).items() if times > 1]
+    if twice:
+        raise InvalidInput(f"{path} has two records of the design's variant {shown(twice[0])}; leave one of them out")
+    return out
+
+
+def _spot(chromosome: object, position: object) -> str:
+    return f"{str(chromosome).removeprefix('chr')}:{position}"
+
+
+def _by_place(spot: str, a1: str, a2: str, wanted: Mapping[str, tuple[str, str]]) -> str:
+    """The design's name for these alleles at this place, in either order where it says which allele it counts; or none."""
+    for first, second in ((a2, a1), (a1, a2)):
+        for prefix in ("", "chr"):
+            name = f"{prefix}{spot}:{first}:{second}"
+            if name in wanted and (first == a2 or all(wanted[name])):
+                return name
+    return ""
+
+
+def _chosen(genotypes: Genotypes, at: np.ndarray) -> Codes:
+    """Codes of these variants, (1, k), block by block."""
+    pieces = [
+        codes[:, at[(at >= where.start) & (at < where.stop)] - where.start] for where, codes in genotypes.blocks()
+    ]
+    return np.concatenate(pieces, axis=1)
+
+
+def _renamed(variants: Variants, names: list[str]) -> Variants:
+    return Variants(variants.chromosome, variants.position, np.array(names, dtype=object), variants.a1, variants.a2)
+
+
+def _joined(one: Variants, other: Variants) -> Variants:
+    fields = ("chromosome", "position", "name", "a1", "a2")
+    return Variants(*(np.concatenate([getattr(one, name), getattr(other, name)]) for name in fields))
+
+
+def _filled(  # noqa: PLR0913 (the file, what it has and has not, and what that means)
+    path: Path,
+    genotypes: Genotypes,
+    variants: Variants,
+    layout: Layout,
+    gone: list[str],
+    absent: Absent,
+    reference: Mapping[str, str] | None,
+) -> tuple[Variants, Codes]:
+    """The absent variants and their codes, (1, k). Raises InvalidInput where they are refused, or cannot be told."""
+    if absent == "refuse":
+        raise InvalidInput(
+            f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}): a file of one person "
+            "usually lists only where that person differs from the reference, so nobody knows whether they are as in the "
+            "reference or were not called; say which (--absent reference, --absent missing)"
+        )
+    wanted = dict(zip(layout.names, layout.alleles, strict=True))
+    pairs = [wanted[name] for name in gone]
+    a1, a2 = (np.array([pair[k] or "." for pair in pairs], dtype=object) for k in (0, 1))
+    unknown = np.full(len(gone), ".", dtype=object)
+    made = Variants(unknown, np.zeros(len(gone), dtype=np.int64), np.array(gone, dtype=object), a1, a2)
+    if absent == "missing":
+        return made, np.full((1, len(gone)), MISSING, dtype=np.int8)
+    _check_reference(path, genotypes, variants, layout, reference)
+    codes = [_reference_copies(name, wanted[name], reference) for name in gone]
+    return made, np.array([codes], dtype=np.int8)
+
+
+def _check_reference(
+    path: Path, genotypes: Genotypes, variants: Variants, layout: Layout, reference: Mapping[str, str] | None
+) -> None:
+    """Raise InvalidInput where what is not listed may differ from the reference, or the design's A2 is not the reference."""
+    if not isinstance(genotypes, VcfGenotypes):
+        raise InvalidInput(f"{path} is no VCF, which alone says what the reference is; take --absent missing")
+    if genotypes.skipped:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in genotypes.skipped.items())
+        raise InvalidInput(
+            f"{path} has records that are not read ({reasons}), so a variant of the design that seems absent may be one of "
+            "them; keep the design's variants only (bcftools view -i 'ID=@names.txt'), and split what is left "
+            "(bcftools norm -m -)"
+        )
+    every = genotypes.variants
+    spots = Counter(zip(every.chromosome, every.position.tolist(), strict=True))
+    own = set(zip(variants.chromosome, variants.position.tolist(), strict=True))
+    if any(times > 1 and spot not in own for spot, times in spots.items()):
+        raise InvalidInput(
+            f"{path} has several records at one place, so a variant of the design that seems absent may be one of them; keep "
+            "the design's variants only (bcftools view -i 'ID=@names.txt'), and of each place the record with its alleles"
+        )
+    flip = turned(variants, layout)
+    if reference is None and flip.any():
+        raise InvalidInput(
+            f"the reference allele of variant {shown(str(variants.name[int(np.argmax(flip))]))} is the design's A1, so those "
+            "of the variants that are not listed are not known to be A2; name them (--reference FILE)"
+        )
+
+
+def _reference_copies(name: str, pair: tuple[str, str], reference: Mapping[str, str] | None) -> int:
+    """Copies of A1 that somebody has who is as the reference."""
+    if not all(pair):
+        raise InvalidInput(
+            f"the design does not name the alleles of variant {shown(name)}, so which of them is the reference is not known; "
+            "design from a file that names alleles, or take --absent missing"
+        )
+    allele = pair[1] if reference is None else allele_text(reference.get(name) or "")
+    if allele not in pair:
+        raise InvalidInput(
+            f"the table of references has {shown(allele) if allele else 'no allele'} for variant {shown(name)}, whose alleles "
+            f"are {pair[0]} and {pair[1]} in the design; name one of these"
+        )
+    return 2 * int(allele == pair[0])
+
+
+def named_references(names: Collection[str | None], alleles: Collection[str | None]) -> dict[str, str]:
+    """The reference allele of each variant, from two columns of a table; variants without one are left out.
+
+    Raises InvalidInput for a variant that is listed twice.
+    """
+    out: dict[str, str] = {}
+    for name, allele in zip(names, alleles, strict=True):
+        if name in out:
+            raise InvalidInput(f"the table of references lists variant {shown(str(name))} twice; list each once")
+        if name and allele:
+            out[name] = allele
+    return out

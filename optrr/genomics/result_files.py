@@ -1,0 +1,233 @@
+"""Results of a scan as other programs and catalogues read them: PLINK 2's ``--glm`` columns, and GWAS-SSF with its metadata.
+
+GWAS-SSF (Hayhurst et al. 2022; specification 1.1.0, EBISPOT/gwas-summary-statistics-standard) is a table whose first eight
+columns have a fixed order and no missing value, and beside it ``NAME-meta.yaml``, which says what the numbers are of. A variant
+that lacks one of those eight (a place, letters for both alleles, a bounded interval) has no row there; how many do is counted,
+and said in the metadata, because a list without them is no longer a list of everything that was tested.
+
+A scan's columns are taken by name: odds ratios of a status (OR), slopes of a trait (BETA), statistics with a sign where it has
+them (Z_STAT, T_STAT) and else the root of χ² with the sign of the effect.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.errors import InvalidInput
+from optrr.genomics.columns import Columns, text_file
+from optrr.genomics.genotypes import single_copy_chromosome
+from optrr.records.whole_files import whole_file, whole_files
+from optrr.show.text import amount, epsilon_text
+from optrr.show.version import SOFTWARE
+from optrr_solvers.arrays import FloatArray
+
+FORMATS = ("optrr", "plink2", "ssf")
+NOT_REPORTED = "NR"
+META = "-meta.yaml"
+_SSF_NAMES = (".tsv", ".tsv.gz")
+
+# PLINK 2's name of a test of one number for each copy of A1, and of both genotypes together.
+_PLINK_TESTS = dict.fromkeys(("TREND", "ALLELIC", "ALLELIC-HWE", "ADD-COV", "LINEAR"), "ADD") | {
+    "GENOTYPIC": "GENO_2DF"
+}
+# GWAS-SSF numbers chromosomes; what PLINK calls XY or 25 is the part of X that Y shares.
+_NUMBERS = {str(k): k for k in range(1, 23)} | dict.fromkeys(("XY", "25", "PAR", "PAR1", "PAR2"), 23)
+_SINGLE_NUMBERS = {"X": 23, "Y": 24, "MT": 25}
+_LETTERS = re.compile("[ACGT]+")
+_RS = re.compile("rs[0-9]+")
+_MANDATORY = ("standard_error", "effect_allele_frequency", "p_value")
+
+
+@dataclass(frozen=True)
+class ScannedStudy:
+    """What GWAS-SSF's metadata say of a study: the genome ``assembly``, the ``trait``, and how people were randomized.
+
+    ``epsilon`` is the total of one record, in nats; ``digest`` names the design; ``covariates`` are those adjusted for.
+
+    Raises
+    ------
+    InvalidInput
+        without an assembly.
+    """
+
+    assembly: str
+    epsilon: float
+    digest: str
+    trait: str = NOT_REPORTED
+    covariates: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.assembly.strip():
+            raise InvalidInput("GWAS-SSF says which genome assembly positions refer to; name it (--assembly GRCh38)")
+
+
+def write_rows(out: TextIO, names: Iterable[str], columns: Sequence[Sequence[str]]) -> None:
+    """A line of names, and a line for each row."""
+    out.write("\t".join(names) + "\n")
+    out.writelines("\t".join(row) + "\n" for row in zip(*columns, strict=True))
+
+
+def write_plink2(columns: Columns, path: Path) -> None:
+    """The columns of ``plink2 --glm``; NA where a number is not defined. Raises InvalidInput where it cannot be written."""
+    effect, head = ("BETA", ("BETA", "SE", "T_STAT")) if "BETA" in columns else ("OR", ("OR", "LOG(OR)_SE", "Z_STAT"))
+    tests = [_PLINK_TESTS.get(str(test), str(test)) for test in columns["TEST"]]
+    texts = [[str(value) for value in columns[name]] for name in ("CHR", "BP", "SNP", "A2", "A1", "A1")]
+    numbers = (columns[effect], columns["SE"], signed_statistic(columns), columns["P"])
+    texts += [tests, [str(n) for n in columns["N"]], *(_numbers(x, "NA") for x in numbers)]
+    names = ("#CHROM", "POS", "ID", "REF", "ALT", "A1", "TEST", "OBS_CT", *head, "P")
+    with whole_file(path) as partial, text_file(partial) as out:
+        write_rows(out, names, texts)
+
+
+def signed_statistic(columns: Columns) -> FloatArray:
+    """The scan's own z or t; else √χ² with the sign of the effect, where χ² has one degree of freedom. Shape (V,)."""
+    for name in ("Z_STAT", "T_STAT"):
+        if name in columns:
+            return np.asarray(columns[name], dtype=np.float64)
+    effect = np.asarray(columns["BETA"] if "BETA" in columns else columns["OR"], dtype=np.float64)
+    chi_squared, df = (np.asarray(columns[name], dtype=np.float64) for name in ("STAT", "DF"))
+    sign = np.sign(effect - (0 if "BETA" in columns else 1))
+    return np.where(df == 1, sign * np.sqrt(chi_squared), np.nan)
+
+
+def write_ssf(columns: Columns, path: Path, study: ScannedStudy, cases: float | None = None) -> dict[str, int]:
+    """GWAS-SSF to ``path`` (.tsv or .tsv.gz) with its metadata beside it: both appear, or none.
+
+    ``cases`` is the estimated share of cases, where it is known. Returns how many variants have no row, by reason.
+
+    Raises
+    ------
+    InvalidInput
+        for another ending, and where no variant has all that the form demands.
+    """
+    if not path.name.lower().endswith(_SSF_NAMES):
+        raise InvalidInput(f"{path} is to be GWAS-SSF, which is written as {' or '.join(_SSF_NAMES)}")
+    table, left_out = ssf_table(columns)
+    if not table["chromosome"]:
+        reasons = ", ".join(f"{amount(count, 'variant')} {reason}" for reason, count in left_out.items())
+        raise InvalidInput(f"no variant can be written as GWAS-SSF ({reasons}); write the table of results as it is")
+    with whole_files([path, path.with_name(path.name + META)]) as (data, meta):
+        with text_file(data) as out:
+            write_rows(out, table, list(table.values()))
+        with data.open("rb") as content:
+            md5 = hashlib.file_digest(content, "md5").hexdigest()
+        people = int(np.max(columns["N"]))
+        about = _metadata(study, path.name, md5, table, left_out) | {
+            "samples": [_sample(people, "BETA" in columns, cases)]
+        }
+        meta.write_text("".join(_yaml(name, value) for name, value in about.items()), encoding="utf-8")
+    return left_out
+
+
+def ssf_table(columns: Columns) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """The columns of GWAS-SSF as texts, and how many variants have no row there, by reason."""
+    effect = "beta" if "BETA" in columns else "odds_ratio"
+    chromosome = np.array([_number_of(str(name)) for name in columns["CHR"]], dtype=np.int64)
+    position = np.asarray(columns["BP"], dtype=np.int64)
+    a1, a2 = ([str(a).upper() for a in columns[name]] for name in ("A1", "A2"))
+    frequency = columns["A1_FREQ"] if "A1_FREQ" in columns else columns["F_U"]
+    numbers = {
+        effect: np.asarray(columns["BETA" if effect == "beta" else "OR"], dtype=np.float64),
+        "standard_error": np.asarray(columns["SE"], dtype=np.float64),
+        # noise takes estimates outside of what frequencies can be
+        "effect_allele_frequency": np.clip(np.asarray(frequency, dtype=np.float64), 0.0, 1.0),
+        "p_value": np.asarray(columns["P"], dtype=np.float64),
+    }
+    lettered = np.array([bool(_LETTERS.fullmatch(a) and _LETTERS.fullmatch(b)) for a, b in zip(a1, a2, strict=True)])
+    left_out: dict[str, int] = {}
+    kept = np.ones(position.size, dtype=np.bool_)
+    for reason, good in (
+        ("on no chromosome of 1 to 22, X, Y and MT, or without a position", (chromosome > 0) & (position > 0)),
+        ("whose alleles are not given as letters A, C, G and T", lettered),
+        ("without a p-value", np.isfinite(numbers["p_value"])),
+        ("whose effect has no bounded interval", np.all([np.isfinite(x) for x in numbers.values()], axis=0)),
+    ):
+        if gone := int(np.count_nonzero(kept & ~good)):
+            left_out[reason] = gone
+        kept &= good
+    rows = np.flatnonzero(kept).tolist()
+    place = [(str(chromosome[k]), str(position[k])) for k in rows]
+    names = [str(columns["SNP"][k]) for k in rows]
+    return {
+        "chromosome": [c for c, _ in place],
+        "base_pair_location": [p for _, p in place],
+        "effect_allele": [a1[k] for k in rows],
+        "other_allele": [a2[k] for k in rows],
+        **{name: _numbers(values[rows], "#NA") for name, values in numbers.items()},
+        "variant_id": [f"{c}_{p}_{a2[k]}_{a1[k]}" for (c, p), k in zip(place, rows, strict=True)],
+        "rsid": [name if _RS.fullmatch(name) else "#NA" for name in names],
+        "ci_upper": _numbers(np.asarray(columns["U95"], dtype=np.float64)[rows], "#NA"),
+        "ci_lower": _numbers(np.asarray(columns["L95"], dtype=np.float64)[rows], "#NA"),
+        "n": [str(n) for n in columns["N"][rows]],
+    }, left_out
+
+
+def _number_of(chromosome: str) -> int:
+    """Its number in GWAS-SSF; 0 where it has none."""
+    name = chromosome.strip().upper().removeprefix("CHR")
+    return _NUMBERS.get(name, _SINGLE_NUMBERS.get(single_copy_chromosome(name), 0))
+
+
+def _metadata(
+    study: ScannedStudy, name: str, md5: str, table: Mapping[str, Sequence[str]], left_out: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the metadata hold apart from the people."""
+    effect = "beta" if "beta" in table else "the natural logarithm of odds_ratio"
+    whose = "everybody" if effect == "beta" else "controls"
+    places = list(zip(map(int, table["chromosome"]), map(int, table["base_pair_location"]), strict=True))
+    notes = (
+        "The data are locally randomized: every person's genotypes and status were randomized as one record, which has local "
+        f"differential privacy at epsilon = {epsilon_text(study.epsilon)} nats in all (design {study.digest}). Estimates, "
+        f"standard errors and p-values allow for it. standard_error is that of {effect}; effect_allele_frequency is "
+        f"estimated among {whose} and kept within 0 to 1; variant_id names other_allele first, which need not be the reference."
+    )
+    notes += "".join(f" Not listed: {amount(count, 'variant')} {reason}." for reason, count in left_out.items())
+    return {
+        "author_notes": notes,
+        "date_metadata_last_modified": date.today(),
+        "trait_description": [study.trait],
+        "genome_assembly": study.assembly,
+        "coordinate_system": "1-based",
+        "genotyping_technology": [NOT_REPORTED],
+        "data_file_name": name,
+        "file_type": "GWAS-SSF v1.0",
+        "data_file_md5sum": md5,
+        "analysis_software": SOFTWARE,
+        **({"adjusted_covariates": list(study.covariates)} if study.covariates else {}),
+        "is_harmonised": False,
+        "is_sorted": places == sorted(places),
+    }
+
+
+def _sample(people: int, of_trait: bool, cases: float | None) -> dict[str, Any]:
+    """The people: their cases are counted in randomized records, so that their number is an estimate."""
+    about = {"sample_ancestry_category": [NOT_REPORTED], "sample_size": people, "case_control_study": not of_trait}
+    if of_trait or cases is None:
+        return about
+    ill = round(float(np.clip(cases, 0.0, 1.0)) * people)
+    return about | {"case_count": ill, "control_count": people - ill}
+
+
+def _yaml(name: str, value: Any, indent: str = "") -> str:
+    """A key and its value; texts are written as JSON has them, which YAML reads."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        inner = ["".join(_yaml(k, v, f"{indent}    ") for k, v in item.items()) for item in value]
+        return f"{indent}{name}:\n" + "".join(f"{indent}  - {text[len(indent) + 4 :]}" for text in inner)
+    if isinstance(value, list):
+        return f"{indent}{name}:\n" + "".join(f"{indent}  - {json.dumps(item)}\n" for item in value)
+    return f"{indent}{name}: {value.isoformat() if isinstance(value, date) else json.dumps(value)}\n"
+
+
+def _numbers(values: NDArray[np.generic], missing: str) -> list[str]:
+    numbers = np.asarray(values, dtype=np.float64)
+    return [f"{x:.6g}" if np.isfinite(x) else missing for x in numbers.tolist()]

@@ -1,0 +1,229 @@
+"""What randomized genotypes say of each variant: frequency of A1, call rate, and Hardy–Weinberg proportions.
+
+One row for each variant, as a TSV:
+
+    CHR SNP BP A1 A2 N     N: reports about it
+    FREQ SE L95 U95        frequency of A1, of all copies (a man's chromosome X counts once), its standard error and interval
+    CALL_RATE CALL_SE CALL_L95 CALL_U95      share of the people whose call is known; with an error where missing calls are
+                                             randomized, too
+    HWE_STAT HWE_P         test of Hardy–Weinberg proportions in everybody with two copies, χ² with 1 degree of freedom
+    HWE_STAT_U HWE_P_U     in controls
+    F_A SE_A L95_A U95_A F_U SE_U L95_U U95_U      where asked for: the frequency in cases and in controls
+
+Estimates are unbiased, so that noise may take them outside 0..1; intervals of 95 % are inside. Undefined numbers are NA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.errors import InvalidInput, warn
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.columns import arrow_columns, rows_in_json, write_columns
+from optrr.genomics.frequencies import Proportions, call_rates, frequencies
+from optrr.genomics.genotypes import Variants
+from optrr.genomics.groups import CASES, CONTROLS, Group
+from optrr.genomics.hardy_weinberg import ProportionsTest, proportions_test
+from optrr.genomics.layout import Layout
+from optrr.genomics.sampled_scan import cell_tables
+from optrr.genomics.sampled_variants import SampledVariants, read_answers
+from optrr.genomics.scan import cohort_kernel
+from optrr.genomics.tests import CopyTables, Progress, copy_tables
+from optrr.genomics.thresholds import everybody, known_call_rates, people_with
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.models.tests.family import bonferroni
+from optrr.records.reports import OpenedRecords
+from optrr.show.charts import interval_figure
+from optrr.show.parts import Table
+from optrr.show.result import TableResult
+from optrr.show.text import amount
+from optrr.tables.estimation.impossible import Observed, impossible_tables
+from optrr_solvers.arrays import IntArray
+from optrr_solvers.laws import Law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Variants that a chart shows.
+_DRAWN = 40
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class VariantReport(TableResult):
+    """Estimates of every variant, arrays of shape (V,); see the module.
+
+    ``cases`` and ``controls`` are frequencies there where they were asked for; ``call_rate`` is NaN where nothing tells of it.
+    ``skipped``: variants that the reader left out, by reason.
+    """
+
+    variants: Variants
+    n: IntArray
+    frequency: Proportions
+    call_rate: Proportions
+    proportions: ProportionsTest
+    proportions_in_controls: ProportionsTest
+    cases: Proportions | None = None
+    controls: Proportions | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    in_summary = ("warnings",)
+
+    def headline(self) -> str:
+        """How many variants, their frequencies, and how many depart from Hardy–Weinberg proportions."""
+        f = np.nanquantile(self.rarer, [0.0, 0.5, 1.0]) if np.isfinite(self.rarer).any() else [np.nan] * 3
+        return (
+            f"{amount(len(self.variants), 'variant')}; estimated minor allele frequencies {f[0]:.3g} to {f[2]:.3g}, median "
+            f"{f[1]:.3g}; {self.departing} of them out of Hardy-Weinberg proportions in controls by Bonferroni at 5 %"
+        )
+
+    @property
+    def rarer(self) -> NDArray[np.float64]:
+        """Estimated frequency of the rarer allele, (V,); noise may take it below 0."""
+        return np.minimum(self.frequency.estimate, 1 - self.frequency.estimate)
+
+    @property
+    def departing(self) -> int:
+        """Variants out of Hardy–Weinberg proportions in controls by Bonferroni at 5 %."""
+        return int(np.sum(bonferroni(self.proportions_in_controls.p_value) <= 0.05))
+
+    def summary(self) -> dict[str, Any]:
+        """The command line's JSON object: the table's columns, by variant, and what to know of them."""
+        counts = {"n": int(self.n.max()), "variants": len(self.variants), "departing_in_controls": self.departing}
+        return counts | {"skipped": dict(self.skipped), "results": rows_in_json(self.columns)} | super().summary()
+
+    def brief(self, most: int) -> Table:
+        """The first variants' estimates and intervals, in as many columns as a terminal and a page have room for."""
+        names = ["SNP", "A1", "N", "FREQ", "L95", "U95", "CALL_RATE", "HWE_P", "HWE_P_U"]
+        names += [name for name in ("F_A", "F_U") if name in self.columns]
+        rows = [list(row) for row in zip(*(self.columns[name][:most].tolist() for name in names), strict=True)]
+        left_out = len(self.variants) - len(rows)
+        return Table(names, rows, note=f"… and {left_out} more variants" if left_out else "")
+
+    def to_arrow(self) -> pa.Table:
+        """One row per variant, the columns of the TSV; undefined numbers are null."""
+        return arrow_columns(self.columns)
+
+    def write_tsv(self, path: Path) -> None:
+        """Write the table, whole or not at all."""
+        write_columns(path, self.columns)
+
+    def plot(self) -> Figure:
+        """Frequencies of A1 with their intervals, of the first variants."""
+        names, f = [str(name) for name in self.variants.name[:_DRAWN]], self.frequency
+        return interval_figure(names, f.estimate[:_DRAWN], (f.low[:_DRAWN], f.high[:_DRAWN]), "frequency of A1", None)
+
+    @cached_property
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """The table, column by column, shape (V,) each."""
+        v, call = self.variants, self.call_rate
+        out: dict[str, NDArray[np.generic]] = {
+            "CHR": v.chromosome,
+            "SNP": v.name,
+            "BP": v.position,
+            "A1": v.a1,
+            "A2": v.a2,
+            "N": self.n,
+            **_of_proportions(self.frequency, "FREQ", ""),
+            "CALL_RATE": call.estimate,
+            "CALL_SE": call.standard_error,
+            "CALL_L95": call.low,
+            "CALL_U95": call.high,
+            "HWE_STAT": self.proportions.statistic,
+            "HWE_P": self.proportions.p_value,
+            "HWE_STAT_U": self.proportions_in_controls.statistic,
+            "HWE_P_U": self.proportions_in_controls.p_value,
+        }
+        if self.cases is not None and self.controls is not None:
+            out |= _of_proportions(self.cases, "F_A", "_A") | _of_proportions(self.controls, "F_U", "_U")
+        return out
+
+
+def _of_proportions(p: Proportions, name: str, ending: str) -> dict[str, NDArray[np.generic]]:
+    return {name: p.estimate, f"SE{ending}": p.standard_error, f"L95{ending}": p.low, f"U95{ending}": p.high}
+
+
+def variant_report(
+    cohort: Cohort, law: Law, layout: Layout, by_status: bool = False, progress: Progress | None = None
+) -> VariantReport:
+    """Estimates of every variant of a randomized cohort; ``law`` and ``layout`` are of the design that randomized it.
+
+    ``by_status``: frequencies in cases and in controls, too. Time O(n V) for counting, and about 0.2 ms a variant.
+
+    Raises
+    ------
+    InvalidInput
+        where a variant is not in the design, or the layout is not one of genotypes.
+    """
+    if layout.status is None:
+        raise InvalidInput(
+            "this design randomizes alleles with the status; frequencies and the like are estimated from genotypes: design "
+            "with --layout genotype"
+        )
+    kernel = cohort_kernel(cohort, law, layout)
+    tables = copy_tables(cohort, layout.missing, progress)
+    warn(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
+    wanted = people_with(cohort, 1)
+    rates = call_rates(everybody(tables, kernel)) if layout.missing else known_call_rates(tables, wanted)
+    out = _reported(cohort.variants, tables, kernel, rates, by_status)
+    incomplete = 0 if layout.missing else int(np.sum(tables.people < wanted))
+    doubts = []
+    if incomplete:
+        doubts.append(
+            f"calls of {amount(incomplete, 'variant')} are missing as they are: no epsilon covers which, and CALL_RATE has no "
+            "error"
+        )
+    return replace(out, skipped=dict(cohort.genotypes.skipped), warnings=(*doubts, *out.warnings))
+
+
+def answers_report(asking: SampledVariants, answers: Any, by_status: bool = False) -> VariantReport:
+    """The same from answers about a few variants each, where they name a cell of the table of genotypes and status.
+
+    Call rates are unknown: nobody answers whose call is missing.
+
+    Raises
+    ------
+    InvalidInput
+        for answers that this way of asking cannot give, and where they name sets of cells, which tell of associations alone.
+    """
+    if asking.reports:
+        raise InvalidInput(
+            "answers that name sets of genotype and status are made for the test of association and hide frequencies; design "
+            "without --for association to estimate them"
+        )
+    opened = OpenedRecords.of(asking, answers)
+    tables = cell_tables(asking.told(read_answers(opened.places[0])))
+    unknown = np.full(len(asking.names), np.nan)
+    rates = Proportions(unknown, unknown, unknown, unknown)
+    out = _reported(asking.variants, tables, asking.kernel, rates, by_status)
+    return replace(out, warnings=(*opened.unbound, *opened.twice, *out.warnings))
+
+
+def _reported(
+    variants: Variants, tables: CopyTables, kernel: EffectKernel, rates: Proportions, by_status: bool
+) -> VariantReport:
+    if not tables.people.any():
+        raise InvalidInput("no variant has a single call; nothing can be estimated")
+    who = (2, 1) if tables.one.any() else (2,)
+    cases, controls = (
+        frequencies(Group.of(tables, kernel, s, who), _CONFIDENCE) if by_status else None for s in (CASES, CONTROLS)
+    )
+    return VariantReport(
+        variants,
+        tables.people.astype(np.int64),
+        frequencies(everybody(tables, kernel), _CONFIDENCE),
+        rates,
+        proportions_test(Group.of(tables, kernel)),
+        proportions_test(Group.of(tables, kernel, CONTROLS)),
+        cases,
+        controls,
+    )

@@ -1,0 +1,66 @@
+"""VCF files of single people for tests: written in either allele coding, and read without a process for each of hundreds."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from optrr.genomics import vcf, vcf_worker
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.genotypes import MatrixGenotypes, Variants
+
+HEADER = (
+    "##fileformat=VCFv4.2\n##contig=<ID=1>\n##contig=<ID=X>\n"
+    '##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
+    "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT\t{}\n"
+)
+# Calls by how many copies of the alternate allele they have; -1 is a missing call.
+CALLS = {-1: "./.", 0: "0/0", 1: "0/1", 2: "1/1"}
+
+
+def line(name: str, a1: str, a2: str, copies: int, turned: bool = False, place: str = "1\t10") -> str:
+    """A record of ``copies`` of A1, which is the alternate allele, or the reference where ``turned``."""
+    ref, alt, count = (a1, a2, 2 - copies if copies >= 0 else copies) if turned else (a2, a1, copies)
+    return f"{place}\t{name}\t{ref}\t{alt}\t.\t.\t.\tGT\t{CALLS[count]}\n"
+
+
+def write_vcf(path: Path, lines: Sequence[str], person: str = "ann") -> Path:
+    path.write_text(HEADER.format(person) + "".join(lines))
+    return path
+
+
+def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the same code that reads a VCF in a process of its own run in this one, which starts nothing: 2 ms a file."""
+    cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
+
+    def frames(
+        path: Path, genotypes: bool, chosen: GenotypeFilter, handle: int | None = None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        out = io.BytesIO()
+        order = chosen.order() | {"most_records": vcf.MOST_RECORDS, "single": sorted(vcf.SINGLE)}
+        file = cyvcf2.VCF(str(path), gts012=True, strict_gt=True)
+        if genotypes:
+            vcf_worker._send_genotypes(file, order, out)
+        else:
+            vcf_worker._send_variants(file, order, out)
+        held, at = out.getvalue(), 0
+        while held[at : at + 1] != b"Z":
+            kind, length = struct.unpack_from("<cQ", held, at)
+            at += 9 + length
+            yield kind, held[at - length : at]
+
+    monkeypatch.setattr(vcf, "frames", frames)
+
+
+def cohort_of(records: np.ndarray, names: Sequence[str], alleles: Sequence[tuple[str, str]]) -> Cohort:
+    """True records, status first, as a cohort."""
+    variants = Variants.of([("1", 10 + k, n, *alleles[k]) for k, n in enumerate(names)])
+    people = np.array([f"p{k}" for k in range(len(records))], dtype=object)
+    codes = records[:, 1:].astype(np.int8)
+    return Cohort(MatrixGenotypes(variants, people, codes), np.arange(len(records)), records[:, 0].astype(np.int8))
