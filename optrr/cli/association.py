@@ -97,13 +97,13 @@ def gwas(
     design_file: Path,
     test: str,
     naive: bool,
-    maf: float,
-    hwe: float,
-    call_rate: float,
     covariate_file: Path | None,
     covariate_names: tuple[str, ...],
     strata: str | None,
     trait: str | None,
+    maf: float,
+    hwe: float,
+    call_rate: float,
     report: Path | None,
     as_json: bool,
     **options: Any,
@@ -121,6 +121,8 @@ def gwas(
       EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
                  and status without an association; below 5 the chi-squared limit is not used
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
+    With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
+    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.
 
     \b
     --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
@@ -132,18 +134,18 @@ def gwas(
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
     check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
-    if covariate_file is None:
-        refuse_without_table(bool(covariate_names), strata, trait)
-    else:
-        refuse_adjusted(test, naive)
     design = load_genomic_design(design_file)
     study = study_of(options, design.epsilon, design.digest)
     wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
+    if covariate_file is None:
+        refuse_without_table(bool(covariate_names), strata, trait)
+    else:
+        refuse_adjusted(wanted)
     if isinstance(design, SampledVariants):
         refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
         if covariate_file is not None:
             raise InvalidInput(NO_COVARIATES)
+        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
         if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
             raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
         reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
@@ -157,7 +159,12 @@ def gwas(
             scanned = _scanned(input, design, wanted, *given)
         else:
             asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
-            scanned = _adjusted(input, design, *given, asked, wanted, reports)
+            cohort, turned = _people_to_adjust(input, design, *given, asked, reports)
+            values = read_covariates(asked, cohort.people)
+            with progress_bar("scanning") as progress:
+                layout = layout_of(design.domain)
+                scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
+            scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
             study = None if study is None else replace(study, covariates=(scanned.adjusted_for,))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
@@ -178,34 +185,31 @@ def gwas(
         _show_scan(scanned, design)
 
 
-def _adjusted(
+def _people_to_adjust(
     path: Path,
     design: Design,
     phenotype: PhenotypeColumns,
     chosen: GenotypeFilter,
     asked: CovariateColumns,
-    wanted: ScanOptions,
     reports: OpenedRecords,
-) -> Associations:
-    """The scan with covariates."""
+) -> tuple[Cohort, list[str]]:
+    """The cohort whose people's covariates are asked for, by name, and what to say of turned alleles."""
     layout = layout_of(design.domain)
     if layout.status is None:
         raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
     is_table = path.suffix.lower() in (".csv", ".parquet")
     # the column of names that is given may be that of the covariates alone
     own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-    cohort, turned = aligned(randomized_people(path, replace(phenotype, sample=own), design.domain, chosen), layout)
+    people = randomized_people(path, replace(phenotype, sample=own), design.domain, chosen)
     if asked.trait is None:
-        cohort.check_varies()
+        people.check_varies()
+    cohort, turned = aligned(people, layout)
     shuffled = any(said.order == SHUFFLED for said in reports.stated)
     if shuffled and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
         raise InvalidInput(
             f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
         )
-    values = read_covariates(asked, cohort.people)
-    with progress_bar("scanning") as progress:
-        scanned = adjusted_scan(cohort, design.law, layout, values, progress, wanted.thresholds)
-    return replace(scanned, warnings=(*turned, *scanned.warnings))
+    return cohort, turned
 
 
 def _scanned(

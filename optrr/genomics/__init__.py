@@ -9,7 +9,7 @@
 Genotypes are read in ``plink``, ``pgen``, ``vcf`` and ``csv_genotypes``; ``filters`` says which of them are used. By an
 ``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over
 the variants and makes their table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and
-``result_files`` has the table as others read it; with public ``covariates``, strata or a trait ``adjusting`` is in their place.
+``result_files`` has the table as others read it; with public ``covariates``, strata or a trait it is made in ``adjusting``.
 ``variant_report`` estimates frequencies, call rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants.
 ``sight`` says which odds ratios designs see, before anybody is asked, and ``study`` compares them on given people.
 

@@ -141,8 +141,8 @@ class GenomicReports:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
         Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
-        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants,
-        O(n V p²) with p covariates.
+        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants, O(n V p²)
+        with p covariates.
 
         Parameters
         ----------
@@ -159,15 +159,14 @@ class GenomicReports:
         InvalidInput
             as :func:`optrr.genomics.covariates.read_covariates`, and for other tests than the trend test of adjusted people.
         """
-        thresholds = Thresholds(maf, hwe, call_rate)
+        options = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
         if covariates is None:
             refuse_without_table(bool(covariate), strata, trait)
-            options = ScanOptions(test, naive, thresholds)
             return scan(self.cohort, self.asking.design.law, self.asking.layout, options)
-        refuse_adjusted(test, naive)
+        refuse_adjusted(options)
         asked = CovariateColumns(covariates, None, tuple(covariate), strata, trait)
         values = read_covariates(asked, self.cohort.people)
-        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values, thresholds=thresholds)
+        return adjusted_scan(self.cohort, self.asking.design.law, self.asking.layout, values, options.thresholds)
 
     def variants(self, by_status: bool = False) -> VariantReport:
         """Frequency of A1, call rate and Hardy–Weinberg test of every variant (:mod:`optrr.genomics.variant_report`).

@@ -17,8 +17,9 @@ import numpy as np
 from optrr.domain.domain import listed, shown
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.genomics.covariate_coding import coded, independent, trait
-from optrr.genomics.csv_genotypes import table_columns, text_column
+from optrr.genomics.csv_genotypes import people_column, table_columns, text_column
 from optrr.genomics.genotypes import Texts
+from optrr.genomics.plink_tables import is_plink_table
 from optrr.records.reading.registry import open_source
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -149,6 +150,9 @@ def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list
         path = Path(table)
         present = table_columns(path)
         read = {name: text_column(path, name) for name in _read(asked, present, where)}
+        if "IID" in read and asked.sample is None:
+            # where several families have the same IID, PLINK's people are named by both
+            read["IID"] = people_column(path, None if is_plink_table(path) else "IID")
     elif isinstance(table, np.ndarray):
         array = table[:, None] if table.ndim == 1 else table
         present = [f"column {k + 1}" for k in range(array.shape[1] if array.ndim == 2 else 0)]

@@ -272,3 +272,31 @@ def test_relatives_in_the_fam_file_are_warned_of(files, tmp_path, capsys):
     assert run(["gwas-perturb", str(tmp_path / "x.bed"), *design, "-o", str(tmp_path / "y.bed")]) == 0
     assert said in capsys.readouterr().err
     assert genomics.read_cohort(files / "true.bed").relatives == 0
+
+
+def test_plink_s_tables_are_read_and_repeated_names_are_told_apart_by_families(tmp_path):
+    file = tmp_path / "c.cov"
+    lines = [f"f{k} {name} {NUMBERS[k]:g}" for k, name in enumerate(PEOPLE)]
+    file.write_text("\n".join(["#FID IID age", *lines]) + "\n")
+    values = read_covariates(CovariateColumns(file), PEOPLE)
+    assert values.labels == ("age",)
+    np.testing.assert_allclose(values.columns[:, 0], standardized(NUMBERS))
+    file.write_text("\n".join(["#FID IID age", *(f"f{k} same {NUMBERS[k]:g}" for k in range(8))]) + "\n")
+    both = np.array([f"f{k}_same" for k in range(8)], dtype=object)
+    np.testing.assert_allclose(read_covariates(CovariateColumns(file), both).columns[:, 0], standardized(NUMBERS))
+
+
+def test_thresholds_leave_out_what_they_leave_out_without_covariates():
+    true = cohort(400, 6)
+    reports = genomics.design(true, total=20.0).randomize(true, random_state=1)
+    frequency = reports.scan().columns["F_U"] / 2 + reports.scan().columns["F_A"] / 2
+    limit = float(np.median(np.minimum(frequency, 1 - frequency)))
+    plain = reports.scan(maf=limit)
+    adjusted = reports.scan(covariates=np.arange(400.0), maf=limit)
+    assert adjusted.columns["SNP"].tolist() == plain.columns["SNP"].tolist()
+    assert 0 < len(adjusted.variants) < 6
+    everything = reports.scan(covariates=np.arange(400.0)).columns
+    kept = np.isin(everything["SNP"], adjusted.columns["SNP"])
+    for column in ("STAT", "OR", "SE"):
+        np.testing.assert_allclose(adjusted.columns[column], everything[column][kept])
+    assert adjusted.skipped == plain.skipped

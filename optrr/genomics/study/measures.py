@@ -193,11 +193,12 @@ def _permuted(
 
 def _odds(seen: Seen, truth: Truth, per_copy: bool) -> dict[str, float]:
     at = truth.compared[:MOST_ODDS]
-    odds, true = seen.odds_of(at), truth.odds[per_copy]
+    odds, true = seen.odds_of(at).columns, truth.odds[per_copy]
+    ratio, low, high = (odds[name] for name in ("OR", "L95", "U95"))
     with np.errstate(divide="ignore", invalid="ignore"):
-        away = np.log(odds.ratio / true)
-    finite, known = np.isfinite(away), np.isfinite(odds.ratio) | np.isfinite(odds.low)
-    holds = (odds.low[known] <= true[known]) & (true[known] <= odds.high[known])
+        away = np.log(ratio / true)
+    finite, known = np.isfinite(away), np.isfinite(ratio) | np.isfinite(low)
+    holds = (low[known] <= true[known]) & (true[known] <= high[known])
     return {
         "odds_bias": _mean(away[finite]),
         "odds_finite": _share(finite),

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from optrr.designs.design import Design
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, layout_of
-from optrr.genomics.odds import OddsRatios, odds_ratios
+from optrr.genomics.odds import odds_ratios
 from optrr.genomics.randomize import randomize_records
+from optrr.genomics.scan import EffectColumns
 from optrr.genomics.tests import (
     Scores,
     association_chi_squared,
@@ -64,7 +65,7 @@ class Seen:
     scores: Scores
     naive: Scores | None
     chi_squared: FloatArray
-    odds_of: Callable[[IntArray], OddsRatios]
+    odds_of: Callable[[IntArray], EffectColumns]
 
 
 class StudiedWay(Protocol):
