@@ -14,8 +14,8 @@ from optrr.cli.outputs import Target
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
-PLOTS = {"--manhattan", "--qq", "--forest", "--region-plot"}
-WRITTEN = {"--output", "--report", "--plant", "--ld-output", *PLOTS}
+PLOTS = {"--manhattan", "--qq", "--forest", "--region-plot", "--figures"}
+WRITTEN = {"--output", "--report", "--plant", "--ld-output", "--state", *PLOTS}
 
 
 def _options() -> list[tuple[str, click.Option]]:

@@ -106,6 +106,10 @@ class VariantQuestions:
         return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test, people)
 
 
+# How mechanisms of whole records are made, by the name of the way.
+_SOLVERS = {"optimum": "auto", "pairs": "auto", "kronecker": "kronecker", "inductive": "inductive"}
+
+
 def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of the people)
     method: str,
     names: NDArray[np.object_],
@@ -140,8 +144,9 @@ def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of t
         return VariantQuestions(method, asking)
     if method == "sampling":
         return _best_sampling(names, total, missing)
-    solver = method if method in ("kronecker", "inductive") else "auto"
-    wanted = Wanted(list(names), missing=missing, method=solver, preserve_pairs=method == "pairs")
+    if method not in _SOLVERS:
+        raise InvalidInput(f"unknown method {method!r} of whole records; choose among {', '.join(_SOLVERS)}")
+    wanted = Wanted(list(names), missing=missing, method=_SOLVERS[method], preserve_pairs=method == "pairs")
     return _whole_record(method, genomic_design(wanted, Budget(total=total)))
 
 
