@@ -51,7 +51,7 @@ MissingPolicy = Literal["refuse", "exclude"]
 _IN_MEMORY = 1 << 29
 # Cells randomized at once, a few bytes each: records enough for several threads. A law that holds more for each while it
 # samples draws fewer at a time.
-_RANDOMIZED = 1 << 25
+_RANDOMIZED = 1 << 24
 # Cells read or written at once.
 _CELLS = 1 << 22
 
