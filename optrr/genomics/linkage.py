@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 _SHOWN = 40
 # Products of variances below this share of their square are rounding.
 _LEAST = 1e-12
-# r̂² is given where (Ĉ, Ŝ) is at least so many standard errors of the mechanism's noise from 0; measured in docs/design.md, §4.4.
+# r̂² is given where (Ĉ, Ŝ) is so many standard errors of the mechanism's noise from 0; measured in docs/design.md, §4.4.
 _CLEAR = 10.0
 
 
