@@ -29,8 +29,8 @@ _MEASURES = (
     "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association and subset), "
     "the bias of those that are finite. {coverage}χ² error: mean |χ² − χ² of these people's true records| of the estimate "
     "from the unbiased table; bias: the same with its sign. A small error does not say that a way tells much: an answer "
-    "that is always 0 has {zero}. λ with confounding groups: genomic control where statuses are permuted within groups, so that "
-    "only groups tell of the status."
+    "that is always 0 has {zero}. λ with confounding groups: genomic control where statuses are permuted within groups, so "
+    "that only groups tell of the status."
 )
 _NO_COVERAGE = (
     "Coverage is left out: 95 % intervals count the chance that draws people, and here the same people are asked in every "
