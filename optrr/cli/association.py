@@ -119,7 +119,8 @@ def gwas(
       OR L95 U95 odds ratio of A1 and its 95 % interval, for every variant that varies;
                  0 and inf where the noise leaves no limit on that side, SE then NA
       EXPECTED   smallest number of randomized records that would be expected in a cell of genotype
-                 and status without an association; below 5 the chi-squared limit is not used
+                 and status (no missing calls) without an association; where it is below 5, p-values
+                 below 0.3 are not from the chi-squared limit
       NAIVE_STAT NAIVE_P  with --naive: the test that takes randomized records for true ones
     With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
     numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.

@@ -36,6 +36,8 @@ _STEPS = 12
 _TOLERANCE = 1e-9
 # Shares and frequencies are kept this far from 0 and 1.
 _FLOOR = 1e-9
+# Shares up to this one count as 0: they are the floor, rescaled.
+_NEARLY_ZERO = 10 * _FLOOR
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +76,8 @@ def _tested(group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
     scores = fit.tangents(group) / law[:, None]
+    # a share held at 0 is not the likeliest one, so its score is not 0: given that it were, this table might be impossible
+    scores[:, 1:] *= (fit.beside > _NEARLY_ZERO)[:, :, None]
     p_value = tail_of_one(weights, law, group.seen * n[:, None], statistic, scores)
     return statistic, p_value, n * law.min(axis=1)
 

@@ -8,7 +8,8 @@ The result of a scan: one row for each variant under the field's usual column na
     OR SE L95 U95                         odds ratio of A1, standard error of its logarithm (NA where the interval is not
                                           bounded) and 95 % interval; 0 and inf where noise leaves no limit
     EXPECTED                              smallest number of observed (randomized) records expected in a cell of genotype
-                                          and status if they were not associated; the smaller, the farther from χ²
+                                          and status that somebody can truly be in (not of missing calls, nor of men's
+                                          heterozygotes on X) if they were not associated; the smaller, the farther from χ²
     NAIVE_STAT NAIVE_P                    the test that takes randomized records for true ones, where asked for
 
 Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE

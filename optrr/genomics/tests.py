@@ -133,8 +133,9 @@ class Scores:
     """One test for each variant, arrays of shape (V,); NaN where the test is undefined (no variation at all).
 
     ``df`` are degrees of freedom: genotypic has one where a genotype is ``absent``, which is then its number, else −1.
-    ``expected`` is the smallest expected count of an observed cell under the null hypothesis; ``fit`` the null fits of the
-    variants that were tested, ``tested`` which these are, and ``n`` their people.
+    ``expected`` is the smallest expected count under the null hypothesis of an observed cell that somebody can truly be in: not
+    of missing calls, nor of heterozygotes of one copy; ``fit`` the null fits of the variants that were tested, ``tested`` which
+    these are, and ``n`` their people.
     """
 
     statistic: FloatArray
@@ -201,7 +202,9 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
         order.append(at)
     fit = fits[0] if len(fits) == 1 else NullFit.joined(fits).part(np.argsort(np.concatenate(order)))
     n = chosen.reshape(which.size, -1).astype(np.float64) @ np.ones(own.cells)
-    out[2, which] = n * np.min(np.moveaxis(fit.expected, 0, -1).reshape(own.cells, -1), axis=0)
+    # a missing call says nothing of an association, so its row may be as empty as it likes
+    of_genotypes = np.moveaxis(fit.expected[:, :GENOTYPES], 0, -1)
+    out[2, which] = n * np.min(of_genotypes.reshape(-1, which.size), axis=0)
     return Scores(out[0], df, out[1], out[2], fit, which, n, absent)
 
 
@@ -357,6 +360,9 @@ def single_copy_scores(tables: CopyTables, kernel: Kernel, test: str = "allelic"
     p = tail_of_one(weights.reshape(flat), expected.reshape(flat), counts, statistic)
     one = np.ones(n.size, dtype=np.int64)
     present = np.where(expected.sum(axis=2, keepdims=True) > 0, expected, np.inf)
+    rows = kernel.sizes[0]
+    # nobody with one copy has both alleles, and a missing call says nothing
+    present = present[:, [*range(GENOTYPES), rows, rows + GENOTYPES - 1]]
     least = np.where(varies, n * present.min(axis=(1, 2)), np.nan)
     return Scores(statistic, one, p, least, None, np.flatnonzero(varies), n[varies], -one)
 

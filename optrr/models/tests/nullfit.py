@@ -114,7 +114,11 @@ class NullFit:
             in_rows = self._frequency_direction * inside[:, None, None]
         else:
             in_rows = _towards_each(self.rows)
-        return self._pushed(in_rows, _towards_each(self.columns))
+        out = self._pushed(in_rows, _towards_each(self.columns))
+        if self.beside is not None:
+            free = self.beside.reshape(out.shape[0], -1) > _NEARLY_ZERO
+            out[:, -free.shape[1] :] *= free[:, :, None, None]
+        return out
 
     def _pushed(self, in_rows: FloatArray, in_columns: FloatArray) -> FloatArray:
         """Changes of the rows (·, d_a, r) and of the columns (·, d_b, r_b) as changes of the table."""

@@ -5,7 +5,7 @@ estimated from the same table, and the tables that share a fit are those on whic
 the fit, ξ and η are fixed weights, so the tail of T is that of a mean, given that another mean is 0. With K the cumulant
 function of (ξ, η) under the fit and, for a point x,
 
-    K'(t, s) = (x, 0),    I = t·x − K(t, s),    H = K''(t, s) in coordinates in which K''(0) is the identity,
+    K'(t, s) = (x, 0),    I = t·x − K(t, s),    |H| = |K''(t, s)| / |K_ss''(0)| in coordinates in which K''(0) is the identity,
 
 the density of x is about (n/2π)^{k/2} |H|^{-1/2} e^{−nI} (Daniels 1954; Barndorff-Nielsen & Cox 1979 for the conditional one).
 Over k = 1 contrast this integrates to the double saddlepoint of Skovgaard (1987), in the form of Lugannani & Rice:
@@ -17,8 +17,10 @@ Over k = 2 contrasts, along every direction from the centre of the disc of radiu
     Pr(‖x‖ ≥ ρ) ≈ mean over directions v of  |H|^{-1/2} (ρ / t·v) e^{−nI}      (all at x = ρ v).
 
 The relative error is O(1/n) and stays small far into the tail, where the normal limit is off by orders of magnitude. In the
-determinant H every output's expected number carries Gosper's sixth of a record, with which Stirling's formula is good to
-2 % at no record at all. With no mechanism, and the margins given, these are the tails of exact conditional tests.
+determinants every output's expected number carries Gosper's sixth of a record, with which Stirling's formula is good to
+2 % at no record at all. It stands in both, in the density of (x, 0) and in that of the mean 0 it is divided by: a report that
+nearly nobody sends multiplies each of them by about 1 + 1/(6 n λ_y), which says nothing of x. With no mechanism, and
+the margins given, these are the tails of exact conditional tests.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _POINTS = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """At every point: exponent n·I, ln |H|, t·v, and whether the saddlepoint was found; shape (N,)."""
+    """At every point: exponent n·I, ln |H| given the fit, t·v, and whether the saddlepoint was found; shape (N,)."""
 
     exponent: FloatArray
     log_determinant: FloatArray
@@ -179,10 +181,12 @@ def _solve(w: FloatArray, law: FloatArray, n: FloatArray, radius: FloatArray, v:
         tau[open_], value[open_], share[open_] = _descent(w[open_], law[open_], tau[open_], step, value[open_])
     gap = np.abs(w @ share[:, :, None])[:, :, 0].max(axis=1)
     exponent = np.maximum(-n * value, 0.0)
+    k = v.shape[1]
     return _Points(
         exponent,
-        _log_determinant(w, share, n),
-        np.einsum("zk,zk->z", tau[:, : v.shape[1]], v),
+        # without the sixths |K_ss''(0)| is 1 in these coordinates; with them it is large where some report is nearly never sent
+        _log_determinant(w, share, n) - _log_determinant(w[:, k:], law, n),
+        np.einsum("zk,zk->z", tau[:, :k], v),
         (gap <= _ACCEPTED) | (exponent >= _FARTHEST),
     )
 
@@ -213,7 +217,7 @@ def _cumulant(w: FloatArray, law: FloatArray, tau: FloatArray) -> tuple[FloatArr
 
 
 def _log_determinant(w: FloatArray, share: FloatArray, n: FloatArray) -> FloatArray:
-    """ln |K''| with Gosper's sixth of a record added to every output that can occur."""
+    """ln |K''| of weights (N, d, R), 0 of none, with Gosper's sixth of a record added to every output that can occur."""
     padded = share + (share > 0) / (6 * n[:, None])
     h = _covariance(w, padded / (padded @ np.ones(share.shape[1]))[:, None])
     # coordinates that were dropped add nothing to the determinant

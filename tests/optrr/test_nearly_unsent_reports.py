@@ -1,0 +1,136 @@
+"""Small p-values where nearly nobody sends some report: a category that nobody is in, and a mechanism that seldom invents it.
+
+The reference is the drawn null hypothesis: of many tables drawn from one true law, the share whose statistic is larger.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from optrr.genomics.groups import CONTROLS, Group
+from optrr.genomics.hardy_weinberg import proportions_test
+from optrr.genomics.tests import CopyTables, score_test, single_copy_scores
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.models.tests.calibration import calibrated
+from optrr.models.tests.nullfit import independence_fit, score_tests, trend_contrast
+from optrr.tables.distributions import chi_squared_tails
+
+Tested = tuple[np.ndarray, np.ndarray]
+
+
+def kernel_of(shape: tuple[int, int], epsilons: tuple[float, float]) -> EffectKernel:
+    """k-ary randomized response on each of the two attributes."""
+    g, s = ((np.exp(e) - 1) / (np.exp(e) + r - 1) for e, r in zip(epsilons, shape, strict=True))
+    return EffectKernel(shape, [[1.0, s], [g, g * s]])
+
+
+def drawn(kernel: EffectKernel, rows: np.ndarray, columns: np.ndarray, n: int, times: int, seed: int) -> np.ndarray:
+    """Randomized tables of independent attributes with these margins."""
+    law = np.maximum(kernel.forward(np.outer(rows, columns)[None]).ravel(), 0)
+    return np.random.default_rng(seed).multinomial(n, law / law.sum(), size=times).reshape(times, *kernel.sizes)
+
+
+def genotypes(frequency: float, missing: float | None) -> np.ndarray:
+    """In Hardy–Weinberg proportions, with a row of missing calls unless that is None."""
+    f, called = frequency, 1.0 - (missing or 0.0)
+    known = called * np.array([(1 - f) ** 2, 2 * f * (1 - f), f**2])
+    return known if missing is None else np.append(known, missing)
+
+
+def all_tests(counts: np.ndarray, kernel: EffectKernel) -> dict[str, Tested]:
+    """Statistic and p-value of every test of genotypes with one degree of freedom."""
+    tables = CopyTables(counts, np.zeros_like(counts))
+    groups = {"proportions": Group.of(tables, kernel), "of controls": Group.of(tables, kernel, CONTROLS)}
+    out = {name: score_test(counts, kernel, name) for name in ("trend", "allelic", "allelic-hwe")}
+    return {k: (t.statistic, t.p_value) for k, t in (out | {k: proportions_test(g) for k, g in groups.items()}).items()}
+
+
+def from_draws(statistic: np.ndarray) -> np.ndarray:
+    """The share of the tables whose statistic is larger, with half of those that are as large."""
+    known = np.sort(statistic[np.isfinite(statistic)])
+    above, at_least = (known.size - np.searchsorted(known, statistic * (1 + e)) for e in (1e-9, -1e-9))
+    return (above + at_least) / (2 * known.size)
+
+
+def test_a_category_that_nobody_is_in_leaves_p_values_in_the_middle_those_of_chi_squared():
+    """400 people at 8 nats: the fourth row expects a fifteenth of a report, and of 300 p-values 41 were below 0.01."""
+    kernel = kernel_of((4, 2), (8.0, 8.0))
+    counts = drawn(kernel, genotypes(0.36, 0.0), np.array([0.5, 0.5]), 400, 2000, 1)
+    for name, (statistic, p) in all_tests(counts, kernel).items():
+        limit = chi_squared_tails(statistic, 1)
+        middle = (limit > 0.02) & np.isfinite(p)
+        assert np.abs(np.log(p / limit))[middle].max() < 0.25, name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("missing", [None, 0.0, 0.001])
+def test_p_values_are_those_of_the_drawn_null(missing, seed):
+    rng = np.random.default_rng(seed)
+    n, frequency = int(np.exp(rng.uniform(*np.log([200, 5000])))), np.exp(rng.uniform(*np.log([0.08, 0.5])))
+    kernel = kernel_of((3 if missing is None else 4, 2), tuple(rng.uniform(4, 12, size=2)))
+    cases = rng.uniform(0.1, 0.5)
+    counts = drawn(kernel, genotypes(frequency, missing), np.array([1 - cases, cases]), n, 20_000, seed)
+    for name, (statistic, p) in all_tests(counts, kernel).items():
+        reference = from_draws(statistic)
+        # a hundred larger ones at least: an error of a tenth
+        compared = (reference > 0.005) & (reference < 0.3) & np.isfinite(p)
+        ratios = np.abs(np.log(p / reference))[compared]
+        assert np.median(ratios) < 0.08, name
+        # within a factor of two where reports of homozygotes come one by one
+        assert np.quantile(ratios, 0.99) < np.log(2), name
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+@pytest.mark.parametrize("missing", [None, 0.0, 0.001, 0.01, 0.05])
+def test_levels_in_random_settings(missing):
+    rng, rates = np.random.default_rng(int(1000 * (missing or 0.5))), {}
+    settings, times = 16, 3000
+    for _ in range(settings):
+        n, frequency = int(np.exp(rng.uniform(*np.log([200, 5000])))), np.exp(rng.uniform(*np.log([0.02, 0.5])))
+        kernel = kernel_of((3 if missing is None else 4, 2), tuple(rng.uniform(1, 12, size=2)))
+        cases = rng.uniform(0.1, 0.5)
+        counts = drawn(
+            kernel, genotypes(frequency, missing), np.array([1 - cases, cases]), n, times, int(rng.integers(1 << 30))
+        )
+        for name, (_, p) in all_tests(counts, kernel).items():
+            known = p[np.isfinite(p)]
+            rates.setdefault(name, []).append([np.mean(known <= 0.05), np.mean(known <= 0.001)])
+    for name, each in rates.items():
+        at_5, at_01 = np.array(each).T
+        # 48,000 tables: 5 standard errors (false alarm 6e-7 each) and a twentieth; at 0.1 % within a factor of two
+        assert abs(at_5.mean() - 0.05) < 0.005 + 0.0025, name
+        assert 0.0005 < at_01.mean() < 0.002, name
+        # 3000 tables of each setting, of which some have steps of single reports
+        assert at_5.min() > 0.03, name
+        assert at_5.max() < 0.08, name
+
+
+def test_the_trend_in_any_table_with_a_category_that_nobody_is_in():
+    kernel, contrasts = kernel_of((5, 2), (9.0, 9.0)), trend_contrast(np.arange(5), np.arange(2))
+    counts = drawn(kernel, np.array([0.2, 0.3, 0.3, 0.2, 0.0]), np.array([0.4, 0.6]), 600, 20_000, 3).astype(float)
+    tested = score_tests(counts, kernel, contrasts)
+    p = calibrated(tested, counts, kernel, contrasts, independence_fit).p_value
+    reference = from_draws(tested.statistic)
+    compared = (reference > 0.005) & (reference < 0.3)
+    assert np.quantile(np.abs(np.log(p / reference))[compared], 0.99) < 0.2
+
+
+def test_a_share_held_at_0_is_not_a_condition():
+    """Under noise that leaves little of the status, shares of cells come out negative: given that they did not, no table is."""
+    kernel = kernel_of((3, 2), (10.3, 1.4))
+    counts = drawn(kernel, genotypes(0.022, None), np.array([0.65, 0.35]), 1296, 6000, 1)
+    p = all_tests(counts, kernel)["of controls"][1]
+    # χ² rejects 1.2 %; twice the level and 5 standard errors (false alarm 6e-7)
+    assert np.mean(p <= 0.001) < 0.002 + 5 * np.sqrt(0.001 / p.size)
+
+
+def test_expected_is_of_cells_that_somebody_can_be_in():
+    kernel, frequency = kernel_of((4, 2), (8.0, 8.0)), 0.4
+    two = drawn(kernel, genotypes(frequency, 0.0), np.array([0.5, 0.5]), 400, 20, 4)
+    assert score_test(two, kernel).expected.min() > 20
+    men = np.array([1 - frequency, 0.0, frequency, 0.0])
+    one = drawn(kernel, men, np.array([0.5, 0.5]), 400, 20, 5)
+    assert single_copy_scores(CopyTables(two, one), kernel).expected.min() > 20
