@@ -116,7 +116,7 @@ class Cohort:
 
 
 def read_cohort(
-    path: Path,
+    path: Path | str,
     phenotype: PhenotypeColumns = _FAM,
     declared: Domain | None = None,
     chosen: GenotypeFilter = EVERYTHING,
@@ -139,6 +139,7 @@ def read_cohort(
         for unreadable files, tables that do not match, values that do not occur, nobody with a status, and variants of
         chromosome X or Y where nothing says who is a man.
     """
+    path = Path(path)
     if path.name.lower().endswith(_VCF_ENDINGS) and not (phenotype.table or phenotype.column or phenotype.cases):
         phenotype = beside_vcf(path) or phenotype
     if path.suffix.lower() == ".pgen":
@@ -165,13 +166,14 @@ def read_cohort(
 
 
 def read_panel(
-    path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING, *, status: bool = True
+    path: Path | str, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING, *, status: bool = True
 ) -> tuple[Cohort, Texts | None]:
     """People to draw from in a study, and the group of each where ``phenotype.group`` names its column.
 
     Without ``status`` nobody's is read, and all are controls. Raises InvalidInput as :func:`read_cohort`, and where somebody
     has no group.
     """
+    path = Path(path)
     table = phenotype.table or (path if _is_table(path) else None)
     if phenotype.group is not None:
         if table is None:
@@ -195,9 +197,10 @@ def _is_table(path: Path) -> bool:
 
 
 def named_variants(
-    path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
+    path: Path | str, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
 ) -> tuple[list[str], list[tuple[str, str]]]:
     """Names of a file's variants, and A1 and A2 of each where the file says them; no genotype is looked at."""
+    path = Path(path)
     if not _is_table(path):
         variants = read_genotypes(path, phenotype, chosen=chosen).variants
         return [str(name) for name in variants.name], allele_pairs(variants)
@@ -207,12 +210,13 @@ def named_variants(
 
 
 def read_genotypes(
-    path: Path,
+    path: Path | str,
     phenotype: PhenotypeColumns = _FAM,
     declared: Domain | None = None,
     chosen: GenotypeFilter = EVERYTHING,
 ) -> Genotypes:
     """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
+    path = Path(path)
     name = path.name.lower()
     if name.endswith(".bed"):
         chosen.check_kind(path, "bed")

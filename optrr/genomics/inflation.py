@@ -71,7 +71,7 @@ def _percent(share: float) -> str:
 
 def visible_share(counts: NDArray[np.number], kernel: Kernel, scores: Scores, test: str) -> Visible:
     """What stays visible in the tables of these scores, (V, R, 2), of which ``scores.tested`` were tested."""
-    if scores.fit is None:
+    if scores.fit is None or not scores.tested.size:
         return Visible()
     tables, own, rows = counts[scores.tested], kernel.part(scores.tested), scores.fit.rows.shape[1]
     absent = scores.absent[scores.tested]

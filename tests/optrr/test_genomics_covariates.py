@@ -87,6 +87,10 @@ REFUSED = {
     "a text as a trait": ({"t": [*"abcdefgh"]}, {"trait": "t"}, "a trait is of numbers"),
     "a constant trait": ({"t": np.ones(8)}, {"trait": "t"}, "everybody has one value"),
     "twice": ({"age": NUMBERS}, {"covariates": ("age",), "trait": "age"}, "'age' is named twice"),
+    **{
+        f"people's names as {k}": ({"age": NUMBERS}, {k: v}, "column 'sample' of the table of covariates holds people's names")
+        for k, v in {"covariates": ("sample",), "strata": "sample", "trait": "sample"}.items()
+    },
     "all missing": ({"age": ["NA"] * 8}, {}, "none of the 8 people has all of 'age'"),
 }
 
