@@ -26,6 +26,7 @@ from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.scan_outputs import (
+    check_around,
     plot_files,
     plot_options,
     save_plots,
@@ -55,6 +56,7 @@ from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
+from optrr.records.whole_files import held_back
 from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import in_json
@@ -135,6 +137,7 @@ def gwas(
     written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
     check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
+    check_around(options, design.names if isinstance(design, SampledVariants) else layout_of(design.domain).names)
     study = study_of(options, design.epsilon, design.digest)
     wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
     if covariate_file is None:
@@ -168,16 +171,18 @@ def gwas(
             study = None if study is None else replace(study, covariates=(scanned.adjusted_for,))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
-    if options["output"] is not None:
-        warn(write_results(scanned, options["output"], options["form"], study))
-    save_plots(scanned, options)
 
     def page() -> Page:
         # answers have no page that says how they were asked
         where = None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, doubts)
         return scan_page(scanned, design, f"Association scan of {input.name}", where)
 
-    write_report(report, page)
+    # a plot that cannot be drawn, or a page, leaves none of the other files
+    with held_back():
+        if options["output"] is not None:
+            warn(write_results(scanned, options["output"], options["form"], study))
+        save_plots(scanned, options)
+        write_report(report, page)
     if as_json:
         epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
         print_json(scanned.summary() | epsilons | {"doubts": doubts})

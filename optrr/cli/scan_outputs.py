@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,7 +10,9 @@ import click
 
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import PLOT, TABBED
-from optrr.genomics.plots import WINDOW, check_plot, save_figure
+from optrr.domain.domain import shown
+from optrr.errors import InvalidInput, did_you_mean
+from optrr.genomics.plots import WINDOW, check_plot, check_top, check_window, save_figure
 from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy
 from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations
 from optrr.show.text import amount
@@ -111,12 +113,23 @@ def plot_files(options: dict[str, Any]) -> dict[str, Path]:
     """
     if options["forest_file"] is None:
         refuse_options("is for --forest; give it too, or leave it out", "top")
+    elif options["top"] is not None:
+        check_top(options["top"])
     if options["region_file"] is None:
         refuse_options("is for --region-plot; give it too, or leave it out", "around", "window")
+    elif options["window"] is not None:
+        check_window(options["window"])
     files = {kind: options[f"{kind}_file"] for kind in PLOTS if options[f"{kind}_file"] is not None}
     for path in files.values():
         check_plot(path)
     return files
+
+
+def check_around(options: dict[str, Any], names: Sequence[str]) -> None:
+    """Raise InvalidInput where --around names none of the design's variants; whether it was tested is known later."""
+    name = options["around"]
+    if name is not None and name not in set(names):
+        raise InvalidInput(f"the design has no variant {shown(name)} (--around){did_you_mean(name, names)}")
 
 
 def save_plots(scanned: Associations, options: dict[str, Any]) -> None:

@@ -200,8 +200,7 @@ class Associations(TableResult):
             naive = {} if self.naive is None else {"naive test": self.naive.p_value}
             return plots.qq({f"{self.test} test": p} | naive)
         if kind == "forest":
-            if top < 1:
-                raise InvalidInput(f"a forest plot of {top} variants shows nothing; give at least 1")
+            plots.check_top(top)
             return plots.forest(self.rows(self.top(top)), f"{self.test} test")
         if kind == "region":
             return plots.region(

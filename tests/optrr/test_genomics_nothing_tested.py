@@ -50,6 +50,9 @@ def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert json.loads(out)["top"] == [] and "p-values are NA for 1 variant" in err
     row = dict(zip(*(line.split("\t") for line in Path("a.tsv").read_text().splitlines()), strict=True))
     assert row["P"] == row["OR"] == "NA"
+    for plot in ("--forest", "--region-plot"):
+        assert run(f"gwas r.bed --design d.json -o h.tsv --manhattan h.svg {plot} h2.svg --report h.html".split()) == 2
+        assert not list(tmp_path.glob("*h*.*"))
 
 
 def test_paths_may_be_texts(tmp_path: Path):
