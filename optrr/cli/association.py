@@ -41,7 +41,13 @@ from optrr.errors import InvalidInput
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
-from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
+from optrr.genomics.covariates import (
+    NO_COVARIATES,
+    CovariateColumns,
+    CovariateValues,
+    read_covariates,
+    refuse_without_table,
+)
 from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
 from optrr.genomics.filters import GenotypeFilter
@@ -138,8 +144,8 @@ def gwas(
     check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
     check_around(options, design.names if isinstance(design, SampledVariants) else layout_of(design.domain).names)
-    study = study_of(options, design.epsilon, design.digest)
     wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
+    study = study_of(options, design.epsilon, design.digest, wanted)
     if covariate_file is None:
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
@@ -168,7 +174,9 @@ def gwas(
                 layout = layout_of(design.domain)
                 scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
             scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
-            study = None if study is None else replace(study, covariates=(scanned.adjusted_for,))
+            if study is not None:
+                named = tuple(name for name in values.names if name != values.trait_name)
+                study = replace(study, covariates=named, cases=_share_of_cases(cohort, design, values))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
 
@@ -215,6 +223,15 @@ def _people_to_adjust(
             f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
         )
     return cohort, turned
+
+
+def _share_of_cases(cohort: Cohort, design: Design, values: CovariateValues) -> float | None:
+    """Among the people with all covariates: of a trait of two values those of the larger, else of the status, estimated."""
+    if values.trait is not None:
+        return float(np.mean(values.trait == values.trait.max())) if values.is_binary else None
+    layout = layout_of(design.domain)
+    kept = cohort_kernel(cohort, design.law, layout).part(0).eigenvalues.reshape(-1, 2, 2)[0, 0, 1]
+    return float((np.mean(cohort.status[values.rows]) - (1 - kept) / 2) / kept)
 
 
 def _scanned(

@@ -13,8 +13,8 @@ from optrr.cli.outputs import PLOT, TABBED
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.genomics.plots import WINDOW, check_plot, check_top, check_window, save_figure
-from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy
-from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations
+from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy, check_form
+from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations, ScanOptions
 from optrr.show.text import amount
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -51,14 +51,15 @@ def scan_files(output: Path | None, form: str) -> list[Path | None]:
     return [output, output.with_name(output.name + META)] if output is not None and form == "ssf" else [output]
 
 
-def study_of(options: dict[str, Any], epsilon: float, digest: str) -> ScannedStudy | None:
+def study_of(options: dict[str, Any], epsilon: float, digest: str, wanted: ScanOptions) -> ScannedStudy | None:
     """What GWAS-SSF's metadata say, where that is the form; checked before anything is tested.
 
     Raises
     ------
     InvalidInput
-        for options of a form that is not written.
+        for options of a form that is not written, and tests that a form has no place for.
     """
+    check_form(options["form"], wanted.test, wanted.naive)
     if options["output"] is None:
         refuse_options(
             "is of the table of results; give -o too, or leave it out", "form", "assembly", "trait_description"

@@ -17,9 +17,7 @@ def monomorphic(variants: int = 1, people: int = 60) -> Cohort:
     named = Variants.of([("1", 10 + k, f"rs{k}", "A", "G") for k in range(variants)])
     names = np.array([f"p{k}" for k in range(people)], dtype=object)
     status = (np.arange(people) % 2).astype(np.int8)
-    return Cohort(
-        MatrixGenotypes(named, names, np.zeros((people, variants), dtype=np.int8)), np.arange(people), status
-    )
+    return Cohort(MatrixGenotypes(named, names, np.zeros((people, variants), dtype=np.int8)), np.arange(people), status)
 
 
 @pytest.mark.parametrize("variants", [1, 2])
