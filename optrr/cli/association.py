@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import scan_page
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
@@ -120,7 +122,8 @@ def gwas(
 
     \b
     Columns of the table that -o writes, NA where undefined (unless --format says otherwise):
-      N          people with a call
+      N          people who report about the variant; with --missing category a missing call is
+                 one of the reports, and with covariates N is an estimate of those with a call
       F_A F_U    estimated frequency of A1 in cases and controls; noise may take it outside 0..1
       STAT DF P  chi-squared statistic, degrees of freedom, p-value
       P_GC       p after genomic control; BONF and FDR_BH: Bonferroni, Benjamini-Hochberg
@@ -136,9 +139,6 @@ def gwas(
     --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
     told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
-
-    With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
-    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
     check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
@@ -185,17 +185,27 @@ def gwas(
         where = None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, doubts)
         return scan_page(scanned, design, f"Association scan of {input.name}", where)
 
-    # a plot that cannot be drawn, or a page, leaves none of the other files
-    with held_back():
-        if options["output"] is not None:
-            warn(write_results(scanned, options["output"], options["form"], study))
-        save_plots(scanned, options)
-        write_report(report, page)
+    _write_files(scanned, options, study, report, page)
     if as_json:
         epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
         print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
+
+
+def _write_files(
+    scanned: Associations,
+    options: dict[str, Any],
+    study: ScannedStudy | None,
+    report: Path | None,
+    page: Callable[[], Page],
+) -> None:
+    """Table, plots and page: where one of them cannot be made, none is left."""
+    with held_back():
+        if options["output"] is not None:
+            warn(write_results(scanned, options["output"], options["form"], study))
+        save_plots(scanned, options)
+        write_report(report, page)
 
 
 def _people_to_adjust(
@@ -262,7 +272,9 @@ def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain,
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    return read_cohort(path, phenotype, declared, chosen)
+    cohort = read_cohort(path, phenotype, declared, chosen)
+    warn(chosen.absent_names(cohort.genotypes.people))
+    return cohort
 
 
 def _shown(value: Any) -> Any:

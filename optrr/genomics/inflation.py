@@ -208,6 +208,6 @@ class Inflation:
             return ()
         return (
             f"λ = {self.factor:.3g} is more than chance makes of independent variants (p = {self.chance:.2g}): population "
-            "structure, relatives, or very many true associations; the p-values P do not allow for the first two, "
-            "so adjust by design, or see P_GC",
+            "structure, relatives, or very many true associations; the p-values P do not allow for what is "
+            "left of the first two, so adjust for it (public covariates, strata), or see P_GC",
         )
