@@ -112,9 +112,9 @@ def test_records_that_a_design_has_no_variant_for_are_counted(tmp_path: Path, ca
 def test_frequencies_in_the_headline_are_none_below_zero():
     """At a small ε half of the estimates of a frequency of 0 are below it: of twenty all but with chance 1e-6."""
     true = monomorphic(20)
-    found = design(true, total=40.0).randomize(true, random_state=3).variants()
-    assert found.rarer.min() < 0
-    assert "minor allele frequencies 0 to" in found.headline()
+    report = design(true, total=40.0).randomize(true, random_state=3).variants()
+    assert report.rarer.min() < 0
+    assert "minor allele frequencies 0 to" in report.headline()
 
 
 @pytest.mark.parametrize(
