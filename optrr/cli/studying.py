@@ -200,7 +200,7 @@ def _por(
 
 def _show_study(study: Study) -> None:
     shown = ["people", "total", "method", "predicted_noncentrality_ratio", "noncentrality_ratio", "power", "recall"]
-    shown += ["type_one", "odds_coverage", "chi2_error"]
+    shown += ["type_one", *(["odds_coverage"] if study.options.draws_people else []), "chi2_error"]
     heads = ["people", "total", "way", "predicted ratio", "ratio", *(name.replace("_", " ") for name in shown[5:])]
     title = (
         "means over the repeats; ratio: how much of the tests' noncentrality is left, most of it first (an answer that is "

@@ -18,6 +18,14 @@ estimated without bias, plus what randomization adds:
 x~ the unbiased report of x, h the leverage of a person in the regression on C, whose residuals are smaller than errors by that
 much. With strata alone the first sum is divided by 1 − h as well: U²/V is then Cochran, Mantel and Haenszel's.
 
+A person's own report has a part h in a and b, and the mechanism may make the noise of genotype and status depend on each other.
+That would move U by −Σ h Cov(g~, y~), in strata of two to ten people by more than its error. The mean of g~ y~ − (g y)~ is that
+covariance, so what is summed is
+
+    ũ = (1 − h) (c (g − a) (y − b))~ + h (c (g − a))~ (c (y − b))~,
+
+in V and the saddlepoint as well; what V takes off is put together alike. At ε = ∞ nothing is changed.
+
 Where noise is so large beside few people that no logistic b solves its equation, b is the least squares Cα (then 1 in place of
 b (1 − b), and V = Σ ũ²/(1 − h)), for which all of the above holds but for the form.
 
@@ -46,6 +54,8 @@ _STEPS = 30
 _SOLVED = 1e-11
 # A linear predictor beyond this belongs to a model without a finite solution: expit(20) is 1 − 2e-9.
 _FARTHEST = 20.0
+# Of a leverage this near to 1, what is left is rounding.
+_ALONE = 1e-9
 # A variance below this share of what it would be without covariates is rounding.
 _ROUNDING = 1e-10
 
@@ -98,7 +108,7 @@ class Residuals:
     @property
     def leverage(self) -> FloatArray:
         """h of each person where everybody is called, (n, V or 1)."""
-        inverse = np.linalg.inv(weighted_products(self.columns, self.weight))
+        inverse = np.linalg.pinv(weighted_products(self.columns, self.weight), hermitian=True)
         return np.asarray(self.weight * np.einsum("np,vpq,nq->nv", self.columns, inverse, self.columns, optimize=True))
 
     def genotype(self, called: FloatArray, copies: FloatArray) -> FloatArray:
@@ -174,8 +184,8 @@ def solutions(matrices: FloatArray, right: FloatArray) -> FloatArray:
 class AdjustedScores:
     """Of V variants: U, its variance V, the variance that it has without randomization, its error, people called; (V,) each.
 
-    ``a``, (n, V), and ``b``, (n, V or 1), are what was subtracted. ``information`` is M of a trait, and Σ c b (1 − b) (g − a)²
-    of a status.
+    ``a``, (n, V), and ``b``, (n, V or 1), are what was subtracted, ``leverage``, (n, V or 1), is h. ``information`` is M of a
+    trait, and Σ c b (1 − b) (g − a)² of a status.
     """
 
     score: FloatArray
@@ -185,6 +195,7 @@ class AdjustedScores:
     n: FloatArray
     a: FloatArray
     b: FloatArray
+    leverage: FloatArray
 
     @property
     def statistic(self) -> FloatArray:
@@ -207,16 +218,24 @@ def adjusted_scores(
     called = reports.called
     everybody = np.tensordot(copies, reports.every, 1)
     a = model.genotype(called, everybody)
-    b, inside = model.b, 1 - model.leverage
+    b, own = model.b, np.minimum(model.leverage, 1.0)
+    # who is alone with some value of a covariate has residuals of 0, and no error that these are smaller than
+    inside = np.where(own < 1 - _ALONE, 1 - own, np.inf)
     shape = a.shape
-    u, square, bent = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    u, square, bent, rest = (np.zeros(shape) for _ in range(4))
     for g, number in enumerate(copies):
         apart = number - a
         of_g = reports.cases[g] if trait is None else trait[:, None] * reports.every[g]
         residual = of_g - b * reports.every[g]
+        rest += residual
         u += apart * residual
         square += apart**2 * reports.every[g]
         bent += apart**2 * residual
+    if trait is None:
+        away = everybody - a * called
+        u, square, bent = (
+            (1 - own) * x + own * y for x, y in ((u, away * rest), (square, away**2), (bent, away**2 * rest))
+        )
     n, score = called.sum(axis=0), u.sum(axis=0)
     if trait is not None:
         r = trait[:, None] - b
@@ -238,4 +257,4 @@ def adjusted_scores(
     whole = reports.cases.sum(axis=0) - b * called if trait is None else (trait[:, None] - b) * called
     least = _ROUNDING * np.sum((everybody * whole) ** 2, axis=0)
     variance = np.where(variance > least, variance, np.nan)
-    return AdjustedScores(score, variance, information, np.sqrt(np.sum(each**2, axis=0)), n, a, b)
+    return AdjustedScores(score, variance, information, np.sqrt(np.sum(each**2, axis=0)), n, a, b, own)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 from optrr.domain.domain import listed
+from optrr.errors import InvalidInput
 from optrr.genomics.adjusted import (
     AdjustedScores,
     Residuals,
@@ -28,6 +29,7 @@ from optrr.genomics.adjusted import (
 from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.adjusted_tail import KEPT, tail_of_sum
 from optrr.genomics.cohort import Cohort
+from optrr.genomics.covariate_coding import told_apart
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
 from optrr.mechanisms.kernel.effects import EffectKernel
@@ -37,18 +39,22 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Genotypes that are taken at once: some twenty arrays of as many doubles.
 _CELLS = 1 << 18
-# The least of what a sex must add to other covariates, of its length, so as not to be a combination of them.
-_DEPENDENT = 1e-7
+# What covariates leave of a status that they determine, of its variance, is at most this.
+_DETERMINED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Variants of one kind of chromosome: who is counted, what is adjusted for, how many copies a code means."""
+    """Variants of one kind of chromosome: who is counted, what is adjusted for, how many copies a code means.
+
+    ``alone`` counts people who are left out because nobody else has what a covariate says of them.
+    """
 
     people: NDArray[np.bool_]
     columns: FloatArray
     copies: FloatArray
     single: NDArray[np.bool_] | None
+    alone: int
 
     @classmethod
     def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> _Group:
@@ -56,19 +62,14 @@ class _Group:
         number = copies(kind, n, male)
         people = number > 0
         columns = values.columns[people]
-        if kind == "X" and male is not None and np.unique(male).size == 2:
-            columns = _with(columns, male.astype(np.float64))
+        if kind == "X" and male is not None:
+            columns = np.column_stack([columns, male.astype(np.float64)])
+        # what varies among all people may not do so among those who have the chromosome
+        others, columns = told_apart(columns)
+        people[people] = others
         columns = np.column_stack([np.ones(int(people.sum())), columns])
         code = np.array([0.0, 0.5, 1.0]) if kind in ("Y", "MT") else np.array([0.0, 1.0, 2.0])
-        return cls(people, columns, code, (number == 1)[people] if kind else None)
-
-
-def _with(columns: FloatArray, one: FloatArray) -> FloatArray:
-    """One more column, unless it is a combination of the others."""
-    centred = one - one.mean()
-    left = centred - columns @ np.linalg.lstsq(columns, centred, rcond=None)[0] if columns.shape[1] else centred
-    keep = np.linalg.norm(left) > _DEPENDENT * np.linalg.norm(centred)
-    return np.column_stack([columns, centred / centred.std()]) if keep else columns
+        return cls(people, columns, code, (number == 1)[people] if kind else None, int(np.sum(~others)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,15 +176,14 @@ class AdjustedScan:
         p = chi_squared_tails(statistic, 1)
         for k in np.flatnonzero(p < KEPT):
             who = np.full(codes.shape[0], True) if self.missing else codes[:, k] != MISSING
-            b = np.broadcast_to(scores.b, scores.a.shape)[who, k]
+            fitted = tuple(np.broadcast_to(x, scores.a.shape)[who, k] for x in (scores.a, scores.b, scores.leverage))
             missing = float(np.clip(1 - scores.n[k] / codes.shape[0], 0.0, 1.0)) if self.missing else 0.0
             single = None if group.single is None else group.single[who]
             kernel = self.pair_kernel.part(int(at[k]))
             exact = tail_of_sum(
                 float(scores.score[k]),
                 float(scores.variance[k]),
-                scores.a[who, k],
-                b,
+                fitted,
                 group.copies,
                 kernel,
                 single,
@@ -191,6 +191,23 @@ class AdjustedScan:
             )
             p[k] = exact if np.isfinite(exact) else p[k]
         return p
+
+    def check_comparable(self) -> None:
+        """Raise InvalidInput where covariates determine the status, as a column that is the status itself does."""
+        for kind, model in self.shared.items():
+            if self.is_linear or not model.linear.any():
+                continue
+            group = self.groups[kind]
+            one = UnbiasedReports.of(np.zeros((len(model.b), 1), np.int8), self.status[group.people], self._status_only)
+            cases, mean = one.cases.sum(axis=0), float(one.cases.sum() / max(one.called.sum(), 1.0))
+            # (y − b)² = y (1 − 2b) + b² where y is 0 or 1, and the variance of y~ is that of y~² − y~
+            left, whole = (float(np.sum(cases * (1 - 2 * b) + b**2)) for b in (model.b, np.full_like(model.b, mean)))
+            noise = float(np.sum((cases**2 - cases) * (1 - 2 * model.b) ** 2))
+            if left + 3 * np.sqrt(max(noise, 0.0)) < _DETERMINED * whole:
+                raise InvalidInput(
+                    f"the covariates ({self.values}) determine the status, so nobody is left to be compared; leave out the "
+                    "column that is the status or says the same"
+                )
 
     def visible(self, scores: AdjustedScores, group: _Group) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Of U's variance the share without randomization, its standard error, and the most that it can be, (V,) each."""
@@ -209,10 +226,14 @@ class AdjustedScan:
         names = self.values.names
         what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
         out = [f"left out: {count} people {reason}" for reason, count in self.values.left_out.items()]
+        if alone := max((group.alone for group in self.groups.values()), default=0):
+            whoever = "1 person" if alone == 1 else f"{alone} people"
+            out.append(f"left out: {whoever} alone in a stratum, or with what a covariate says")
         if linear:
             out.append(
-                f"noise leaves no logistic model of the status for {amount(linear, 'variant')}: a linear one is in its place, "
-                "which is as valid; fewer covariates or larger strata have the logistic one"
+                f"the status has no logistic model for {amount(linear, 'variant')}, because somewhere covariates leave only "
+                "cases, or only controls, or noise does as if: a linear model is in its place, whose p-values are as valid; "
+                "odds ratios need fewer covariates or larger strata"
             )
         return [*out, NOT_COVERED.format(what)]
 

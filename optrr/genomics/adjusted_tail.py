@@ -1,9 +1,9 @@
 """Small p-values of adjusted tests of a status, by saddlepoint (Kuonen 1999; Dey et al. 2017, SPAtest), through a mechanism.
 
-U is a sum over people of u~, a number for each report that somebody can send. Under the null hypothesis the reports of somebody
-with covariates C have the chances (q ⊗ (1 − b, b)) P, where the genotype has its fitted mean a and, given C, Hardy–Weinberg
-proportions: q = ((1 − a/2)², a (1 − a/2), a²/4), and for who has one copy (1 − a/2, 0, a/2). With the cumulant function
-K(t) = Σ ln E exp(t (u~ − E u~)) and s = |U| √(K''(0)/V), so that near the middle it is the χ² limit,
+U is a sum over people of ũ (:mod:`optrr.genomics.adjusted`), a number for each report that somebody can send. Under the null
+hypothesis the reports of somebody with covariates C have the chances (q ⊗ (1 − b, b)) P, where the genotype has its fitted mean
+a and, given C, Hardy–Weinberg proportions: q = ((1 − a/2)², a (1 − a/2), a²/4), and (1 − a/2, 0, a/2) for who has one copy.
+With the cumulant function K(t) = Σ ln E exp(t (ũ − E ũ)) and s = |U| √(K''(0)/V), so that near the middle it is the χ² limit,
 
     Pr(S ≥ s) ≈ Φ̄(r) + φ(r) (1/v − 1/r),    K'(t) = s,    r = √(2 (ts − K)),    v = t √K''(t)     (Lugannani & Rice 1980)
 
@@ -32,8 +32,7 @@ _SOLVED = 1e-9
 def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
     score: float,
     variance: float,
-    a: FloatArray,
-    b: FloatArray,
+    fitted: tuple[FloatArray, FloatArray, FloatArray],
     copies: FloatArray,
     kernel: EffectKernel,
     single: NDArray[np.bool_] | None = None,
@@ -41,10 +40,10 @@ def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
 ) -> float:
     """The p-value of one variant; NaN where there is no saddlepoint.
 
-    ``a`` and ``b``, (n,), of people who are counted; ``single`` says who has one copy; ``missing`` is the chance of a missing
-    call where the kernel randomizes these. O(n) time for each of some twenty steps.
+    ``fitted`` are a, b and h, (n,) each, of people who are counted; ``single`` says who has one copy; ``missing`` is the chance
+    of a missing call where the kernel randomizes these. O(n) time for each of some twenty steps.
     """
-    values, law = _reports(a, b, copies, kernel, single, missing)
+    values, law = _reports(fitted, copies, kernel, single, missing)
     values = values - np.sum(values * law, axis=1, keepdims=True)
     spread = float(np.sum(law * values**2))
     if not spread > 0 or not variance > 0:
@@ -56,16 +55,15 @@ def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)
     return float(min(total, 1.0)) if own > 0 and np.isfinite(total) else float("nan")
 
 
-def _reports(  # noqa: PLR0913
-    a: FloatArray,
-    b: FloatArray,
+def _reports(
+    fitted: tuple[FloatArray, FloatArray, FloatArray],
     copies: FloatArray,
     kernel: EffectKernel,
     single: NDArray[np.bool_] | None,
     missing: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """u~ of each report of each person, and its chance, (n, reports) both."""
-    rows = kernel.sizes[0]
+    """ũ of each report of each person, and its chance, (n, reports) both."""
+    (a, b, own), rows = fitted, kernel.sizes[0]
     f = np.clip(a / copies[-1], _LEAST, 1 - _LEAST)
     q = np.stack([(1 - f) ** 2, 2 * f * (1 - f), f**2], axis=1)
     if single is not None:
@@ -76,12 +74,15 @@ def _reports(  # noqa: PLR0913
         true[:, GENOTYPES] = missing
     chance = np.clip(b, _LEAST, 1 - _LEAST)
     true *= np.stack([1 - chance, chance], axis=1)[:, None, :]
-    product = np.zeros((f.size, rows, 2))
-    product[:, :GENOTYPES] = (copies[None, :] - a[:, None])[:, :, None] * (np.array([0.0, 1.0]) - b[:, None])[
-        :, None, :
-    ]
+    # c (g − a), c (y − b) and their product, of the truth
+    of_genotype, of_status = (np.zeros((f.size, rows, 2)) for _ in range(2))
+    of_genotype[:, :GENOTYPES] = (copies[None, :] - a[:, None])[:, :, None]
+    of_status[:, :GENOTYPES] = (np.array([0.0, 1.0]) - b[:, None])[:, None, :]
+    product = of_genotype * of_status
+    each, first, second = (kernel.solve_adjoint(x).reshape(f.size, -1) for x in (product, of_genotype, of_status))
     law = np.maximum(kernel.forward(true), 0.0).reshape(f.size, -1)
-    return kernel.solve_adjoint(product).reshape(f.size, -1), law / law.sum(axis=1, keepdims=True)
+    values = (1 - own[:, None]) * each + own[:, None] * first * second
+    return values, law / law.sum(axis=1, keepdims=True)
 
 
 def _one_side(values: FloatArray, law: FloatArray, target: float, spread: float) -> float:

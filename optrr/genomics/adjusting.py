@@ -59,6 +59,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     scan = AdjustedScan(cohort, cohort_kernel(cohort, law, layout), values, layout.missing)
     if not scan.is_linear and np.unique(scan.status).size < 2:
         raise InvalidInput("the people with all covariates are only cases, or only controls; nothing can be compared")
+    scan.check_comparable()
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
     tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n", "seen", "error", "most")}, 0

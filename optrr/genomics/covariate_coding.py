@@ -13,6 +13,8 @@ from optrr_solvers.arrays import FloatArray
 
 # A column counts as a combination of those before it where it leaves less than this of its length.
 _DEPENDENT = 1e-7
+# Of a leverage this near to 1, what is left is rounding.
+_ALONE = 1e-9
 # More categories than this are names or numbers of people, not categories.
 _MOST_CATEGORIES = 100
 
@@ -74,3 +76,26 @@ def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n
         if basis.shape[1] + 2 > n:
             raise InvalidInput(f"{where}: {basis.shape[1] - 1} columns for {n} people; give fewer covariates")
     return np.column_stack(kept) if kept else np.empty((n, 0))
+
+
+def told_apart(columns: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
+    """Who is not alone with what the columns (n, k) say, (n,), and the standardized columns that these people tell apart.
+
+    Somebody who is alone, as in a stratum of one, is fitted exactly whatever the answer, and has nobody to be compared with.
+    """
+    people = np.ones(len(columns), dtype=np.bool_)
+    while True:
+        own = columns[people]
+        basis: NDArray[np.float64] = np.full((len(own), 1), max(len(own), 1) ** -0.5)
+        kept = []
+        for column in own.T:
+            centred = column - column.mean() if column.size else column
+            left = centred - basis @ (basis.T @ centred)
+            left = left - basis @ (basis.T @ left)
+            if np.linalg.norm(left) > _DEPENDENT * np.linalg.norm(column):
+                basis = np.column_stack([basis, left / np.linalg.norm(left)])
+                kept.append(centred / centred.std())
+        alone = np.sum(basis**2, axis=1) > 1 - _ALONE
+        if not alone.any() or not len(own):
+            return people, np.column_stack(kept) if kept else np.empty((len(own), 0))
+        people[np.flatnonzero(people)[alone]] = False

@@ -13,9 +13,12 @@ what it would be without a mechanism, both estimated,
 takes off what the mechanism adds, to the order of 1/n, and nothing of what sampling people adds: without a mechanism r̂² is
 PLINK's. Noise may take it below 0. Its standard error is that of the square of a normal r̂, √(4 r² σ² + 2 σ⁴), σ by the delta
 method. The interval is Fieller's: every r² with (Ĉ − r Ŝ)² within 1.96² of its variance, S² = V_i V_j, for either sign of r.
-Where noise hides how much one of the two varies (Ŝ within 3 standard errors of 0), r̂² is undefined; within 1.96 the interval
-is 0..1. Of pairs with fewer than ten carriers of an allele it is too short, as it is without a mechanism: it held r² in 91 % at
-five carriers.
+Where Ŝ is within 1.96 standard errors of 0 it is 0..1. Of pairs with fewer than ten carriers of an allele it is too short, as
+it is without a mechanism: it held r² in 91 % at five carriers.
+
+r̂² is given where (Ĉ, Ŝ) Ω⁻¹ (Ĉ, Ŝ)ᵀ ≥ 10², Ω what the mechanism adds to their covariance. Of pairs near a border noise chooses
+which are printed; a border of Ŝ alone would choose those whose r̂² is too small. Where Ω is made round, r is a direction and
+this border a distance, so that what is printed errs to either side alike.
 
     CHR_A BP_A SNP_A CHR_B BP_B SNP_B N R2 SE L95 U95      N: people with both calls, or reports where these are randomized
 """
@@ -55,8 +58,8 @@ if TYPE_CHECKING:
 _SHOWN = 40
 # Products of variances below this share of their square are rounding.
 _LEAST = 1e-12
-# Ŝ must be so many standard errors above 0: those that are nearer to it are mostly there by noise, and r̂² would be too small.
-_CLEAR = 3.0
+# r̂² is given where (Ĉ, Ŝ) is so many standard errors of the mechanism's noise from 0; measured in docs/design.md, §4.4.
+_CLEAR = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +120,7 @@ def _correlations(
     there = there & (v_x > 0) & (v_y > 0)
     s = np.sqrt(np.where(there, product, 1.0))
     slope = np.stack([np.zeros_like(s), v_y / (2 * s), v_x / (2 * s)], axis=1)
-    of_c, of_s = variance[:, 0, 0], np.einsum("pk,pkl,pl->p", slope, variance, slope)
-    both = np.einsum("pl,pl->p", variance[:, 0], slope)
+    of_c, of_s, both = _with_root(variance, slope)
     top, middle, bottom = c**2 - reach**2 * of_c, c * s - reach**2 * both, s**2 - reach**2 * of_s
     there &= bottom > _LEAST * s**2
     bottom = np.where(there, bottom, 1.0)
@@ -131,9 +133,19 @@ def _correlations(
     spread = np.maximum(of_c - 2 * r * both + r**2 * of_s, 0.0) / s**2
     # where r² is 0, r̂² is above it by noise, which would be counted twice
     error = np.sqrt(4 * np.clip(r2 - spread, 0.0, 1.0) * spread + 2 * spread**2)
-    clear = there & (s >= _CLEAR * np.sqrt(of_s))
+    # the mechanism may add nothing
+    noise_c, noise_s, along = _with_root(added, slope)
+    noise_s = np.maximum(noise_s, _LEAST * s**2)
+    rest = np.maximum(noise_c - along**2 / noise_s, _LEAST * s**2)
+    clear = there & (s**2 / noise_s + (c - along / noise_s * s) ** 2 / rest >= _CLEAR**2)
     r2, error = (np.where(clear, each, np.nan) for each in (r2, error))
     return Correlations(r2, error, np.where(there, low, 0.0), np.where(there, ends.max(axis=0), 1.0))
+
+
+def _with_root(covariance: FloatArray, slope: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Variances of Ĉ and Ŝ and their covariance, (P,) each, from the covariance of (Ĉ, V̂_i, V̂_j)."""
+    both = np.einsum("pl,pl->p", covariance[:, 0], slope)
+    return covariance[:, 0, 0], np.einsum("pk,pkl,pl->p", slope, covariance, slope), both
 
 
 def _curvature(c: FloatArray, v_x: FloatArray, v_y: FloatArray) -> FloatArray:
@@ -254,6 +266,6 @@ def linkage(cohort: Cohort, law: Law, layout: Layout, window: int = 50, progress
     names = ("r2", "standard_error", "low", "high")
     joined = Correlations(*(np.concatenate([getattr(part[3], name) for part in parts])[order] for name in names))
     undefined = int(np.sum(~np.isfinite(joined.r2)))
-    doubt = f"r² of {undefined} of {amount(first.size, 'pair')} is NA: noise hides how much one of the variants varies"
+    doubt = f"r² of {undefined} of {amount(first.size, 'pair')} is NA: noise hides it, and only limits are given"
     warnings = (doubt,) if undefined else ()
     return Linkage(cohort.variants, window, first[order], second[order], n[order], joined, warnings)

@@ -13,11 +13,12 @@ import statsmodels.api as sm
 from scipy.optimize import root
 from scipy.special import expit
 
-from optrr import genomics
+from optrr import InvalidInput, genomics
 from optrr.genomics.adjusted import UnbiasedReports, adjusted_scores, status_model, trait_model
 from optrr.genomics.adjusted_effects import status_effects, trait_effects
 from optrr.genomics.adjusted_tail import tail_of_sum
 from optrr.genomics.adjusting import adjusted_scan
+from optrr.genomics.asking import GenomicReports
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import CovariateColumns, read_covariates
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
@@ -221,9 +222,18 @@ def check(scores, k, w, columns, b, weight, y, people=0.0):
     score, model, squares, noise = 0.0, 0.0, 0.0, 0.0
     for i in range(len(b)):
         a = columns[i] @ gamma
+        own = 0.0 if people else h[i]
+        of_g = sum(w[i, g].sum() * (g - a) for g in range(3))
+        of_y = sum(w[i, g, s] * (y[i, s] - b[i]) for g in range(3) for s in range(2))
         u = sum(w[i, g, s] * (g - a) * (y[i, s] - b[i]) for g in range(3) for s in range(2))
+        u = (1 - own) * u + own * of_g * of_y
+        square = (1 - own) * sum(w[i, g].sum() * (g - a) ** 2 for g in range(3)) + own * of_g**2
         mean = sum(w[i, g, s] * ((g - a) * (y[i, s] - b[i])) ** 2 for g in range(3) for s in range(2))
-        model += sum(w[i, g].sum() * weight[i] * (g - a) ** 2 for g in range(3))
+        if not people:
+            bent = sum(w[i, g, s] * (g - a) ** 2 * (y[i, s] - b[i]) for g in range(3) for s in range(2))
+            mean += own * (1 - 2 * b[i]) * (of_g**2 * of_y - bent)
+            mean += own * weight[i] * (of_g**2 - sum(w[i, g].sum() * (g - a) ** 2 for g in range(3)))
+        model += weight[i] * square
         squares += sum(w[i, g, s] * (y[i, s] - b[i]) ** 2 for g in range(3) for s in range(2))
         score, noise = score + u, noise + (u**2 - mean) / (1 - h[i])
     if people:
@@ -337,7 +347,88 @@ def test_tails_are_those_of_simulated_reports(level):
     target = {1e-3: 3.6, 5e-8: 7.5}[level] * spread**0.5
     expected = simulated(target, 1.0) + simulated(target, -1.0)
     assert 0.02 * level < expected < 200 * level
-    assert tail_of_sum(target, spread, a, b, COPIES, kernel) == pytest.approx(expected, rel=0.08)
+    assert tail_of_sum(target, spread, (a, b, np.zeros(n)), COPIES, kernel) == pytest.approx(expected, rel=0.08)
+
+
+@pytest.mark.slow
+def test_the_level_is_kept_in_strata_of_two():
+    """Rare variants, few cases, and noise of genotype and status that depends on each other.
+
+    While everybody's own part of the fits stayed in, 42 % were rejected. 200 p-values of 10 releases, within 4 standard errors
+    of 5 %, with an allowance of 1 % for the statuses that variants share; a false alarm once in 1,000.
+    """
+    rng = np.random.default_rng(21)
+    strata, p = np.array([f"s{k // 2}" for k in range(1000)]), []
+    for _ in range(10):
+        named = Variants.named([f"v{k}" for k in range(20)])
+        codes, status = rng.binomial(2, 0.05, (1000, 20)).astype(np.int8), (rng.random(1000) < 0.1).astype(np.int8)
+        cohort = Cohort(MatrixGenotypes(named, strata_names(1000), codes), np.arange(1000), status)
+        reports = genomics.design(cohort, total=8.0).randomize(cohort, random_state=int(rng.integers(1 << 30)))
+        scanned = reports.scan(covariates=strata, strata="column 1")
+        p.append(scanned.scores.p_value)
+    assert abs(np.mean(np.concatenate(p) < 0.05) - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 200) + 0.01
+
+
+def strata_names(n: int) -> np.ndarray:
+    return np.array([f"p{k}" for k in range(n)], dtype=object)
+
+
+def with_status(n: int, seed: int) -> tuple[Cohort, np.ndarray]:
+    """People whose first variant is associated, and two sites."""
+    rng = np.random.default_rng(seed)
+    codes = rng.binomial(2, 0.3, (n, 3)).astype(np.int8)
+    status = (rng.random(n) < np.where(codes[:, 0] > 0, 0.65, 0.3)).astype(np.int8)
+    named = Variants.named(["v0", "v1", "v2"])
+    cohort = Cohort(MatrixGenotypes(named, strata_names(n), codes), np.arange(n), status)
+    return cohort, np.where(rng.random(n) < 0.5, "A", "B")
+
+
+@pytest.mark.parametrize("epsilon", [2.0, 30.0])
+@pytest.mark.parametrize("asked", [{"strata": "column 1"}, {"covariate": ["column 1"]}])
+def test_who_is_alone_in_a_stratum_is_left_out_and_changes_nothing(epsilon, asked):
+    cohort, sites = with_status(400, 22)
+    reports = genomics.design(cohort, variants=epsilon, status=epsilon).randomize(cohort, random_state=1)
+    alone = sites.copy()
+    alone[7] = "C"
+    made = reports.scan(covariates=alone, **asked)
+    kept = np.arange(400) != 7
+    others = Cohort(
+        MatrixGenotypes(cohort.variants, cohort.people[kept], reports.cohort.genotypes.codes[kept]),
+        np.arange(399),
+        reports.cohort.status[kept],
+    )
+    without = GenomicReports(reports.asking, others).scan(covariates=sites[kept], **asked)
+    np.testing.assert_allclose(made.scores.statistic, without.scores.statistic, rtol=1e-9)
+    np.testing.assert_allclose(made.columns["OR"], without.columns["OR"], rtol=1e-6)
+    assert made.n.tolist() == [399] * 3
+    assert any("1 person alone in a stratum" in line for line in made.warnings)
+
+
+def test_covariates_that_are_the_status_are_refused():
+    cohort, sites = with_status(400, 23)
+    table = np.column_stack([cohort.status, np.arange(400) % 7])
+    reports = genomics.design(cohort, variants=30.0, status=30.0).randomize(cohort, random_state=1)
+    with pytest.raises(InvalidInput, match="determine the status, so nobody is left to be compared"):
+        reports.scan(covariates=table)
+    # sites that have only controls do not determine it
+    only = np.where(cohort.status == 1, "A", sites)
+    assert np.isfinite(reports.scan(covariates=only).scores.p_value).all()
+
+
+def test_a_covariate_that_is_constant_among_men_is_left_out_for_their_chromosome():
+    rng = np.random.default_rng(24)
+    n = 300
+    male, age = rng.random(n) < 0.5, rng.normal(size=n)
+    codes = np.where(male[:, None], 2 * (rng.random((n, 2)) < 0.4), 0).astype(np.int8)
+    rows = [("Y", k + 1, f"y{k}", "A", "G") for k in range(2)]
+    status = (rng.random(n) < 0.4).astype(np.int8)
+    cohort = Cohort(MatrixGenotypes(Variants.of(rows), strata_names(n), codes), np.arange(n), status, male=male)
+    reports = genomics.design(cohort, variants=30.0, status=30.0).randomize(cohort, random_state=1)
+    both = reports.scan(covariates=np.column_stack([age, male]))
+    one = reports.scan(covariates=age)
+    np.testing.assert_allclose(both.scores.statistic, one.scores.statistic, rtol=1e-9)
+    np.testing.assert_allclose(both.columns["OR"], one.columns["OR"], rtol=1e-6)
+    assert not any("logistic" in line for line in both.warnings)
 
 
 @pytest.mark.slow

@@ -49,6 +49,8 @@ _NODES, _STEPS = 2000, 3.0
 # Variants whose tails are worked out at once.
 _AT_ONCE = 512
 _CONFIDENCE = 0.95
+# Noise is larger by this than the root that is found, whose relative error is some 10⁻¹².
+_ROUND_UP = 1 + 1e-9
 
 
 def other_trust(method: str, names: NDArray[np.object_], total: float, missing: bool, test: str) -> StudiedWay:
@@ -72,7 +74,10 @@ def other_trust(method: str, names: NDArray[np.object_], total: float, missing: 
 
 
 def gaussian_deviation(epsilon: float, delta: float) -> float:
-    """The least standard deviation of Gaussian noise that is (ε, δ)-DP at ℓ₂ sensitivity 1 (Balle & Wang 2018, theorem 8)."""
+    """The least standard deviation of Gaussian noise that is (ε, δ)-DP at ℓ₂ sensitivity 1 (Balle & Wang 2018, theorem 8).
+
+    Rounded up by 10⁻⁹ of itself, so that no error of the search or of rounding takes δ above what is asked.
+    """
 
     def excess(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
@@ -81,7 +86,8 @@ def gaussian_deviation(epsilon: float, delta: float) -> float:
         return float(ndtr(a - b) - math.exp(epsilon + float(log_ndtr(-a - b))) - delta)
 
     # at 1/ε · 10 ln(1/δ) far more than enough, at a thousandth of 1/ε far too little
-    return math.exp(brentq(excess, math.log(1e-3 / epsilon), math.log(10 * math.log(2 / delta) / min(epsilon, 1.0))))
+    most = math.log(10 * math.log(2 / delta) / min(epsilon, 1.0))
+    return _ROUND_UP * math.exp(brentq(excess, math.log(1e-3 / epsilon), most))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,10 @@ planted trait; otherwise those that the panel's own scan finds by Bonferroni's 5
     rank_correlation, rank_correlation_all  Spearman, between true and estimated χ² of the truly top variants, and of all
     odds_bias               mean ln of estimated over true odds ratios of associated variants, of estimates that are finite:
                             between alleles, or per copy where answers are tested by likelihood
-    odds_finite, odds_coverage  share of them with a finite estimate, and whose 95 % interval holds the true one
+    odds_finite             share of them with a finite estimate
+    odds_coverage           share of them whose 95 % interval holds the true one, where people are drawn. Intervals count the
+                            chance that draws people, too; with the same people in every repeat nothing of it is seen, and they
+                            would hold the truth, which is these people's own table, too often: in 100 % without randomization
     chi2_error, chi2_bias   mean |χ² − χ²| between the estimate from the unbiased table and what these people's true records
                             have, and with its sign: the estimate is kept from falling below 0. POR's measure, beside
                             chi2_error_of_zero, the error of an answer that is always 0, which noisy estimates exceed
@@ -202,7 +205,7 @@ def _odds(seen: Seen, truth: Truth, per_copy: bool) -> dict[str, float]:
     return {
         "odds_bias": _mean(away[finite]),
         "odds_finite": _share(finite),
-        "odds_coverage": _share(holds),
+        "odds_coverage": math.nan if truth.fixed else _share(holds),
     }
 
 

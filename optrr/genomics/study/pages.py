@@ -27,10 +27,14 @@ _MEASURES = (
     "with a p-value at most the level. Recall: share of the truly most associated variants among as many of the smallest "
     "p-values. Type I error: share of p-values at most the level under permuted statuses, where every rejection is an "
     "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association and subset), "
-    "the bias of those that are finite. χ² error: mean |χ² − χ² of these people's true records| of the estimate from the "
-    "unbiased table; bias: the same with its sign. A small error does not say that a way tells much: an answer that is "
-    "always 0 has {zero}. λ with confounding groups: genomic control where statuses are permuted within groups, so that "
-    "only groups tell of the status."
+    "the bias of those that are finite. {coverage}χ² error: mean |χ² − χ² of these people's true records| of the estimate "
+    "from the unbiased table; bias: the same with its sign. A small error does not say that a way tells much: an answer "
+    "that is always 0 has {zero}. λ with confounding groups: genomic control where statuses are permuted within groups, so "
+    "that only groups tell of the status."
+)
+_NO_COVERAGE = (
+    "Coverage is left out: 95 % intervals count the chance that draws people, and here the same people are asked in every "
+    "repeat. Draw people (--people) to see it. "
 )
 _TABLES = (
     ("Tests", ("noncentrality_ratio", "power", "power_bonferroni", "power_genome_wide", "type_one")),
@@ -106,7 +110,8 @@ def _cost(study: Study) -> Section:
 
 
 def _measured(study: Study) -> list[Section]:
-    text = Text(_MEASURES.format(zero=study.zero_said))
+    coverage = "" if study.options.draws_people else _NO_COVERAGE
+    text = Text(_MEASURES.format(zero=study.zero_said, coverage=coverage))
     figures: list[Part] = [text, *(_chart(k + 1, f) for k, f in enumerate(curve_figures(study)))]
     out = [Section("What is found", figures)]
     tables: list[Part] = []
