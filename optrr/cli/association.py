@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import page_given, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.scan_outputs import (
+    check_around,
     plot_files,
     plot_options,
     save_plots,
@@ -40,13 +42,20 @@ from optrr.errors import InvalidInput
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
-from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
+from optrr.genomics.covariates import (
+    NO_COVARIATES,
+    CovariateColumns,
+    CovariateValues,
+    read_covariates,
+    refuse_without_table,
+)
 from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import scan_page
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
@@ -55,6 +64,7 @@ from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.family import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
+from optrr.records.whole_files import held_back
 from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import in_json
@@ -112,7 +122,8 @@ def gwas(
 
     \b
     Columns of the table that -o writes, NA where undefined (unless --format says otherwise):
-      N          people with a call
+      N          people who report about the variant; with --missing category a missing call is
+                 one of the reports, and with covariates N is an estimate of those with a call
       F_A F_U    estimated frequency of A1 in cases and controls; noise may take it outside 0..1
       STAT DF P  chi-squared statistic, degrees of freedom, p-value
       P_GC       p after genomic control; BONF and FDR_BH: Bonferroni, Benjamini-Hochberg
@@ -129,15 +140,13 @@ def gwas(
     --maf, --hwe and --call-rate leave a variant out where its estimate is below; how many cannot be
     told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
-
-    With covariates OR is per copy, from logistic regression, and Z_STAT is ln OR / SE; with a trait of
-    numbers A1_FREQ, BETA and T_STAT are in place of F_A, F_U, OR.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
     check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
-    study = study_of(options, design.epsilon, design.digest)
+    check_around(options, design.names if isinstance(design, SampledVariants) else layout_of(design.domain).names)
     wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
+    study = study_of(options, design.epsilon, design.digest, wanted)
     if covariate_file is None:
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
@@ -166,24 +175,38 @@ def gwas(
                 layout = layout_of(design.domain)
                 scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
             scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
-            study = None if study is None else replace(study, covariates=(scanned.adjusted_for,))
+            if study is not None:
+                named = tuple(name for name in values.names if name != values.trait_name)
+                study = replace(study, covariates=named, cases=_share_of_cases(cohort, design, values))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
     warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
-    if options["output"] is not None:
-        warn(write_results(scanned, options["output"], options["form"], study))
-    save_plots(scanned, options)
 
     def page() -> Page:
         # answers have no page that says how they were asked
         where = None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, doubts)
         return scan_page(scanned, design, f"Association scan of {input.name}", where)
 
-    write_report(report, page)
+    _write_files(scanned, options, study, report, page)
     if as_json:
         epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
         print_json(scanned.summary() | epsilons | {"doubts": doubts})
     else:
         _show_scan(scanned, design)
+
+
+def _write_files(
+    scanned: Associations,
+    options: dict[str, Any],
+    study: ScannedStudy | None,
+    report: Path | None,
+    page: Callable[[], Page],
+) -> None:
+    """Table, plots and page: where one of them cannot be made, none is left."""
+    with held_back():
+        if options["output"] is not None:
+            warn(write_results(scanned, options["output"], options["form"], study))
+        save_plots(scanned, options)
+        write_report(report, page)
 
 
 def _people_to_adjust(
@@ -211,6 +234,15 @@ def _people_to_adjust(
             f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
         )
     return cohort, turned
+
+
+def _share_of_cases(cohort: Cohort, design: Design, values: CovariateValues) -> float | None:
+    """Among the people with all covariates: of a trait of two values those of the larger, else of the status, estimated."""
+    if values.trait is not None:
+        return float(np.mean(values.trait == values.trait.max())) if values.is_binary else None
+    layout = layout_of(design.domain)
+    kept = cohort_kernel(cohort, design.law, layout).part(0).eigenvalues.reshape(-1, 2, 2)[0, 0, 1]
+    return float((np.mean(cohort.status[values.rows]) - (1 - kept) / 2) / kept)
 
 
 def _scanned(
@@ -241,7 +273,9 @@ def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain,
     """The cohort. In a table, status is by default the column that gwas-perturb writes, with its categories."""
     if path.suffix.lower() in (".csv", ".parquet") and phenotype.column is None and phenotype.table is None:
         phenotype = PhenotypeColumns(None, phenotype.sample, STATUS, (STATUS_CATEGORIES[1],), (STATUS_CATEGORIES[0],))
-    return read_cohort(path, phenotype, declared, chosen)
+    cohort = read_cohort(path, phenotype, declared, chosen)
+    warn(chosen.absent_names(cohort.genotypes.people))
+    return cohort
 
 
 def _shown(value: Any) -> Any:

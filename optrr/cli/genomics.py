@@ -6,7 +6,7 @@ What the commands on genotypes share: options that say who is a case, and a prog
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import named_variants, read_cohort
 from optrr.genomics.csv_genotypes import text_column
-from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design
+from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design, unmet_total
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.pgen import PGEN_FILES
@@ -63,7 +63,7 @@ from optrr.genomics.vcf_writing import is_written_vcf, write_vcf
 from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.records.writing import WRITTEN, released_file
 from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
-from optrr.show.text import amount, bound_text, epsilon_text
+from optrr.show.text import amount, bound_text, counted, epsilon_text
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
@@ -262,7 +262,7 @@ _NAMES_KEPT = (
     type=click.Choice(["genotypes", "association"]),
     default="genotypes",
     show_default=True,
-    help="association: everybody answers about a few variants, drawn at random; only tests of association follow.",
+    help="association: everybody answers about a few variants, drawn at random; it serves tests of association.",
 )
 @click.option(
     "--case-share",
@@ -299,13 +299,14 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     if planned is None:
         refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
     _check_budget(options)
-    names, alleles = named_variants(input, phenotype_of(options, input), genotype_filter(options))
+    names, alleles, skipped = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     kept = options["preserve"] == "pairs"
     wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], kept, alleles)
     made = genomic_design(wanted, _budget(names, options))
     if output is not None:
         save_design(made, output)
-    warn([*solution_warnings(made), *association_warnings(made)])
+    unmet = unmet_total(made, options["total_epsilon"])
+    warn([*_not_designed(skipped), *solution_warnings(made), *association_warnings(made), *unmet])
     seen = None
     if planned is not None:
         name = "pairs" if kept else "optimum" if options["method"] == "auto" else options["method"]
@@ -315,6 +316,11 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     else:
         _show_design(made)
         _show_sight(seen)
+
+
+def _not_designed(skipped: Mapping[str, int]) -> list[str]:
+    """What to say of the file's records that the design has no variant for, a line for each reason."""
+    return [f"left out of the design: {counted(count, reason)}" for reason, count in skipped.items() if count]
 
 
 def _planned(options: dict[str, Any]) -> PlannedScan | None:
@@ -371,12 +377,13 @@ def _design_for_association(
     )
     if options["total_epsilon"] is None:
         raise InvalidInput("no epsilon is given; add --total-epsilon")
-    names, alleles = named_variants(input, phenotype_of(options, input), genotype_filter(options))
+    names, alleles, skipped = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     file, cases = options["frequencies"], options["case_share"]
     frequencies = None if file is None else _column_of(file, "frequency", names)
     made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=frequencies)
     if output is not None:
         save_sampled_variants(made, output)
+    warn(_not_designed(skipped))
     seen = None
     if planned is not None:
         seen = sight(compared_ways(Wanted(names, alleles=alleles), made.epsilon, cases, {"association": made}), planned)
@@ -528,9 +535,10 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         else:
             write_records(records, design.domain, cohort.people, output, provenance, **people)
     named = [_NAMES_KEPT] if options["keep_names"] else []
-    warn([*replaced, *turned, *cohort.doubts(), *provenance.in_order(str(output)), *named])
+    absent = chosen.absent_names(cohort.genotypes.people)
+    warn([*replaced, *turned, *absent, *cohort.doubts(), *provenance.in_order(str(output)), *named])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
-    warn(f"left out: {count} {reason}" for reason, count in left_out.items())
+    warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
     if exposed := variants_with_missing(records):
         which = f"the missing calls of {amount(exposed, 'variant')}"
@@ -540,7 +548,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
         print_json(made | {"output": str(output), "left_out": left_out})
     else:
         click.echo(
-            f"{cohort.n} people × {amount(layout.variants, 'variant')} randomized at {epsilon_phrase(provenance)}, "
+            f"{counted(cohort.n, 'people')} × {amount(layout.variants, 'variant')} randomized at {epsilon_phrase(provenance)}, "
             f"written to {output}"
         )
 
@@ -566,15 +574,16 @@ def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, o
             writer.write(batch)
     silent = cohort.n - given
     gone = [f"people without a call that was asked for gave no answer ({silent}): no epsilon covers who"]
-    warn([*replaced, *turned, *cohort.doubts(), *provenance.in_order(str(output)), *(gone if silent else [])])
+    absent, gone = chosen.absent_names(cohort.genotypes.people), gone if silent else []
+    warn([*replaced, *turned, *absent, *cohort.doubts(), *provenance.in_order(str(output)), *gone])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
-    warn(f"left out: {count} {reason}" for reason, count in left_out.items())
+    warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
     if as_json:
         made = {"records": given, "variants": len(design.names), **release_summary(provenance)}
         print_json(made | {"output": str(output), "left_out": left_out})
     else:
-        click.echo(f"{given} answers at {epsilon_phrase(provenance)}, written to {output}")
+        click.echo(f"{amount(given, 'answer')} at {epsilon_phrase(provenance)}, written to {output}")
 
 
 def _is_plink(output: Path) -> bool:

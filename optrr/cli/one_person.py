@@ -116,7 +116,11 @@ def report_one_person(
         return asked.drawn(person, options["missing"])
 
     diary = PersonDiary(folder)
-    report, new = diary.once(design, draw, options["limit"], following((), options["after"]).earlier)
+    whose = "" if str(input) == STANDARD_INPUT else diary.place_of(input)
+    report, new = diary.once(design, draw, options["limit"], following((), options["after"]).earlier, whose)
+    if not new:
+        # not a warning, which --strict would take for a failure: sending the same again is what a diary is for
+        click.echo(f"note: drawn before: the same report again, from {folder}", err=True)
     replaced = replaced_release(output, same=report.id)
     report.write(output, design)
     # with --strict the new entry is moved into its place at the end

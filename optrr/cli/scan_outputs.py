@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,9 +10,11 @@ import click
 
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import PLOT, TABBED
-from optrr.genomics.plots import WINDOW, check_plot, save_figure
-from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy
-from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations
+from optrr.domain.domain import shown
+from optrr.errors import InvalidInput, did_you_mean
+from optrr.genomics.plots import WINDOW, check_plot, check_top, check_window, save_figure
+from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy, check_form
+from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations, ScanOptions
 from optrr.show.text import amount
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -49,14 +51,15 @@ def scan_files(output: Path | None, form: str) -> list[Path | None]:
     return [output, output.with_name(output.name + META)] if output is not None and form == "ssf" else [output]
 
 
-def study_of(options: dict[str, Any], epsilon: float, digest: str) -> ScannedStudy | None:
+def study_of(options: dict[str, Any], epsilon: float, digest: str, wanted: ScanOptions) -> ScannedStudy | None:
     """What GWAS-SSF's metadata say, where that is the form; checked before anything is tested.
 
     Raises
     ------
     InvalidInput
-        for options of a form that is not written.
+        for options of a form that is not written, and tests that a form has no place for.
     """
+    check_form(options["form"], wanted.test, wanted.naive)
     if options["output"] is None:
         refuse_options(
             "is of the table of results; give -o too, or leave it out", "form", "assembly", "trait_description"
@@ -111,12 +114,23 @@ def plot_files(options: dict[str, Any]) -> dict[str, Path]:
     """
     if options["forest_file"] is None:
         refuse_options("is for --forest; give it too, or leave it out", "top")
+    elif options["top"] is not None:
+        check_top(options["top"])
     if options["region_file"] is None:
         refuse_options("is for --region-plot; give it too, or leave it out", "around", "window")
+    elif options["window"] is not None:
+        check_window(options["window"])
     files = {kind: options[f"{kind}_file"] for kind in PLOTS if options[f"{kind}_file"] is not None}
     for path in files.values():
         check_plot(path)
     return files
+
+
+def check_around(options: dict[str, Any], names: Sequence[str]) -> None:
+    """Raise InvalidInput where --around names none of the design's variants; whether it was tested is known later."""
+    name = options["around"]
+    if name is not None and name not in set(names):
+        raise InvalidInput(f"the design has no variant {shown(name)} (--around){did_you_mean(name, names)}")
 
 
 def save_plots(scanned: Associations, options: dict[str, Any]) -> None:

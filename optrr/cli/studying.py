@@ -28,6 +28,7 @@ from optrr.genomics.study.pages import por_page, study_page
 from optrr.genomics.study.por import SIZES, PorSetting, run_por
 from optrr.records.whole_files import whole_file
 from optrr.show.result import TableResult
+from optrr.show.text import counted
 
 _Number = TypeVar("_Number", int, float)
 POR = "por-fig5"
@@ -122,10 +123,11 @@ def gwas_study(
         raise InvalidInput(f"no genotypes are given; name a file, or a published study (--preset {POR})")
     chosen = _chosen(options)
     phenotype = replace(phenotype_of(options, input), group=options["group_column"])
-    panel, groups = read_panel(input, phenotype, genotype_filter(options), status=chosen.trait is None)
+    filters = genotype_filter(options)
+    panel, groups = read_panel(input, phenotype, filters, status=chosen.trait is None)
     with progress_bar("study") as progress:
         study = run_study(panel, chosen, progress, groups=groups, state=options["state"])
-    warn(_study_warnings(study))
+    warn([*filters.absent_names(panel.genotypes.people), *_study_warnings(study)])
     _write_rows(output, study)
     write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
     if figures is not None:
@@ -217,7 +219,7 @@ def _numbers(what: str, texts: tuple[str, ...], kind: Callable[[str], _Number]) 
 
 def _study_warnings(study: Study) -> list[str]:
     return [
-        *(f"left out: {count} {reason}" for reason, count in study.left_out.items()),
+        *(f"left out: {counted(count, reason)}" for reason, count in study.left_out.items()),
         *(f"total {t:g}: {m} is not available: {why}" for t, m, why in study.unavailable),
         *(
             f"{o.people} people, total {o.total:g}, {o.method}: the naive test's type I error is "

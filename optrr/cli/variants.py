@@ -79,9 +79,10 @@ def gwas_variants(
 
     \b
     Columns of the table that --ld-output writes, a row for each pair on one chromosome:
-      R2 SE L95 U95       squared correlation of the numbers of A1 (as plink --r2), without the
-                          noise's bias, its standard error and 95 % interval; R2 and SE are NA where
-                          noise would bias what is shown, limits are always there
+      R2 SE L95 U95       squared correlation of the numbers of A1 (as plink --r2; on chromosome X
+                          of women only, unlike plink), without the noise's bias, its standard
+                          error and 95 % interval; R2 and SE are NA where noise would bias what is
+                          shown, limits are always there
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     if ld_output is not None and window is None:
         raise InvalidInput("--ld-output is the table of r² of pairs; say how far apart they may be (--ld 50)")

@@ -4,7 +4,7 @@
     reports.scan().write_tsv("results.tsv")
 
 By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of the
-associations and nothing else (:mod:`optrr.genomics.sampled_variants`).
+associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_variants`).
 
 Where every person randomizes at home, ``report`` is one person's, and ``merge`` is the collector's side.
 

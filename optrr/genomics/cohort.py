@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
 from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text_column
 from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
@@ -31,7 +31,7 @@ from optrr.genomics.phenotypes import (
 )
 from optrr.genomics.plink import PlinkGenotypes
 from optrr.genomics.vcf import STANDARD_INPUT, VcfGenotypes
-from optrr.show.text import amount
+from optrr.show.text import amount, counted
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
@@ -96,7 +96,8 @@ class Cohort:
         """What somebody who randomizes these people should know of them, a line each."""
         out = []
         if np.unique(self.status).size == 1:
-            out.append(f"all {self.n} people are {'cases' if self.status[0] else 'controls'}")
+            kind = "case" if self.status[0] else "control"
+            out.append(f"the one person is a {kind}" if self.n == 1 else f"all {self.n} people are {kind}s")
         if self.male is not None:
             out.append("everybody's sex is written as it is, for variants of chromosome X or Y: no epsilon covers it")
         return [*out, *self.relatedness()]
@@ -116,7 +117,7 @@ class Cohort:
 
 
 def read_cohort(
-    path: Path,
+    path: Path | str,
     phenotype: PhenotypeColumns = _FAM,
     declared: Domain | None = None,
     chosen: GenotypeFilter = EVERYTHING,
@@ -139,6 +140,7 @@ def read_cohort(
         for unreadable files, tables that do not match, values that do not occur, nobody with a status, and variants of
         chromosome X or Y where nothing says who is a man.
     """
+    path = Path(path)
     if path.name.lower().endswith(_VCF_ENDINGS) and not (phenotype.table or phenotype.column or phenotype.cases):
         phenotype = beside_vcf(path) or phenotype
     if path.suffix.lower() == ".pgen":
@@ -153,6 +155,7 @@ def read_cohort(
         )
     genotypes = read_genotypes(path, phenotype, declared, chosen)
     kept = chosen.kept(genotypes.people)
+    warn(chosen.absent_names(genotypes.people))
     male = _sexes(genotypes, path, table, phenotype)
     if table is None:
         assert isinstance(genotypes, PlinkGenotypes)
@@ -165,13 +168,14 @@ def read_cohort(
 
 
 def read_panel(
-    path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING, *, status: bool = True
+    path: Path | str, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING, *, status: bool = True
 ) -> tuple[Cohort, Texts | None]:
     """People to draw from in a study, and the group of each where ``phenotype.group`` names its column.
 
     Without ``status`` nobody's is read, and all are controls. Raises InvalidInput as :func:`read_cohort`, and where somebody
     has no group.
     """
+    path = Path(path)
     table = phenotype.table or (path if _is_table(path) else None)
     if phenotype.group is not None:
         if table is None:
@@ -195,24 +199,27 @@ def _is_table(path: Path) -> bool:
 
 
 def named_variants(
-    path: Path, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
-) -> tuple[list[str], list[tuple[str, str]]]:
-    """Names of a file's variants, and A1 and A2 of each where the file says them; no genotype is looked at."""
+    path: Path | str, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
+) -> tuple[list[str], list[tuple[str, str]], Mapping[str, int]]:
+    """Names of variants, A1 and A2 of each where the file says them, other records by reason; no genotype is looked at."""
+    path = Path(path)
     if not _is_table(path):
-        variants = read_genotypes(path, phenotype, chosen=chosen).variants
-        return [str(name) for name in variants.name], allele_pairs(variants)
+        genotypes = read_genotypes(path, phenotype, chosen=chosen)
+        variants = genotypes.variants
+        return [str(name) for name in variants.name], allele_pairs(variants), genotypes.skipped
     chosen.check_kind(path, "table")
     others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex, phenotype.group}
-    return [name for name in table_columns(path) if name not in others], []
+    return [name for name in table_columns(path) if name not in others], [], {}
 
 
 def read_genotypes(
-    path: Path,
+    path: Path | str,
     phenotype: PhenotypeColumns = _FAM,
     declared: Domain | None = None,
     chosen: GenotypeFilter = EVERYTHING,
 ) -> Genotypes:
     """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
+    path = Path(path)
     name = path.name.lower()
     if name.endswith(".bed"):
         chosen.check_kind(path, "bed")
@@ -275,7 +282,10 @@ def _matched(genotypes: Genotypes, status: Codes, left_out: Mapping[str, int], m
         status = np.where(male == UNKNOWN, np.int8(UNKNOWN), status)
     rows = np.flatnonzero(status != UNKNOWN)
     if not rows.size:
-        raise InvalidInput("the phenotype is constant: no people; give cases and controls")
+        reasons = ", ".join(counted(v, f"people {k}") for k, v in left_out.items() if v)
+        raise InvalidInput(
+            f"nobody has a phenotype that can be used ({reasons or 'no people'}); give cases and controls"
+        )
     kept = {k: v for k, v in left_out.items() if v}
     relatives = genotypes.relatives(rows) if isinstance(genotypes, PlinkGenotypes) else 0
     return Cohort(genotypes, rows, status[rows], kept, None if male is None else male[rows] == 1, relatives)

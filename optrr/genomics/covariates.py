@@ -204,6 +204,10 @@ def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str
     special = [name for name in (asked.strata, asked.trait) if name is not None]
     wanted = [*(asked.covariates or ([] if special else present)), *special]
     for name in wanted:
+        if name not in present:
+            raise InvalidInput(
+                f"column {shown(name)} of {where} holds people's names, which are no values to adjust for; name another column"
+            )
         if wanted.count(name) > 1:
             raise InvalidInput(f"column {shown(name)} is named twice; a column is a covariate, strata or the trait")
     if not wanted:

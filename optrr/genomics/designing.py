@@ -24,7 +24,7 @@ from scipy.optimize import minimize_scalar
 
 from optrr.designs.design import FAINT, Design
 from optrr.domain.domain import Domain, shown
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Genotypes, Texts, Variants, allele_text
 from optrr.genomics.layout import Alleles, Kind, Layout, genomic_domain, layout_of, star_eigenvalues
@@ -32,6 +32,7 @@ from optrr.show.text import amount
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.calibrate import calibrate, scale_range
+from optrr_solvers.problem import EPSILON_RANGE
 
 _COMPLEMENTS = ({"A", "T"}, {"C", "G"})
 _OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
@@ -209,7 +210,28 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
         raise InvalidInput(
             f"status epsilon {budget.status:g} leaves nothing of a total of {total:g} for variants; lower it"
         )
-    return Design(domain, search.at_total(total, search.status_epsilon(total, budget.status), _FACTOR))
+    made = Design(domain, search.at_total(total, search.status_epsilon(total, budget.status), _FACTOR))
+    warn(unmet_total(made, total))
+    return made
+
+
+# A total that is this share of what was asked for is as good as it.
+_MET = 0.99
+
+
+def unmet_total(design: Design, total: float | None) -> tuple[str, ...]:
+    """Why the total is well below the one that was asked for, in at most one line."""
+    if total is None or design.epsilon >= _MET * total:
+        return ()
+    most = float(design.solution.problem.epsilons.max())
+    at_end = most >= _MET * EPSILON_RANGE[1]
+    why = (
+        f"some attribute has {most:.3g}, the largest epsilon there is, at which all but no value is changed; the others keep "
+        "to the ratios that were asked for"
+        if at_end
+        else f"method {design.method} has no total between"
+    )
+    return (f"the total epsilon is {design.epsilon:.4g} and not {total:.4g}: {why}",)
 
 
 def association_warnings(design: Design) -> tuple[str, ...]:

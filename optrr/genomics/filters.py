@@ -23,6 +23,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.csv_genotypes import people_column
 from optrr.genomics.genotypes import MISSING, Codes, Texts, Variants
 from optrr.genomics.plink_tables import is_plink_table, names_of_people
+from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray
 
 OUTSIDE = "outside the regions"
@@ -126,6 +127,11 @@ class GenotypeFilter:
                 f"{self.keep} names none of the {people.size} people of the genotype file; name them as it does, one a line"
             )
         return kept
+
+    def absent_names(self, people: Texts) -> list[str]:
+        """One line where names are on the list of people and not among these."""
+        gone = 0 if self.keep is None else len(_listed_people(self.keep) - set(map(str, people)))
+        return [f"not in the genotype file: {amount(gone, 'name')} of {self.keep}"] if gone else []
 
     def order(self) -> dict[str, Any]:
         """What the process that reads a VCF is told (:mod:`optrr.genomics.vcf_worker`)."""

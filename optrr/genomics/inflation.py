@@ -71,7 +71,7 @@ def _percent(share: float) -> str:
 
 def visible_share(counts: NDArray[np.number], kernel: Kernel, scores: Scores, test: str) -> Visible:
     """What stays visible in the tables of these scores, (V, R, 2), of which ``scores.tested`` were tested."""
-    if scores.fit is None:
+    if scores.fit is None or not scores.tested.size:
         return Visible()
     tables, own, rows = counts[scores.tested], kernel.part(scores.tested), scores.fit.rows.shape[1]
     absent = scores.absent[scores.tested]
@@ -208,6 +208,6 @@ class Inflation:
             return ()
         return (
             f"λ = {self.factor:.3g} is more than chance makes of independent variants (p = {self.chance:.2g}): population "
-            "structure, relatives, or very many true associations; the p-values P do not allow for the first two, "
-            "so adjust by design, or see P_GC",
+            "structure, relatives, or very many true associations; the p-values P do not allow for what is "
+            "left of the first two, so adjust for it (public covariates, strata), or see P_GC",
         )

@@ -285,7 +285,7 @@ def odds_ratios(
 
     ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
     """
-    pieces = [slice(k, k + _VARIANTS) for k in range(0, counts.shape[0], _VARIANTS)]
+    pieces = [slice(k, k + _VARIANTS) for k in range(0, max(counts.shape[0], 1), _VARIANTS)]
     fits = [None if fit is None else fit.part(p) for p in pieces]
     return OddsRatios.joined(
         [_piece(counts[p], kernel.part(p), confidence, f) for p, f in zip(pieces, fits, strict=True)]
@@ -293,7 +293,7 @@ def odds_ratios(
 
 
 def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: NullFit | None) -> OddsRatios:
-    flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], -1)
+    flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], kernel.cells)
     n = flat @ np.ones(kernel.cells)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
     rows = min(kernel.sizes[0], GENOTYPES)

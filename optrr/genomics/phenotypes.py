@@ -60,6 +60,9 @@ class PhenotypeColumns:
     group: str | None = None
 
     def __post_init__(self) -> None:
+        # the command line gives a Path, and whoever writes Python often a text
+        if self.table is not None:
+            object.__setattr__(self, "table", Path(self.table))
         if self.controls and not self.cases:
             raise InvalidInput("values of controls are named (--control), and none of cases; name these too (--case)")
         if self.zero_one and self.cases:

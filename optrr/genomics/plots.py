@@ -224,9 +224,11 @@ def region(variants: Variants, p: FloatArray, centre: int, window: int = WINDOW,
         for a variant without a position, and a window below 1.
     """
     place, chromosome, name = int(variants.position[centre]), variants.chromosome[centre], str(variants.name[centre])
-    if place < 1 or window < 1:
-        what = f"variant {label_text(name)} has no position" if place < 1 else f"the window is {window} base pairs"
-        raise InvalidInput(f"{what}, so its region cannot be drawn; name another variant or window")
+    check_window(window)
+    if place < 1:
+        raise InvalidInput(
+            f"variant {label_text(name)} has no position, so its region cannot be drawn; name another variant"
+        )
     near = np.flatnonzero((variants.chromosome == chromosome) & (np.abs(variants.position - place) <= window))
     figure = new_figure(6.4, 3.6)
     axes: Any = figure.add_subplot()
@@ -243,6 +245,20 @@ def region(variants: Variants, p: FloatArray, centre: int, window: int = WINDOW,
     axes.set_title(label_text(title))
     legend_below(figure)
     return figure
+
+
+def check_top(count: int) -> None:
+    """Raise InvalidInput for a forest plot of no variants."""
+    if count < 1:
+        raise InvalidInput(f"a forest plot of {count} variants shows nothing; give at least 1")
+
+
+def check_window(window: int) -> None:
+    """Raise InvalidInput for a region without a width."""
+    if window < 1:
+        raise InvalidInput(
+            f"the window is {window} base pairs, so its region cannot be drawn; name another variant or window"
+        )
 
 
 def check_plot(target: Path) -> None:

@@ -57,7 +57,7 @@ _CELLS = 1 << 22
 
 
 # What to do about missing calls that a design has no place for.
-_CATEGORY = "design with --missing category, or publish which calls are missing with --missing exclude"
+_CATEGORY = "design with --missing category, or let it be seen which calls are missing with --missing exclude"
 
 
 def records_of(

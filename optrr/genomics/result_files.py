@@ -52,7 +52,8 @@ _MANDATORY = ("standard_error", "effect_allele_frequency", "p_value")
 class ScannedStudy:
     """What GWAS-SSF's metadata say of a study: the genome ``assembly``, the ``trait``, and how people were randomized.
 
-    ``epsilon`` is the total of one record, in nats; ``digest`` names the design; ``covariates`` are those adjusted for.
+    ``epsilon`` is the total of one record, in nats; ``digest`` names the design; ``covariates`` are those adjusted for, one
+    name each; ``cases`` is the estimated share of cases, where the scan does not say it itself.
 
     Raises
     ------
@@ -65,10 +66,24 @@ class ScannedStudy:
     digest: str
     trait: str = NOT_REPORTED
     covariates: tuple[str, ...] = ()
+    cases: float | None = None
 
     def __post_init__(self) -> None:
         if not self.assembly.strip():
             raise InvalidInput("GWAS-SSF says which genome assembly positions refer to; name it (--assembly GRCh38)")
+
+
+def check_form(form: str, test: str, naive: bool) -> None:
+    """Raise InvalidInput where a form of ``FORMATS`` has no place for what a scan holds."""
+    if naive and form != FORMATS[0]:
+        raise InvalidInput(
+            f"the form {form} has no columns for the naive test; leave that out (--naive), or write this program's own table"
+        )
+    if form == "ssf" and test == "genotypic":
+        raise InvalidInput(
+            "GWAS-SSF has a row for one effect and its p-value, and the genotypic test's p-value is of two; take another "
+            "test, or write this program's own table or plink2's"
+        )
 
 
 def write_rows(out: TextIO, names: Iterable[str], columns: Sequence[Sequence[str]]) -> None:

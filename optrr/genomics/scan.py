@@ -41,7 +41,7 @@ from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
-from optrr.genomics.result_files import ScannedStudy, write_plink2, write_ssf
+from optrr.genomics.result_files import ScannedStudy, check_form, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
     GENOME_WIDE,
@@ -201,8 +201,7 @@ class Associations(TableResult):
             naive = {} if self.naive is None else {"naive test": self.naive.p_value}
             return plots.qq({f"{self.test} test": p} | naive)
         if kind == "forest":
-            if top < 1:
-                raise InvalidInput(f"a forest plot of {top} variants shows nothing; give at least 1")
+            plots.check_top(top)
             return plots.forest(self.rows(self.top(top)), f"{self.test} test")
         if kind == "region":
             return plots.region(
@@ -266,17 +265,24 @@ class Associations(TableResult):
         write_columns(path, self.columns)
 
     def write_plink2(self, path: Path) -> None:
-        """Write the table with the columns of ``plink2 --glm`` (:func:`optrr.genomics.result_files.write_plink2`)."""
+        """Write the table with the columns of ``plink2 --glm`` (:func:`optrr.genomics.result_files.write_plink2`).
+
+        Raises InvalidInput beside a naive test, which that form has no columns for.
+        """
+        check_form("plink2", self.test, self.naive is not None)
         write_plink2(self.columns, path)
 
     def write_ssf(self, path: Path, study: ScannedStudy) -> dict[str, int]:
         """Write GWAS-SSF and its metadata; how many variants it has no row for, by reason.
 
-        Raises InvalidInput as :func:`optrr.genomics.result_files.write_ssf`.
+        Raises InvalidInput as :func:`optrr.genomics.result_files.write_ssf`, and for the genotypic and the naive test.
         """
+        check_form("ssf", self.test, self.naive is not None)
         fit = self.scores.fit
         known = fit is not None and fit.columns.size
-        return write_ssf(self.columns, path, study, float(np.median(fit.columns[:, 1])) if fit and known else None)
+        return write_ssf(
+            self.columns, path, study, float(np.median(fit.columns[:, 1])) if fit and known else study.cases
+        )
 
 
 # Why variants are left out that the trend and genotypic tests have nobody for.

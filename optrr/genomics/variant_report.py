@@ -80,7 +80,9 @@ class VariantReport(TableResult):
 
     def headline(self) -> str:
         """How many variants, their frequencies, and how many depart from Hardy–Weinberg proportions."""
-        f = np.nanquantile(self.rarer, [0.0, 0.5, 1.0]) if np.isfinite(self.rarer).any() else [np.nan] * 3
+        # noise takes estimates below 0, which no frequency is
+        rarer = np.maximum(self.rarer, 0.0)
+        f = np.nanquantile(rarer, [0.0, 0.5, 1.0]) if np.isfinite(rarer).any() else [np.nan] * 3
         return (
             f"{amount(len(self.variants), 'variant')}; estimated minor allele frequencies {f[0]:.3g} to {f[2]:.3g}, median "
             f"{f[1]:.3g}; {self.departing} of them out of Hardy-Weinberg proportions in controls by Bonferroni at 5 %"

@@ -78,7 +78,19 @@ _held: list[tuple[ExitStack, list[Callable[[], None]]]] = []
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """No file that is written in this block is moved into place before its end, and none where it fails."""
+    """No file that is written in this block is moved into place before its end, and none where it fails.
+
+    Inside another such block, that one's end is waited for.
+    """
+    if _held:
+        _, moves = _held[-1]
+        before = len(moves)
+        try:
+            yield
+        except BaseException:
+            del moves[before:]
+            raise
+        return
     with ExitStack() as folders:
         _held.append((folders, []))
         try:

@@ -71,6 +71,12 @@ def amount(number: int | str, noun: str) -> str:
     return f"{number} {noun}{'' if str(number) == '1' else 's'}"
 
 
+def counted(number: int, people: str) -> str:
+    """A number before a text that may begin with ``people``: ``2 people without status``, ``1 person without status``."""
+    single = number == 1 and people.partition(" ")[0] == "people"
+    return f"{number} {'person' + people.removeprefix('people') if single else people}"
+
+
 def sentence(text: str) -> str:
     """A line of a terminal as a sentence of a page."""
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

@@ -87,6 +87,14 @@ REFUSED = {
     "a text as a trait": ({"t": [*"abcdefgh"]}, {"trait": "t"}, "a trait is of numbers"),
     "a constant trait": ({"t": np.ones(8)}, {"trait": "t"}, "everybody has one value"),
     "twice": ({"age": NUMBERS}, {"covariates": ("age",), "trait": "age"}, "'age' is named twice"),
+    **{
+        f"people's names as {k}": (
+            {"age": NUMBERS},
+            {k: v},
+            "column 'sample' of the table of covariates holds people's names",
+        )
+        for k, v in {"covariates": ("sample",), "strata": "sample", "trait": "sample"}.items()
+    },
     "all missing": ({"age": ["NA"] * 8}, {}, "none of the 8 people has all of 'age'"),
 }
 
@@ -228,6 +236,25 @@ def test_the_command_takes_strata_and_a_trait(files, capsys):
     out = capsys.readouterr().out
     assert "linear test adjusted for age" in out
     assert "BETA" in out
+
+
+@pytest.mark.slow
+def test_gwas_ssf_lists_the_covariates_and_counts_cases(files, tmp_path, capsys):
+    """The count is the status's unbiased estimate among those with all covariates, by the status's own ε."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    asked = ["--covariate", "age", "--strata", "site", "--format", "ssf", "--assembly", "GRCh38"]
+    assert gwas(files, "named.bed", *asked, "-o", tmp_path / "x.tsv") == 0, capsys.readouterr().err
+    about = yaml.safe_load((tmp_path / "x.tsv-meta.yaml").read_text())
+    assert about["adjusted_covariates"] == ["age", "site"]
+    status = genomics.read_cohort(files / "named.bed").status
+    design = optrr.load(files / "d.json")
+    shrunk = np.tanh(design.attribute_epsilons[0] / 2)
+    (people,) = about["samples"]
+    assert people["case_count"] + people["control_count"] == people["sample_size"] == 200
+    assert people["case_count"] == round(200 * float(np.clip((status.mean() - (1 - shrunk) / 2) / shrunk, 0, 1)))
+    assert gwas(files, "named.bed", "--trait", "height", *asked[-4:], "-o", tmp_path / "y.tsv") == 0
+    about = yaml.safe_load((tmp_path / "y.tsv-meta.yaml").read_text())
+    assert "adjusted_covariates" not in about and "case_count" not in about["samples"][0]
 
 
 @pytest.mark.slow

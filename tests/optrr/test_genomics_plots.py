@@ -147,9 +147,12 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
         ("--window 5 --forest h.svg", "--window is for --region-plot"),
         ("--forest h.txt", "plots are written as .svg, .png or .pdf"),
         ("--forest h.svg --region-plot h.svg", "h.svg is to be written twice"),
-        ("--region-plot h.svg --around rs", "no variant 'rs' was tested"),
+        ("--region-plot h.svg --around rs", "the design has no variant 'rs'"),
+        ("-o h.tsv --manhattan h.svg --region-plot h2.svg --around rs", "the design has no variant 'rs'"),
+        ("-o h.tsv --forest h.svg --top 0", "a forest plot of 0 variants shows nothing"),
+        ("-o h.tsv --region-plot h.svg --window 0", "the window is 0 base pairs"),
     ):
         capsys.readouterr()
         assert command(f"gwas r.bed --design d.json {more}") == 2
         assert said in capsys.readouterr().err
-    assert not list(tmp_path.glob("h.*"))
+        assert not list(tmp_path.glob("h*"))

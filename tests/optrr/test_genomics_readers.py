@@ -290,7 +290,10 @@ def test_people_of_one_status_are_read_and_not_tested(tmp_path):
         (["1", "2", "5.5", "2"], "line 3 has a number with decimals"),
         (["1", "2", "2", "ill"], "line 4 has a text"),
         (["0", "1", "1", "0"], "is 0 or 1, and never 2: .* --case 1 --control 0"),
-        (["0", "-9", "0", "-9"], "no people"),
+        (
+            ["0", "-9", "0", "-9"],
+            r"nobody has a phenotype that can be used \(4 people without status in the fam file\)",
+        ),
     ],
 )
 def test_phenotypes_of_a_fam_file_that_are_no_cases_and_controls(tmp_path, phenotypes, message):

@@ -189,6 +189,20 @@ def test_refusals(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_forms_refuse_what_they_have_no_place_for(tmp_path):
+    mine = cohort()
+    reports = design(mine, 600.0).randomize(mine, random_state=2)
+    naive = reports.scan(naive=True)
+    for write in (lambda: naive.write_plink2(tmp_path / "x"), lambda: naive.write_ssf(tmp_path / "x.tsv", STUDY)):
+        with pytest.raises(InvalidInput, match="no columns for the naive test"):
+            write()
+    with pytest.raises(InvalidInput, match="the genotypic test's p-value is of two"):
+        scanned(600.0, "genotypic").write_ssf(tmp_path / "x.tsv", STUDY)
+    scanned(600.0, "genotypic").write_plink2(tmp_path / "x")
+    rows = [line.split("\t") for line in (tmp_path / "x").read_text().splitlines()]
+    assert {row[rows[0].index("TEST")] for row in rows[1:]} == {"GENO_2DF"}
+
+
 def test_the_sign_of_a_statistic():
     table = scanned(600.0).columns
     signed = signed_statistic(table)
@@ -254,6 +268,9 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     for more, said in (
         (["--format", "ssf", "-o", "y.tsv"], "--assembly GRCh38"),
         (["--assembly", "GRCh38", "-o", "y.tsv"], "--assembly is for GWAS-SSF"),
+        (["--format", "plink2", "--naive", "-o", "y.tsv"], "the form plink2 has no columns for the naive test"),
+        (["--format", "ssf", "--naive", "--assembly", "x", "-o", "y.tsv"], "the form ssf has no columns for the naive"),
+        (["--format", "ssf", "--test", "genotypic", "--assembly", "x", "-o", "y.tsv"], "the genotypic test's p-value"),
         (["--format", "ssf"], "--format is of the table of results"),
         (["--format", "ssf", "--assembly", "GRCh38", "-o", "y.txt"], "written as .tsv or .tsv.gz"),
     ):

@@ -187,7 +187,8 @@ def test_a_person_is_drawn_once(kind, here, capsys):
         assert command(file, "--design", "d.json", "--status-file", "s.txt", "-o", output, "--json") == 0
         said = capsys.readouterr()
         again = json.loads(said.out)
-        assert not again["new"] and again["spent"] == pytest.approx(first["epsilon"], abs=1e-14) and not said.err
+        assert not again["new"] and again["spent"] == pytest.approx(first["epsilon"], abs=1e-14)
+        assert said.err.startswith("note: drawn before: the same report again") and said.err.count("\n") == 1
     assert Path("again.json").read_bytes() == Path("r.json").read_bytes()
     kept = json.loads(next(Path("p.vcf.diary").glob("*.json")).read_text())
     assert kept["report"] == json.loads(Path("r.json").read_text())
@@ -382,6 +383,55 @@ def test_an_entry_that_cannot_be_read_is_no_reason_to_draw(here):
         with pytest.raises(InvalidInput, match="is no entry of this diary; what was sent for its design is not known"):
             GenomicDesign(design).report(person, diary)
     assert AssociationDesign(question_design()).report(person, PersonDiary(here / "e")).answer is not None
+
+
+@pytest.mark.parametrize("wrong", ["", "{}", "other"])
+def test_a_damaged_entry_of_another_design_is_seen_before_anything_is_drawn(wrong, here, capsys):
+    save_design(records_design(), here / "d.json")
+    file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1]))
+    folder = here / "diary"
+    folder.mkdir()
+    (folder / f"{'a' * 64}.json").write_text(wrong)
+    before = sorted(here.rglob("*"))
+    assert command(file, "--design", "d.json", "--status", "case", "-o", "r.json", "--diary", folder) == 2
+    assert "send nothing" in capsys.readouterr().err
+    assert sorted(here.rglob("*")) == sorted([*before, folder / "lock"])
+
+
+def test_a_diary_is_one_persons(here, capsys):
+    """Another person's file in the same folder is refused, also for another design; moved together, both are known again."""
+    save_design(records_design(), here / "d.json")
+    save_sampled_variants(question_design(), here / "q.json")
+    (here / "at").mkdir()
+    for name, copies in (("ann", [1, 2, 0, 1]), ("bob", [0, 0, 1, 2])):
+        write_vcf(here / "at" / f"{name}.vcf", lines_of(copies))
+    given = ("--status", "case", "--diary", "at/diary")
+    assert command("at/ann.vcf", "--design", "d.json", "-o", "ann.json", *given) == 0
+    (entry,) = (here / "at" / "diary").glob("*.json")
+    assert "ann" not in entry.read_text() and len(json.loads(entry.read_text())["person"]) == 160
+    for design in ("d.json", "q.json"):
+        capsys.readouterr()
+        assert command("at/bob.vcf", "--design", design, "-o", "bob.json", *given) == 2
+        said = capsys.readouterr().err
+        assert "at/diary holds another person's report" in said and said.count("\n") == 1
+        assert not Path("bob.json").exists() and len(list((here / "at" / "diary").glob("*.json"))) == 1
+    (here / "at").rename(here / "elsewhere")
+    assert command("elsewhere/ann.vcf", "--design", "d.json", "-o", "b.json", *given[:3], "elsewhere/diary") == 0
+    assert Path("b.json").read_bytes() == Path("ann.json").read_bytes()
+
+
+def test_a_new_diary_is_removed_where_nothing_is_kept(here):
+    save_design(records_design(), here / "d.json")
+    file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1])[:3])
+    args = (file, "--design", "d.json", "--status", "case", "-o", "r.json")
+    assert command(*args) == 2 and not Path("p.vcf.diary").exists()
+    write_vcf(file, lines_of([1, 2, 0, 1]))
+    assert command(*args, "--limit", "0.001") == 2 and not Path("p.vcf.diary").exists()
+    assert command(*args) == 0
+    write_vcf(file, [])
+    save_sampled_variants(question_design(), here / "q.json")
+    assert command(file, "--design", "q.json", "--status", "case", "-o", "q1.json") == 2
+    assert Path("p.vcf.diary").is_dir()
 
 
 def test_two_that_answer_at_once_end_with_one_report(here):

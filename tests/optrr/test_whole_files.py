@@ -4,12 +4,13 @@ import itertools
 import os
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from optrr.errors import InvalidInput
-from optrr.records.whole_files import undo_killed_run, whole_file, whole_files
+from optrr.records.whole_files import held_back, undo_killed_run, whole_file, whole_files
 
 NAMES = ("y.bed", "y.fam", "y.bim")
 
@@ -193,3 +194,27 @@ def test_a_link_is_not_replaced_while_what_it_points_to_stays(tmp_path):
     ):
         pass
     assert link.is_symlink() and sorted(p.name for p in tmp_path.iterdir()) == ["latest.csv", "release.csv"]
+
+
+@pytest.mark.parametrize("fails", ["inside", "outside", ""])
+def test_what_is_held_back_inside_a_block_that_holds_back_waits_for_its_end(fails, tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    def write(path):
+        with whole_file(path) as partial:
+            partial.write_text("x")
+
+    try:
+        with held_back():
+            write(one)
+            with suppress(KeyError), held_back():
+                write(two)
+                if fails == "inside":
+                    raise KeyError
+            assert not one.exists() and not two.exists()
+            if fails == "outside":
+                raise LookupError
+    except LookupError:
+        pass
+    assert one.exists() == (fails != "outside") and two.exists() == (not fails)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (one, two) if path.exists()}

@@ -219,9 +219,12 @@ def _share(hits: NDArray[np.bool_]) -> float:
 
 
 def _recall(top: IntArray, p_values: FloatArray, statistic: FloatArray, use: IntArray) -> float:
-    """By p-value, and by statistic where p-values are too small for a double."""
-    order = np.lexsort((-np.nan_to_num(statistic[use], nan=-1.0), np.nan_to_num(p_values[use], nan=2.0)))
-    return float(np.isin(use[order[: top.size]], top).mean())
+    return float(np.isin(most_associated(p_values, statistic, use)[: top.size], top).mean())
+
+
+def most_associated(p_values: FloatArray, statistic: FloatArray, use: IntArray) -> IntArray:
+    """The variants of these numbers in order of p-value, and of statistic where p-values are too small for a double."""
+    return use[np.lexsort((-np.nan_to_num(statistic[use], nan=-1.0), np.nan_to_num(p_values[use], nan=2.0)))]
 
 
 def _rank(true: FloatArray, estimated: FloatArray) -> float:

@@ -14,6 +14,7 @@ from optrr.genomics.study.curators import CURATED
 from optrr.genomics.study.measures import FEWEST_RANKED
 from optrr.genomics.study.people import PlantedTrait
 from optrr.genomics.study.ways import LOCAL
+from optrr.show.text import amount
 
 METHODS = (*LOCAL, *CURATED)
 # Fewer people have no test.
@@ -68,9 +69,13 @@ class StudyOptions:
     def __post_init__(self) -> None:
         ScanOptions(self.test)
         if not self.totals or not all(np.isfinite(t) and t > 0 for t in self.totals):
-            raise InvalidInput(f"total epsilons {list(self.totals)}; give one or more positive numbers of nats")
+            raise InvalidInput(
+                f"total epsilons {list(self.totals)}; give one or more positive numbers of nats (totals, --total-epsilon)"
+            )
         if self.repeats < 2:
-            raise InvalidInput(f"{self.repeats} repeats; give at least 2, standard errors come from their spread")
+            raise InvalidInput(
+                f"{amount(self.repeats, 'repeat')}; give at least 2, standard errors come from their spread"
+            )
         if not 0 < self.alpha < 1:
             raise InvalidInput(f"level {self.alpha}; give a number between 0 and 1")
         if self.top < FEWEST_RANKED:

@@ -22,7 +22,15 @@ from optrr.genomics.randomize import records_of
 from optrr.genomics.study.curators import CURATED, other_trust
 from optrr.genomics.study.grid import CellResult, finished, run_grid, stream
 from optrr.genomics.study.making import local_way
-from optrr.genomics.study.measures import PeopleOfRepeat, Truth, pooled, qq_points, repeated, summarized
+from optrr.genomics.study.measures import (
+    PeopleOfRepeat,
+    Truth,
+    most_associated,
+    pooled,
+    qq_points,
+    repeated,
+    summarized,
+)
 from optrr.genomics.study.options import StudyOptions
 from optrr.genomics.study.people import StudyPeople
 from optrr.genomics.study.result import Outcome, Study
@@ -30,6 +38,7 @@ from optrr.genomics.study.ways import NaiveUse, StudiedWay, VariantReports, reco
 from optrr.genomics.tests import Progress, noncentralities, score_test
 from optrr.mechanisms.kernel import unrandomized
 from optrr.show.version import SOFTWARE
+from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 
 
@@ -193,7 +202,10 @@ class _Running:
             raise InvalidInput("no variant varies among these people; there is nothing to test")
         by_scan = usable[p_value[usable] * usable.size <= 0.05]
         associated = by_scan if self.panel.risk is None else self.panel.risk.which
-        top = usable[np.argsort(-statistic[usable], kind="stable")][: self.options.top]
+        # by p-value, as whoever reads a scan does, and as the ways are ranked: few degrees of freedom or few people set it and
+        # the statistic apart
+        ranked_by = p_value if fixed else chi_squared_tails(statistic, df)
+        top = most_associated(ranked_by, statistic, usable)[: self.options.top]
         return Truth.of(n, fixed, tables, (statistic, df.astype(np.int64)), associated, usable, top)
 
     def way(self, total: float, method: str) -> StudiedWay | str:
