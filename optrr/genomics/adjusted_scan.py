@@ -33,7 +33,7 @@ from optrr.genomics.covariate_coding import told_apart
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
 from optrr.mechanisms.kernel.effects import EffectKernel
-from optrr.show.text import amount
+from optrr.show.text import amount, counted
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -225,10 +225,9 @@ class AdjustedScan:
         """What to say of the people and of ``linear`` models of the status, a line each."""
         names = self.values.names
         what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
-        out = [f"left out: {count} people {reason}" for reason, count in self.values.left_out.items()]
+        out = [f"left out: {counted(count, 'people')} {reason}" for reason, count in self.values.left_out.items()]
         if alone := max((group.alone for group in self.groups.values()), default=0):
-            whoever = "1 person" if alone == 1 else f"{alone} people"
-            out.append(f"left out: {whoever} alone in a stratum, or with what a covariate says")
+            out.append(f"left out: {counted(alone, 'people')} alone in a stratum, or with what a covariate says")
         if linear:
             out.append(
                 f"the status has no logistic model for {amount(linear, 'variant')}, because somewhere covariates leave only "
