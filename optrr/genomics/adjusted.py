@@ -44,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from optrr.genomics.covariate_coding import ALONE
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.mechanisms.kernel.effects import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -54,8 +55,6 @@ _STEPS = 30
 _SOLVED = 1e-11
 # A linear predictor beyond this belongs to a model without a finite solution: expit(20) is 1 − 2e-9.
 _FARTHEST = 20.0
-# Of a leverage this near to 1, what is left is rounding.
-_ALONE = 1e-9
 # A variance below this share of what it would be without covariates is rounding.
 _ROUNDING = 1e-10
 
@@ -220,7 +219,7 @@ def adjusted_scores(
     a = model.genotype(called, everybody)
     b, own = model.b, np.minimum(model.leverage, 1.0)
     # who is alone with some value of a covariate has residuals of 0, and no error that these are smaller than
-    inside = np.where(own < 1 - _ALONE, 1 - own, np.inf)
+    inside = np.where(own < 1 - ALONE, 1 - own, np.inf)
     shape = a.shape
     u, square, bent, rest = (np.zeros(shape) for _ in range(4))
     for g, number in enumerate(copies):

@@ -14,7 +14,7 @@ from optrr_solvers.arrays import FloatArray
 # A column counts as a combination of those before it where it leaves less than this of its length.
 _DEPENDENT = 1e-7
 # Of a leverage this near to 1, what is left is rounding.
-_ALONE = 1e-9
+ALONE = 1e-9
 # More categories than this are names or numbers of people, not categories.
 _MOST_CATEGORIES = 100
 
@@ -64,9 +64,7 @@ def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n
             if np.linalg.norm(centred) <= _DEPENDENT * length or not length:
                 raise InvalidInput(f"{where}, column {shown(name)} is the same for everybody; leave it out")
             centred = centred / np.linalg.norm(centred)
-            # twice, because the first projection leaves rounding errors
-            left = centred - basis @ (basis.T @ centred)
-            left = left - basis @ (basis.T @ left)
+            left = _beside(basis, centred)
             if np.linalg.norm(left) <= _DEPENDENT:
                 raise InvalidInput(
                     f"{where}, column {shown(name)} is a combination of the columns before it; leave it out"
@@ -76,6 +74,13 @@ def independent(parts: Sequence[FloatArray], names: Sequence[str], where: str, n
         if basis.shape[1] + 2 > n:
             raise InvalidInput(f"{where}: {basis.shape[1] - 1} columns for {n} people; give fewer covariates")
     return np.column_stack(kept) if kept else np.empty((n, 0))
+
+
+def _beside(basis: FloatArray, column: FloatArray) -> FloatArray:
+    """What a column adds to an orthonormal basis (n, k), (n,)."""
+    left = column - basis @ (basis.T @ column)
+    # twice, because the first projection leaves rounding errors
+    return np.asarray(left - basis @ (basis.T @ left))
 
 
 def told_apart(columns: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
@@ -90,12 +95,11 @@ def told_apart(columns: FloatArray) -> tuple[NDArray[np.bool_], FloatArray]:
         kept = []
         for column in own.T:
             centred = column - column.mean() if column.size else column
-            left = centred - basis @ (basis.T @ centred)
-            left = left - basis @ (basis.T @ left)
+            left = _beside(basis, centred)
             if np.linalg.norm(left) > _DEPENDENT * np.linalg.norm(column):
                 basis = np.column_stack([basis, left / np.linalg.norm(left)])
                 kept.append(centred / centred.std())
-        alone = np.sum(basis**2, axis=1) > 1 - _ALONE
+        alone = np.sum(basis**2, axis=1) > 1 - ALONE
         if not alone.any() or not len(own):
             return people, np.column_stack(kept) if kept else np.empty((len(own), 0))
         people[np.flatnonzero(people)[alone]] = False
