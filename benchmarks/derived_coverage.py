@@ -37,7 +37,7 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.bayes.sampling import PosteriorLaw, sweeps
+from optrr.tables.bayes import PosteriorLaw, sweeps
 from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr.tables.estimation.simplex import projection

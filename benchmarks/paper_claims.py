@@ -30,8 +30,7 @@ from rij import cramers_v, kronecker, product_estimate, shares, synthetic
 from optrr import count
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.mechanisms.matrix import laplace, randomized_response
-from optrr.mechanisms.matrix.distortion import reconstruction_probability
+from optrr.mechanisms.matrix import laplace, randomized_response, reconstruction_probability
 from optrr.tables.estimation.accuracy import mean_absolute_error, mean_squared_error
 from optrr_solvers.laws.joint import joint_law, retention_epsilons
 

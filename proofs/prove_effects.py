@@ -21,10 +21,10 @@ from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 BACKS = (
     "optrr_solvers.laws.base.effect_transform",
     "optrr_solvers.laws.base.inverse_effect_transform",
-    "optrr.mechanisms.kernel.effects.EffectKernel._scaled",
-    "optrr.mechanisms.kernel.effects.EffectKernel._power_eigenvalues",
-    "optrr.mechanisms.kernel.effects._from_deviations",
-    "optrr.mechanisms.kernel.effects._to_deviations",
+    "optrr.mechanisms.kernel.EffectKernel._scaled",
+    "optrr.mechanisms.kernel.EffectKernel._power_eigenvalues",
+    "optrr.mechanisms.kernel._from_deviations",
+    "optrr.mechanisms.kernel._to_deviations",
 )
 
 R = sp.Symbol("r", positive=True)

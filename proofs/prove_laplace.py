@@ -11,17 +11,16 @@ from fractions import Fraction
 import pytest
 import sympy as sp
 
-from optrr.mechanisms.matrix import laplace_enclosure
-from optrr.mechanisms.matrix.distortion import exp_enclosure
+from optrr.mechanisms.matrix import exp_enclosure, laplace_enclosure
 
 BACKS = (
-    "optrr.mechanisms.matrix.distortion.laplace_enclosure",
-    "optrr.mechanisms.matrix.distortion.laplace",
-    "optrr.mechanisms.matrix.distortion._distribution",
-    "optrr.mechanisms.matrix.distortion._between",
-    "optrr.mechanisms.matrix.distortion.exp_enclosure",
-    "optrr.mechanisms.matrix.distortion.minus",
-    "optrr.mechanisms.matrix.distortion.reconstruction_error",
+    "optrr.mechanisms.matrix.laplace_enclosure",
+    "optrr.mechanisms.matrix.laplace",
+    "optrr.mechanisms.matrix._distribution",
+    "optrr.mechanisms.matrix._between",
+    "optrr.mechanisms.matrix.exp_enclosure",
+    "optrr.mechanisms.matrix.minus",
+    "optrr.mechanisms.matrix.reconstruction_error",
 )
 
 X = sp.Symbol("x", positive=True)

@@ -118,7 +118,7 @@ def give_posterior(
 
 
 def _print(result: Posterior) -> None:
-    from optrr.tables.bayes.posterior import PROMISE  # noqa: PLC0415 (as above)
+    from optrr.tables.bayes import PROMISE  # noqa: PLC0415 (as above)
 
     print_shown(
         f"{' × '.join(result.domain.names)}: posterior of the proportions behind {result.n} records, "

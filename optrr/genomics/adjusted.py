@@ -46,7 +46,7 @@ from scipy.special import expit
 
 from optrr.genomics.covariate_coding import ALONE
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
-from optrr.mechanisms.kernel.effects import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Newton steps of a logistic null model; five are usual.

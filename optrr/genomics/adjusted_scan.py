@@ -32,7 +32,7 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariate_coding import told_apart
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
-from optrr.mechanisms.kernel.effects import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.text import amount, counted
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.mechanisms.kernel.effects import EffectKernel
+from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray
 
 # p-values of the χ² limit above this are kept (two standard deviations, as in :mod:`optrr.models.tests.calibration`).

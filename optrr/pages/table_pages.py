@@ -23,7 +23,7 @@ from optrr.show.charts import figure_svg
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.show.result import TableResult
 from optrr.show.text import amount, cell, crossed, sentence
-from optrr.tables.bayes.posterior import PROMISE, Posterior
+from optrr.tables.bayes import PROMISE, Posterior
 from optrr.tables.estimation.derived import Derived, told_estimators
 from optrr.tables.estimation.estimator import Estimate
 from optrr.tables.estimation.fake_reports import Poisoning

@@ -47,7 +47,7 @@ from scipy.stats import binom
 from optrr.designs.asking import Asking
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
+from optrr.mechanisms.kernel import WRITTEN_SUM
 from optrr.mechanisms.supports import (
     Oracle,
     drawn_epsilon,

@@ -14,7 +14,7 @@ from optrr.models.tests import goodness_of_fit, homogeneity
 from optrr.models.tests import test as independence
 from optrr.models.weighted import test_weighted
 from optrr.show.text import records_enough, two_digits_up
-from optrr.tables.bayes.posterior import _warnings as prior_decides
+from optrr.tables.bayes import _warnings as prior_decides
 from optrr.tables.measures import measure
 
 # Admissions to Berkeley in 1973 by admission, gender and department (Bickel, Hammel & O'Connell, Science 187, 1975).

@@ -16,6 +16,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.matrix import (
     MatrixMechanism,
+    exp_enclosure,
     from_probabilities,
     laplace,
     laplace_enclosure,
@@ -28,7 +29,6 @@ from optrr.mechanisms.matrix import (
     reconstruction_squared_error,
     truncated_geometric,
 )
-from optrr.mechanisms.matrix.distortion import exp_enclosure
 from optrr.mechanisms.perturb import perturb_file
 from optrr.models import tests as infer
 from optrr.records.counts import Counts, count

@@ -15,7 +15,7 @@ import optrr.mechanisms.mechanism
 import optrr.tables.bayes
 from optrr.cli.main import run
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.tables.bayes import sampling
+from optrr.tables import bayes
 
 
 class Fixed(optrr.mechanisms.mechanism.Randomizer):
@@ -163,8 +163,8 @@ def test_simulation_based_calibration(prior, runs):
         truth = rng.dirichlet(alpha)
         tallies = rng.multinomial(60, truth @ matrix)
         seen = tallies > 0
-        law = sampling.PosteriorLaw(matrix[:, seen], tallies[seen].astype(float), alpha)
-        drawn = sampling.sweeps(law, sampling.prior_draws(law, chains, rng), 20, rng)[-1]
+        law = bayes.PosteriorLaw(matrix[:, seen], tallies[seen].astype(float), alpha)
+        drawn = bayes.sweeps(law, bayes.prior_draws(law, chains, rng), 20, rng)[-1]
         ranks[at] = np.sum(drawn < truth, axis=0)
     # each of four cells at 1 in 10^4
     for column in ranks.T:
@@ -200,15 +200,15 @@ def test_chains_that_have_not_met_count_for_little():
     rng = np.random.default_rng(6)
     apart = rng.normal(size=(400, 64, 1)) + np.linspace(-3, 3, 64)[None, :, None]
     together = rng.normal(size=(400, 64, 1))
-    assert sampling.moments(apart, 0.95).effective_draws[0] < 200
-    assert not sampling.moments(apart, 0.95).settled
-    assert sampling.moments(together, 0.95).effective_draws[0] > 10_000
+    assert bayes.moments(apart, 0.95).effective_draws[0] < 200
+    assert not bayes.moments(apart, 0.95).settled
+    assert bayes.moments(together, 0.95).effective_draws[0] > 10_000
     # the share beyond a limit of an autoregression is known as well as theory says of its mean, to the accuracy of 128 halves
     slow = np.empty((4000, 64, 1))
     slow[0] = rng.normal(size=(64, 1))
     for t in range(1, 4000):
         slow[t] = 0.9 * slow[t - 1] + np.sqrt(1 - 0.81) * rng.normal(size=(64, 1))
-    effective = sampling._effective(slow.reshape(2, 2000, 64, 1).swapaxes(1, 2).reshape(128, 2000, 1))[0]
+    effective = bayes._effective(slow.reshape(2, 2000, 64, 1).swapaxes(1, 2).reshape(128, 2000, 1))[0]
     assert effective == pytest.approx(4000 * 64 * 0.1 / 1.9, rel=0.5)
 
 
@@ -216,13 +216,13 @@ def test_chains_that_have_not_met_count_for_little():
 def test_what_does_not_settle_is_not_shown(monkeypatch):
     domain = optrr.Domain.of({"a": 2})
     counts, mechanism = table(domain, [3, 9]), Fixed(domain, response(2, 1.0))
-    monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
-    monkeypatch.setattr(sys.modules["optrr.tables.bayes.posterior"], "_MOST", 256)
+    monkeypatch.setattr("optrr.tables.bayes.FEWEST", 10**9)
+    monkeypatch.setattr(sys.modules["optrr.tables.bayes"], "_MOST", 256)
     with pytest.raises(optrr.SolveFailed, match="no limit is shown"):
         optrr.tables.bayes.posterior(counts, mechanism)
     monkeypatch.undo()
     drawn = optrr.tables.bayes.posterior(counts, mechanism, random_state=1)
-    monkeypatch.setattr("optrr.tables.bayes.sampling.FEWEST", 10**9)
+    monkeypatch.setattr("optrr.tables.bayes.FEWEST", 10**9)
     with pytest.raises(optrr.SolveFailed, match="for this number"):
         drawn.quantity(lambda t: t[:, 0])
 

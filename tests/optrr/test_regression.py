@@ -19,8 +19,7 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 import optrr
 from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
 from optrr.cli.main import run
-from optrr.mechanisms.matrix import MatrixMechanism
-from optrr.mechanisms.matrix.distortion import from_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.models.regression import building
 from optrr.models.regression.building import DistinctReports, read_reports

@@ -12,8 +12,7 @@ from scipy.stats import chi2
 
 from optrr import Attribute, Domain, InvalidInput, count, design
 from optrr.domain.datasets import adult, adult_domain
-from optrr.mechanisms.matrix import MatrixMechanism
-from optrr.mechanisms.matrix.distortion import from_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.models.regression import building, likelihood
 from optrr.models.regression.building import DistinctReports

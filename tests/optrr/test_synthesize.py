@@ -14,8 +14,7 @@ import optrr
 from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design, estimate
 from optrr.cli.main import run
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
-from optrr.mechanisms.matrix import MatrixMechanism
-from optrr.mechanisms.matrix.distortion import from_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.models.loglinear import fit_loglinear
 from optrr.models.synthesis.closeness import kept
 from optrr.models.synthesis.drawing import synthesize

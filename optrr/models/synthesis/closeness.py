@@ -9,8 +9,7 @@ import numpy as np
 
 from optrr.domain.domain import Domain
 from optrr.errors import TooFewRecords
-from optrr.mechanisms.matrix import MatrixMechanism
-from optrr.mechanisms.matrix.distortion import from_probabilities
+from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.regression.building import read_reports
 from optrr.models.regression.families import Equations

@@ -43,9 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.domain.scores import PairScores
-from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.kernel.effects import EffectKernel
-from optrr.mechanisms.kernel.operator import ProductKernel
+from optrr.mechanisms.kernel import EffectKernel, Kernel, ProductKernel
 from optrr.models.tests.nullfit import Fitter, NullFit, ScoreTests, expected_product, independence_fit, score_tests
 from optrr.models.tests.result import TOO_NOISY
 from optrr.models.tests.saddlepoint import conditional_p_values, conditional_tail

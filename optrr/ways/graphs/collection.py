@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.matrix.distortion import exp_enclosure
+from optrr.mechanisms.matrix import exp_enclosure
 from optrr.releases.account import checked_epsilon
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.enclosure import log_ceiling

@@ -1,5 +1,8 @@
 """Distortion matrices of one attribute, held as the whole numbers they are drawn with (RVL §4.1, Results 1 and 3).
 
+:class:`MatrixMechanism` randomizes every attribute by one of its own (RVL §5.1, eqs. 22 and 23): the record's matrix is their
+Kronecker product, its ε their sum.
+
 P[u, v] = Pr(output v | input u), rows sum to 1 (RVL writes the transpose). The mechanism is ε-locally private for
 
     ε = ln max_v ( max_u P[u, v] / min_u P[u, v] ),                                              (RVL Result 3)
@@ -34,8 +37,9 @@ and RVL's error is 1 − Pr(v → v), or E(x̂ − x)² where categories are num
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -46,10 +50,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.mechanisms.kernel import MatrixKernel
-from optrr.mechanisms.kernel.matrices import WRITTEN_SUM
+from optrr.mechanisms.kernel import WRITTEN_SUM, Kernel, MatrixKernel, ProductKernel
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.releases.account import checked_epsilon
+from optrr.releases.provenance import digest_of
+from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
 from optrr_solvers.randomness import BitSource
@@ -351,3 +358,58 @@ def _checked_prior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
     if pi.shape != (matrix.size,) or not (pi >= 0).all() or abs(pi.sum() - 1) > WRITTEN_SUM:
         raise InvalidInput(f"a prior for {matrix.size} categories is that many numbers of at least 0 that sum to 1")
     return np.asarray(pi / pi.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixMechanism(Randomizer):
+    """Randomizes records of ``domain``, attribute i by ``matrices[i]``, independently.
+
+    Raises InvalidInput where the matrices do not fit the domain.
+    """
+
+    domain: Domain
+    matrices: tuple[DistortionMatrix, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrices", tuple(self.matrices))
+        sizes = [m.size for m in self.matrices]
+        if sizes != self.domain.sizes.tolist():
+            raise InvalidInput(
+                f"matrices of sizes {sizes} for attributes of sizes {self.domain.sizes.tolist()}; "
+                "give one matrix for each attribute, in the domain's order"
+            )
+
+    @cached_property
+    def epsilon(self) -> float:
+        """Total ε in nats, the sum over attributes, rounded up."""
+        return sum_of_epsilons(m.epsilon for m in self.matrices)
+
+    @cached_property
+    def attribute_epsilons(self) -> FloatArray:
+        """ε_i in nats of the randomized response whose report of attribute i is as often true, shape (m,).
+
+        Over uniformly distributed records. A Laplace matrix spreads its errors unevenly, so estimates from it are worse
+        than this ε_i suggests.
+        """
+        return np.array([m.attribute_epsilon for m in self.matrices])
+
+    @cached_property
+    def conditional_epsilons(self) -> FloatArray:
+        """Each matrix's own ε in nats, shape (m,), rounded up: attributes are randomized independently."""
+        return np.array([m.epsilon for m in self.matrices])
+
+    @cached_property
+    def digest(self) -> str:
+        """Of the domain and the matrices' whole numbers."""
+        weights = [hashlib.sha256(m.weights.astype("<u8").tobytes()).hexdigest() for m in self.matrices]
+        return digest_of(self.domain, {"matrices": weights})
+
+    def kernel(self, names: str | Iterable[str]) -> Kernel:
+        """The kernel on these attributes, in this order."""
+        parts = [self.matrices[i].kernel(self.domain.names[i]) for i in self.domain.indices(names)]
+        return parts[0] if len(parts) == 1 else ProductKernel(parts)
+
+    def randomize_in_place(self, codes: NDArray[np.integer], source: BitSource) -> None:
+        """Randomize valid codes where they stand, shape (n, m)."""
+        for i, matrix in enumerate(self.matrices):
+            codes[:, i] = matrix.sample(codes[:, i], source)
