@@ -43,9 +43,15 @@ from optrr.tables.measures import MEASURES, Comparing, quantities
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion, Odds, value_at
 from optrr.tables.weighting.estimating import estimate_sample
-from optrr.tables.weighting.linearised import Clusters, WeightedReports, alike_cells, effective_records, through
+from optrr.tables.weighting.linearised import (
+    Clusters,
+    WeightedReports,
+    alike_cells,
+    effective_records,
+    through,
+    weighted_table,
+)
 from optrr.tables.weighting.sampled import SampledRecords
-from optrr.tables.weighting.sampling import weighted_table
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, MORE_RUNS = 2000, 10_000

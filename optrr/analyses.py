@@ -609,7 +609,7 @@ class Reports(OpenedRecords):
         self._warn(ignoring=NONE if sample else None)
         if not sample:
             return self._table(attributes)
-        from optrr.tables.weighting.sampling import read_table
+        from optrr.tables.weighting.linearised import read_table
 
         return read_table(self._place(), self._mechanism, attributes, sample, single_cluster), None
 

@@ -162,7 +162,7 @@ def counted_as_sampled(asking: Asking, reports: Any, names: Sequence[str], sampl
     columns = sampled.columns(reports)
     if not columns:
         return counted_by(asking, reports, names)
-    from optrr.tables.weighting.sampling import weighted_table  # noqa: PLC0415 (most records have no weights)
+    from optrr.tables.weighting.linearised import weighted_table  # noqa: PLC0415 (most records have no weights)
 
     sample, doubts = sampled_records(asking, reports, names, columns)
     return Counted(asking, reports, (weighted_table(sample, reports.mechanism, columns, **sampled.how),), tuple(doubts))

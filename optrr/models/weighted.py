@@ -41,14 +41,12 @@ from scipy.special import fdtrc
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.kernel import Kernel
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.tests.result import TestResult
 from optrr.show.text import category_word, crossed
 from optrr.tables.estimation.derived import CLEAR_OF_ZERO, clear_with
-from optrr.tables.estimation.impossible import warn_of_records
-from optrr.tables.weighting.estimating import sample_warnings
-from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
-from optrr.tables.weighting.sampled import SampledRecords, read_sample
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
+from optrr.tables.weighting.sampled import SampledRecords, sample_of
 from optrr_solvers.arrays import FloatArray
 
 # Shares that λ is made of are at least this: D weights the statistic, whose level does not depend on it.
@@ -199,12 +197,8 @@ def test_weighted(  # noqa: PLR0913 (the front door: each argument is one questi
         for other than two attributes, a category that the records hardly show, and what an estimate refuses.
         SingularMarginal where the mechanism hides an effect of the table.
     """
-    columns = PublicColumns(weights, strata, clusters).apart_from(checked_mechanism(mechanism).domain)
-    domain = mechanism.domain
-    chosen = domain.subset([domain.names[i] for i in domain.indices(attributes)])
-    sample = read_sample(data, chosen, columns)
-    warn_of_records([sample.counts()], mechanism)
-    return tested_sample(sample, mechanism, columns, single_cluster)
+    columns = PublicColumns(weights, strata, clusters)
+    return tested_sample(sample_of(data, mechanism, attributes, columns), mechanism, columns, single_cluster)
 
 
 test_weighted.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test

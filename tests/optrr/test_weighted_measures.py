@@ -22,7 +22,7 @@ from optrr import Attribute, Domain, InvalidInput, OptrrWarning
 from optrr.cli.main import run
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures.measure import MEASURES
-from optrr.tables.weighting.sampling import WeightedSampling, averaged_tail, read_table
+from optrr.tables.weighting.linearised import WeightedSampling, averaged_tail, read_table
 from optrr.ways.protocols.sampled_tables import SampledTables
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))

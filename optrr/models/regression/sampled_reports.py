@@ -16,8 +16,7 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.regression.building import DistinctReports, domain_of
 from optrr.models.regression.weighting import SampleMoments
 from optrr.records.counts import Counts
-from optrr.tables.weighting.estimating import sample_warnings
-from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.tables.weighting.sampled import SampledRecords, read_sample
 
 

@@ -62,6 +62,11 @@ _ADDED = 0.5
 _NO_SKEWNESS = 1e-3
 
 
+def padded(observed: FloatArray, n: float) -> FloatArray:
+    """(R,) proportions of n records, with half a record more in every cell."""
+    return np.asarray((observed * n + _ADDED) / (n + _ADDED * observed.size))
+
+
 @dataclass(frozen=True)
 class EstimateLaw:
     """Mean, variance and third cumulant of an estimate."""
@@ -124,7 +129,7 @@ class Sampling:
 
     def padded(self, observed: FloatArray) -> FloatArray:
         """(R,) observed proportions with half a record more in every cell."""
-        return np.asarray((observed * self.n + _ADDED) / (self.n + _ADDED * observed.size))
+        return padded(observed, self.n)
 
     def noise(self, observed: FloatArray) -> FloatArray:
         """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""

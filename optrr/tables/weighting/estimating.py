@@ -10,17 +10,25 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.domain.domain import Domain, cells_table
-from optrr.domain.public import UNPROTECTED, PublicColumns
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import MAX_DENSE, Kernel
-from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.show.result import TableResult, in_json, intervals_said
 from optrr.show.text import category_word
 from optrr.tables.estimation.estimator import check_confidence, without_error
-from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.score_interval import score_intervals
-from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, alike_cells, effective_records, through
-from optrr.tables.weighting.sampled import Label, SampledRecords, read_sample
+from optrr.tables.weighting.linearised import (
+    Clusters,
+    Single,
+    WeightedReports,
+    alike_cells,
+    effective_records,
+    said_sample,
+    sample_warnings,
+    through,
+)
+from optrr.tables.weighting.sampled import Label, SampledRecords, sample_of
 from optrr_solvers.arrays import FloatArray
 
 
@@ -232,11 +240,8 @@ def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one qu
         SingularMarginal where the mechanism hides an effect of the table.
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
-    columns = PublicColumns(weights, strata, clusters, groups).apart_from(checked_mechanism(mechanism).domain)
-    domain = mechanism.domain
-    chosen = domain.subset([domain.names[i] for i in domain.indices(attributes)])
-    sample = read_sample(data, chosen, columns)
-    warn_of_records([sample.counts()], mechanism)
+    columns = PublicColumns(weights, strata, clusters, groups)
+    sample = sample_of(data, mechanism, attributes, columns)
     return estimate_sample(sample, mechanism, columns, confidence, simultaneous, single_cluster)
 
 
@@ -300,28 +305,3 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         shaped(effective),
         covariance,
     )
-
-
-def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:
-    """How so many records were sampled, by which columns."""
-    weighted = "equal weights" if columns.weight is None else f"weights {columns.weight!r}"
-    parts = [f"{n} records", weighted]
-    if columns.stratum is not None:
-        parts.append(f"{strata} strata of {columns.stratum!r}")
-    if columns.cluster is not None:
-        parts.append(f"{clusters} clusters of {columns.cluster!r}")
-    return ", ".join(parts)
-
-
-def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) -> list[str]:
-    """What is to be known of how records were sampled."""
-    out = []
-    alone = int(np.sum(clusters.sizes == 1))
-    if alone:
-        out.append(
-            f"{alone} of {clusters.sizes.size} strata have only one cluster, whose variance is taken around the mean of all "
-            f"(single cluster {single!r}); merge such strata if you can"
-        )
-    if columns:
-        out.append(f"{columns.said()} are public: {UNPROTECTED}")
-    return out

@@ -33,21 +33,53 @@ weights have nothing to do with reports, the variance is as uncertain as one of 
 excess kurtosis and ν the degrees that normal numbers would leave. Where these are few, a cell has at most as many effective
 records as the weights alone leave (Kish), and as all cells of the table have together. Where even these are unsure, as of a
 table with but one common cell, the people of a cluster count as if all of them were alike.
+
+A measure is tested at tables that have the value in question (:mod:`optrr.tables.measures.quantities`), and the law of an
+estimate depends on the table: reports of probabilities λ have, from records of equal weights that were sampled one by one, the
+covariance T(λ)/n, T(λ) = diag λ − λ λᵀ. A sample shows V at λ̂ alone. It is carried to λ as in :mod:`optrr.models.weighted`:
+what the sample's design does to a variance is the sample's, how often each report occurs is the hypothesis's. With
+F(λ) = diag(√λ)(I − √λ √λᵀ), for which F Fᵀ = T,
+
+    C(λ) = F(λ) E F(λ)ᵀ/n,    E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
+
+λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which these half
+records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
+without a sample. Where a few records have most of the weight, V is small by chance if these happen to be alike: below
+:data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone make of it, n Σw²/(Σw)².
+For a sum of cells by which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
+
+V is itself uncertain where clusters are few. Of normal numbers it is a sum over strata of χ² variables, stratum h with a share
+c_h of it and ν_h degrees of freedom, so that an estimate t standard errors out has the tail, instead of that of the normal law,
+
+    (1/π) ∫ Π_h (1 + t² c_h/(ν_h sin² θ))^(−ν_h/2) dθ    over 0..π/2
+
+(Craig's form of the normal tail, MILCOM 1991, averaged over V). In one stratum it is Student's. Satterthwaite's approximation
+of it by one number of degrees, which intervals of tables have, is measured to be too wide where one stratum of two or three
+clusters has most of the weight. Where few records decide about what is measured, and weights differ, V depends on whether large
+weights are among them, and has ν_h/(1 + κ/2) degrees, as for cells. Where weights hardly differ κ counts in part,
+n Σw²/(Σw)² − 1 of it, and where they are equal not at all: with a cluster for each record, the design effect is then 1 whoever
+was sampled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+from scipy.special import ndtri
 
+from optrr.domain.public import UNPROTECTED, PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.mechanisms.kernel import Kernel
+from optrr.mechanisms.kernel import MAX_DENSE, Kernel
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.tables.distributions import norm
+from optrr.tables.estimation.impossible import CountedTable
+from optrr.tables.estimation.intervals import Sampling, padded
 from optrr.tables.estimation.score_interval import Moments, WeightedMeans, cell_means
-from optrr.tables.weighting.sampled import SampledRecords
+from optrr.tables.weighting.sampled import SampledRecords, sample_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -98,18 +130,13 @@ class Clusters:
         known, strata = np.unique(self.strata[seen], return_inverse=True)
         return Clusters(strata, self.sizes[known], self.factors[seen], self.count, self.alone)
 
-    def degrees(self, squares: FloatArray) -> float:
-        """Degrees of freedom of a variance to which each cluster adds about its ``squares`` (C,) of weights, by Satterthwaite.
+    def parts(self, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each stratum's share and degrees of freedom, (H,), of a variance to which clusters add about their ``squares`` (C,).
 
         A stratum's part is as uncertain as its own clusters are few, or as few of them have most of its weights, so that
-        large weights in few clusters leave few degrees, however many clusters there are elsewhere. Of a group only clusters
-        that have some of it count (Korn and Graubard).
+        large weights in few clusters leave few degrees of freedom, however many clusters there are elsewhere. Of a group only
+        clusters that have some of it count (Korn and Graubard).
         """
-        shares, degrees = self.parts(squares)
-        return float(1 / np.sum(shares**2 / degrees))
-
-    def parts(self, squares: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What share of the variance each stratum adds, and with how many degrees of freedom, (H,) each; of :meth:`degrees`."""
         sizes, sums = np.bincount(self.strata), np.bincount(self.strata, squares)
         seconds = np.bincount(self.strata, squares**2) * sizes / np.maximum(sizes - 1, 1)
         return np.asarray(sums / sums.sum()), np.asarray(sums**2 / seconds)
@@ -153,9 +180,8 @@ class WeightedReports:
     """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
 
     ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``; ``cluster_squares`` is that of clusters'
-    weights. ``degrees``: degrees of freedom that the variances of normal numbers have, and ``strata`` each stratum's share of
-    them and its own degrees. ``alone``: by how much the excess kurtosis of one record counts for a cluster's, 1 without
-    clusters.
+    weights. ``strata``: each stratum's share of the variances of normal numbers, and its degrees of freedom, (H,) each.
+    ``alone``: by how much the excess kurtosis of one record counts for a cluster's, 1 without clusters.
     """
 
     n: int
@@ -165,9 +191,14 @@ class WeightedReports:
     shares: FloatArray
     covariance: FloatArray
     totals_covariance: FloatArray
-    degrees: float
     strata: tuple[FloatArray, FloatArray]
     alone: float
+
+    @cached_property
+    def degrees(self) -> float:
+        """Degrees of freedom of those variances, by Satterthwaite."""
+        shares, degrees = self.strata
+        return float(1 / np.sum(shares**2 / degrees))
 
     @staticmethod
     def of(sample: SampledRecords, clusters: Clusters, rows: IntArray, cells: int) -> WeightedReports:
@@ -189,7 +220,6 @@ class WeightedReports:
             shares=shares,
             covariance=some.covariance(sums, offset, shares) / total**2,
             totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
-            degrees=some.degrees(squares),
             strata=some.parts(squares),
             alone=float(np.sum(weights**4) / np.sum(squares**2)),
         )
@@ -264,3 +294,166 @@ def alike_cells(
     for number in np.unique(counted[counted >= _FEWEST]):
         cells = np.flatnonzero(counted == number)
         yield cells, replace(means[cells], n=int(number))
+
+
+def said_sample(columns: PublicColumns, n: int, strata: int, clusters: int) -> str:
+    """How so many records were sampled, by which columns."""
+    weighted = "equal weights" if columns.weight is None else f"weights {columns.weight!r}"
+    parts = [f"{n} records", weighted]
+    if columns.stratum is not None:
+        parts.append(f"{strata} strata of {columns.stratum!r}")
+    if columns.cluster is not None:
+        parts.append(f"{clusters} clusters of {columns.cluster!r}")
+    return ", ".join(parts)
+
+
+def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) -> list[str]:
+    """What is to be known of how records were sampled."""
+    out = []
+    if clusters.alone:
+        out.append(
+            f"{clusters.alone} of {clusters.sizes.size} strata have only one cluster, whose variance is taken around the mean "
+            f"of all (single cluster {single!r}); merge such strata if you can"
+        )
+    if columns:
+        out.append(f"{columns.said()} are public: {UNPROTECTED}")
+    return out
+
+
+# Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
+SEEN = 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class ShownDesign:
+    """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer.
+
+    ``shares`` and ``degrees`` (H,) are c and ν of the strata; ``unsure`` is how much of an excess kurtosis counts against ν.
+    """
+
+    covariance: FloatArray
+    effects: FloatArray
+    weighting: float
+    shares: FloatArray
+    degrees: FloatArray
+    unsure: float
+
+    @staticmethod
+    def of(reports: WeightedReports) -> ShownDesign:
+        """By the module's formula."""
+        shares, weighting = reports.shares, reports.n * reports.squares / reports.total**2
+        plain, own = np.diag(shares) - np.outer(shares, shares), (reports.n - 1) * reports.covariance
+        # where all reports are alike, only the weights are seen
+        together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
+        root = np.sqrt(padded(shares, reports.n / weighting))
+        effects = (own - together * plain) / np.outer(root, root) + together * np.eye(root.size)
+        if reports.n / weighting < SEEN:
+            values, vectors = np.linalg.eigh(effects)
+            effects = (vectors * np.maximum(values, weighting)) @ vectors.T
+        unsure = reports.alone * min(weighting - 1, 1.0)
+        return ShownDesign(reports.covariance, effects, weighting, *reports.strata, unsure)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSampling(Sampling):
+    """How weighted estimates vary; ``n`` is the number of records, or the one that is asked about."""
+
+    shown: ShownDesign = field(kw_only=True)
+
+    def padded(self, observed: FloatArray) -> FloatArray:
+        """(R,) with half an effective record more in every cell."""
+        return padded(observed, self.n / self.shown.weighting)
+
+    def _standard(self, observed: FloatArray, influence: FloatArray) -> FloatArray:
+        """z (R, K)."""
+        return np.sqrt(observed)[:, None] * (influence - observed @ influence)
+
+    def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
+        """(K, K) of the unbiased estimates where reports have these probabilities."""
+        z = self._standard(observed, self.influence)
+        return np.asarray(z.T @ self.shown.effects @ z) / (n or self.n)
+
+    def across(self, observed: FloatArray) -> FloatArray:
+        """(R, K) covariance of the unbiased cells with the estimates where reports have these probabilities."""
+        root = np.sqrt(observed)
+        along = self.shown.effects @ self._standard(observed, self.influence)
+        reports = root[:, None] * along - np.outer(observed, root @ along)
+        sizes = self.kernel.sizes
+        return np.stack([self.kernel.solve(each.reshape(sizes)).ravel() for each in reports.T], axis=1) / self.n
+
+    def third(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Third moment of as many records as are as accurate."""
+        z = self._standard(observed, self.influence @ gradient[:, None])
+        plain = float(np.sum(z**2))
+        if not plain > 0:
+            return 0.0
+        effect = float((z.T @ self.shown.effects @ z)[0, 0]) / plain
+        return super().third(observed, gradient) * effect**2
+
+    def linearised(self, gradient: FloatArray) -> float:
+        """Variance of the estimates' change in a direction (K,) by the sample's own covariance, as Taylor's formula has it."""
+        along = self.influence @ gradient
+        return float(along @ self.shown.covariance @ along)
+
+    def tail(self, normal: float, observed: FloatArray, gradient: FloatArray) -> float:
+        """The tail at the number of standard errors that has this one of the normal law, as V is uncertain."""
+        return averaged_tail(float(ndtri(normal)), self.shown.shares, self.degrees(observed, gradient))
+
+    def degrees(self, observed: FloatArray, gradient: FloatArray) -> FloatArray:
+        """(H,) degrees of freedom of each stratum's part of the variance in a direction (K,)."""
+        likely, influence = self.padded(observed), self.influence @ gradient
+        influence = influence - likely @ influence
+        variance = float(likely @ influence**2)
+        if not variance > 0:
+            return self.shown.degrees
+        excess = float(likely @ influence**4) / variance**2 - 3
+        return np.asarray(self.shown.degrees / (1 + self.shown.unsure * max(excess, 0.0) / 2))
+
+
+# Nodes and weights on 0..π/2: probabilities below 0.3 to 10^−10, and to 3·10^−5 near a half, where no limit lies.
+_NODES, _WEIGHTS = (half * np.pi / 4 for half in np.polynomial.legendre.leggauss(48))
+_SINES = np.sin(_NODES + np.pi / 4) ** 2
+
+
+def averaged_tail(z: float, shares: FloatArray, degrees: FloatArray) -> float:
+    """Probability below z of a normal number over the root of its variance Σ_h c_h χ²(ν_h)/ν_h; c (H,) and ν (H,)."""
+    powers = np.log1p(z**2 * shares[:, None] / (degrees[:, None] * _SINES)) * degrees[:, None] / 2
+    tail = float(_WEIGHTS @ np.exp(-powers.sum(axis=0))) / np.pi
+    return tail if z < 0 else 1 - tail
+
+
+def weighted_table(
+    sample: SampledRecords, mechanism: Randomizer, columns: PublicColumns, single_cluster: Single = "refuse"
+) -> CountedTable:
+    """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
+
+    Raises
+    ------
+    InvalidInput
+        for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal where the
+        mechanism hides an effect of the table.
+    """
+    kernel = mechanism.kernel(sample.domain.names)
+    if kernel.cells > MAX_DENSE:
+        raise InvalidInput(
+            f"the table has {kernel.cells} cells; weighted measures are of at most {MAX_DENSE}: name fewer attributes"
+        )
+    kernel.check_invertible()
+    clusters = Clusters.of(sample.strata, single_cluster)
+    reports = WeightedReports.of(sample, clusters, np.flatnonzero(sample.weights > 0), kernel.cells)
+    reports.check_enough()
+    sampling = WeightedSampling(kernel, reports.n, shown=ShownDesign.of(reports))
+    said = said_sample(columns, sample.n, int(clusters.sizes.size), clusters.count)
+    observed, notes = reports.shares.reshape(kernel.sizes), tuple(sample_warnings(columns, single_cluster, clusters))
+    return CountedTable(sample.domain, reports.n, observed, kernel, sampling, said, notes)
+
+
+def read_table(
+    data: Any,
+    mechanism: Randomizer,
+    attributes: Iterable[str],
+    columns: PublicColumns,
+    single_cluster: Single = "refuse",
+) -> CountedTable:
+    """The same from randomized records with public columns, as :func:`optrr.tables.estimate_weighted` takes them."""
+    return weighted_table(sample_of(data, mechanism, attributes, columns), mechanism, columns, single_cluster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,13 @@ from optrr.domain.bins import number_text
 from optrr.domain.domain import Domain, shown
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
+from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.frames import FrameCodec, checked_columns
 from optrr.records.origins import origins_of
 from optrr.records.reading.registry import open_source
 from optrr.releases.provenance import Origin
+from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Larger weights have fourth powers that are no numbers.
@@ -116,6 +118,16 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
     pairs, clusters = np.unique(np.stack([stratum.codes(), within]), axis=1, return_inverse=True)
     labels, groups = _crossed(group, each.size)
     return SampledRecords(domain, np.concatenate(cells), each, clusters.ravel(), pairs[0], groups, labels, origins)
+
+
+def sample_of(
+    data: Any, mechanism: Randomizer, attributes: str | Iterable[str], columns: PublicColumns
+) -> SampledRecords:
+    """The same over some attributes of the mechanism, which knows nothing of the columns, after :func:`warn_of_records`."""
+    domain = checked_mechanism(mechanism).domain
+    sample = read_sample(data, domain.subset(attributes), columns.apart_from(domain))
+    warn_of_records([sample.counts()], mechanism)
+    return sample
 
 
 def _crossed(columns: Sequence[_Names], n: int) -> tuple[tuple[Label, ...], IntArray]:
