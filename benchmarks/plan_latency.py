@@ -15,7 +15,7 @@ from count_queries import markdown, write_text
 from optrr.designs.specification import Specification
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
-from optrr.plans.answers import Answers
+from optrr.plans.app import PageAnswers
 from optrr.plans.question import LEAST_TOTAL, MOST_TOTAL, Question
 
 MOVES = 200
@@ -36,7 +36,7 @@ def measured(domain: Domain, rng: np.random.Generator) -> dict[str, object]:
     """Seconds of the first answer, and of slider moves."""
     learn = "pairs" if domain.m < 100 else "marginals"
     specification = Specification(domain, np.full(domain.m, np.nan))
-    answers = Answers(lambda *_: [])
+    answers = PageAnswers(lambda *_: [])
     try:
         first = seconds(answers, Question.of(specification, learn, total=1.0, n=1000), rests=True)
         while answered(answers, Question.of(specification, learn, total=1.0, n=1000), rests=True)["busy"]:
@@ -62,11 +62,11 @@ def measured(domain: Domain, rng: np.random.Generator) -> dict[str, object]:
     }
 
 
-def answered(answers: Answers, question: Question, rests: bool) -> dict:
+def answered(answers: PageAnswers, question: Question, rests: bool) -> dict:
     return answers.preview(msgspec.json.encode({"question": question.state(), "rests": rests}))
 
 
-def seconds(answers: Answers, question: Question, rests: bool) -> float:
+def seconds(answers: PageAnswers, question: Question, rests: bool) -> float:
     start = time.perf_counter()
     msgspec.json.encode(answered(answers, question, rests))
     return time.perf_counter() - start

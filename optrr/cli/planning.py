@@ -21,11 +21,10 @@ from optrr.errors import InvalidInput, not_installed
 from optrr.plans.handover import refuse_foreign
 from optrr.plans.plan import Plan
 from optrr.plans.plan import plan as make_plan
-from optrr.plans.plan_file import PlanCheck, is_plan, read_plan
+from optrr.plans.plan_file import PlanCheck, SeenWay, is_plan, read_plan
 from optrr.plans.plan_file import checked as checked_plan
 from optrr.plans.preview import Preview
 from optrr.plans.question import Question
-from optrr.plans.record import SeenWay
 from optrr.show.result import SHOWN
 from optrr.show.text import brief, crossed
 

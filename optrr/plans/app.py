@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
+import math
 import secrets
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
@@ -31,16 +33,17 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.errors import OptrrError, in_one_line
-from optrr.plans.answers import PageAnswers, Save
-from optrr.plans.controls import page_markup
-from optrr.plans.question import Question
-from optrr.plans.work import PlanWork
+from optrr.errors import InvalidInput, OptrrError, in_one_line
+from optrr.plans.preview import LADDER, Point, Preview, nearest, total_for
+from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
+from optrr.plans.sections import MOST_CHARTS, Shown
+from optrr.plans.work import Known, PlanWork, but_way, key_of
+from optrr.show.parts import page_environment
+from optrr.show.text import two_digits_up
+from optrr.show.version import SOFTWARE
 from optrr.survey.guard import Guard, json_response
 from optrr.survey.incoming import Refused, body_of
 from optrr.survey.server import configured, listening, run
-
-__all__ = ["BackgroundPage", "plan_app", "serve_plan"]
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
@@ -58,11 +61,15 @@ _FILES = {
 }
 _HEADERS = {"Content-Security-Policy": _POLICY}
 _MALFORMED = "the body is not what this address takes; send the object that the page sends"
-
-
-def new_token() -> str:
-    """192 random bits."""
-    return secrets.token_urlsafe(24)
+# What keeps a plan: the question, its reason, and what was seen before it; lines of what was written.
+Save = Callable[[Question, str, Sequence[Preview]], list[str]]
+# Alternatives that are remembered; more are not read by anybody.
+_MOST_SEEN = 40
+# Steps of the slider of totals for each factor of two, and of people for each factor of ten.
+_PER_DOUBLE, _PER_TEN = 20, 12
+_FEWEST, _DECADES = 10, 5
+# What somebody may think beforehand, in percent.
+_PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
@@ -143,7 +150,7 @@ def _file(name: str, media_type: str) -> Callable[[Request], Any]:
 def serve_plan(question: Question, save: Save, port: int, ready: Callable[[str], None]) -> None:
     """Serve the page until SIGINT or SIGTERM; ``ready`` is called with its address. Raises InvalidInput for a port in use."""
     with listening(HOST, port) as bound:
-        address, token = f"{HOST}:{bound.getsockname()[1]}", new_token()
+        address, token = f"{HOST}:{bound.getsockname()[1]}", secrets.token_urlsafe(24)
         app = plan_app(question, save, token, address)
         ready(f"http://{address}/?token={token}")
         run(app, bound)
@@ -154,7 +161,7 @@ class BackgroundPage:
 
     def __init__(self, question: Question, save: Save, port: int = 0) -> None:
         self._bound = listening(HOST, port)
-        address, token = f"{HOST}:{self._bound.getsockname()[1]}", new_token()
+        address, token = f"{HOST}:{self._bound.getsockname()[1]}", secrets.token_urlsafe(24)
         self.url = f"http://{address}/?token={token}"
         self._server = uvicorn.Server(configured(plan_app(question, save, token, address)))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._bound]}, daemon=True)
@@ -168,3 +175,158 @@ class BackgroundPage:
 
     def _repr_html_(self) -> str:
         return f'<a href="{self.url}" target="_blank" rel="noreferrer">The plan\'s page</a>'
+
+
+def totals() -> list[float]:
+    """Totals in nats that the slider stands for, evenly in their logarithms, in three digits; from end to end of the ladder."""
+    steps = round(_PER_DOUBLE * math.log2(LADDER[-1] / LADDER[0]))
+    return [float(f"{LADDER[0] * 2 ** (k / _PER_DOUBLE):.3g}") for k in range(steps + 1)]
+
+
+def people() -> list[int]:
+    """Numbers of people that the slider stands for."""
+    steps = range(_DECADES * _PER_TEN + 1)
+    return [int(float(f"{_FEWEST * 10 ** (k / _PER_TEN):.2g}")) for k in steps]
+
+
+def page_markup(question: Question) -> str:
+    """The page as HTML."""
+    return (
+        page_environment("optrr.plans")
+        .get_template("plan.html")
+        .render(
+            state=json.dumps(question.state()),
+            totals=json.dumps(totals()),
+            people=json.dumps(people()),
+            priors=json.dumps([percent / 100 for percent in _PRIORS]),
+            prior_texts=json.dumps([f"{percent} of 100" for percent in _PRIORS]),
+            ticks=[f"{total:g}" for total in LADDER[::2]],
+            people_ticks=["10", "100", "1,000", "10 k", "100 k", "1 M"],
+            limits={"least": LEAST_TOTAL, "most": MOST_TOTAL, "people": MOST_PEOPLE, "releases": MOST_RELEASES},
+            software=SOFTWARE,
+        )
+    )
+
+
+class _AskedPreview(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+    rests: bool = True
+    all_charts: bool = False
+
+
+class _AskedRequired(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+
+
+class _AskedSave(msgspec.Struct, forbid_unknown_fields=True):
+    question: dict[str, Any]
+    reason: str = ""
+
+
+class PageAnswers:
+    """What a page is answered; may be used from several threads.
+
+    Every method takes a body of JSON, and raises msgspec.DecodeError where it is malformed and InvalidInput where what it says
+    cannot be.
+    """
+
+    def __init__(self, save: Save, work: PlanWork | None = None) -> None:
+        self._save, self._work = save, work or PlanWork()
+        self._lock = threading.Lock()
+        # previews that were exact and rested on, by all that decides an allocation
+        self._seen: dict[Hashable, dict[Hashable, Preview]] = {}
+
+    def preview(self, body: bytes) -> dict[str, Any]:
+        """Fragments of the page by place, a status line, whether numbers are exact and more are on their way, and an error."""
+        asked = msgspec.json.decode(body, type=_AskedPreview)
+        question = Question.from_state(asked.question)
+        known = self._work.ask(question, asked.rests)
+        point = nearest(known.points, question)
+        preview = None if point is None else Preview(question, point)
+        if preview is not None and preview.point.exact and asked.rests:
+            self._remember(preview)
+        status = _status(known, point)
+        shown = Shown(question, preview, known.points, asked.all_charts, known.error)
+        return {
+            "fragments": shown.fragments(),
+            "status": status,
+            "exact": point is not None and point.exact,
+            "busy": known.busy,
+            "error": known.error,
+            "more_charts": preview is not None and not asked.all_charts and len(preview.tables) > MOST_CHARTS,
+        }
+
+    def required(self, body: bytes) -> dict[str, Any]:
+        """The least total and the fewest people for the question's margin, None where there is none, each in a sentence."""
+        question = Question.from_state(msgspec.json.decode(body, type=_AskedRequired).question)
+        if question.margin is None:
+            raise InvalidInput("no margin is wished; say how many points ± would do")
+        known = self._work.ask(question)
+        if known.error:
+            raise InvalidInput(known.error)
+        point = nearest(known.points, question)
+        ready = known.done == known.of
+        people = None if point is None else Preview(question, point).people_for(question.margin)
+        if people is not None:
+            people = two_digits_up(people)
+        total = total_for(known.points, question.margin, question.n) if ready and known.points else None
+        wait = f"{known.done} of {known.of} totals are computed; the answer comes when all are there."
+        return {
+            "total": total,
+            "people": people,
+            "total_said": self._total_said(question, total, known.points) if ready else wait,
+            "people_said": wait if point is None and not ready else _people_said(question, people),
+            "waiting": {"total": not ready, "people": point is None and not ready},
+        }
+
+    def save(self, body: bytes) -> dict[str, Any]:
+        """What was written, a line each."""
+        asked = msgspec.json.decode(body, type=_AskedSave)
+        question = Question.from_state(asked.question)
+        with self._lock:
+            seen = tuple(self._seen.get(but_way(key_of(question)), {}).values())
+        return {"saved": self._save(question, asked.reason, seen)}
+
+    def close(self) -> None:
+        """Compute nothing more."""
+        self._work.close()
+
+    def _remember(self, preview: Preview) -> None:
+        """Keep the preview among what was seen of its tables, in the order of seeing."""
+        with self._lock:
+            seen = self._seen.setdefault(but_way(key_of(preview.question)), {})
+            seen.setdefault((preview.question.total, preview.n, preview.point.way.name), preview)
+            if len(seen) > _MOST_SEEN:
+                del seen[next(iter(seen))]
+
+    @staticmethod
+    def _total_said(question: Question, total: float | None, points: Sequence[Point]) -> str:
+        margin, people = f"± {question.margin:g} points", _people(question.n)
+        if total is not None:
+            return f"With {people}, every table has {margin} or better from about ε = {total:g} on."
+        enough = Preview(question, points[-1]).people_for(question.margin or 0.0) if points else None
+        more = "" if enough is None else f"; at that total about {two_digits_up(enough):,} people would do"
+        return f"No total up to {LADDER[-1]:g} gives {margin} with {people}{more}. Ask more people, or wish for less."
+
+
+def _people_said(question: Question, people: int | None) -> str:
+    margin, total = f"± {question.margin:g} points", f"ε = {question.total:g}"
+    if people is None:
+        return f"At {total} no number of people gives {margin}: some table cannot be estimated, or is not computed yet."
+    return f"At {total}, about {_people(people)} give every table {margin} or better."
+
+
+def _people(number: int) -> str:
+    return "one person" if number == 1 else f"{number:,} people"
+
+
+def _status(known: Known, point: Point | None) -> str:
+    curve = f"{known.done} of {known.of} totals of the curve are computed"
+    if known.error:
+        return "There are no numbers for this total."
+    if point is None:
+        return f"Computing: nothing is known at this total yet; {curve}."
+    if not point.exact:
+        then = "exact numbers are on their way" if known.busy else "it becomes exact when the slider rests"
+        return f"A preview (≈) between two computed totals; {then}."
+    return f"Exact numbers at this total; {curve}." if known.busy else "Exact numbers at this total."

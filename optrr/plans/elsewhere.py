@@ -28,6 +28,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from optrr.errors import InvalidInput
+from optrr.plans.meaning import check_epsilon
 
 __all__ = ["Elsewhere", "clone_rate", "comparisons", "curator", "forced_response", "shuffled", "warner"]
 
@@ -199,8 +200,7 @@ def _gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _check(epsilon: float, n: int, delta: float = 0.5) -> None:
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise InvalidInput(f"epsilon is {epsilon}; give a finite number of nats from 0")
+    check_epsilon(epsilon)
     if not (1 <= n < math.inf and n == int(n)):
         raise InvalidInput(f"there are {n} people; give a whole number from 1")
     if not 0 < delta < 1:

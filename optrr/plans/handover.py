@@ -1,23 +1,12 @@
 """What a plan hands over: one folder with everything from the specification to the analysis, whole or not at all.
 
-    plan.toml             the decision, which optrr plan --check recomputes
-    specification.toml    the attributes and the texts that people are asked with
-    tables.toml           the tables wanted, where they have no name of their own
-    design.json           the way of asking, for optrr serve, perturb, estimate and verify
-    sampler.json          what a device needs to randomize one record or answer
-    sampler.design.json   what its reports are estimated with, where the sampler's law is another one than the design's
-    statement.html        for the ethics board
-    analysis.py           every wanted table with intervals, and a test of each pair
-    README.txt            what each of these is
-
-Files of an earlier plan are replaced, and no others.
+Files of an earlier plan are replaced, and no others. ``sampler.design.json`` is there where the sampler's law is another one
+than the design's, and ``tables.toml`` where the tables have no name of their own.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,26 +15,15 @@ from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.designs.specification import toml_text
 from optrr.errors import InvalidInput
-from optrr.plans.plan_file import is_plan, read_plan
+from optrr.plans.plan_file import digest_of, is_plan, read_plan
 from optrr.plans.preview import Preview
-from optrr.plans.record import digest_of
 from optrr.records.whole_files import whole_files
 from optrr.show.text import brief
 from optrr.ways.protocols.sampled_tables import SampledTables
 
 _PLAN = "plan.toml"
-_SAMPLERS = ("sampler.json", "sampler.design.json")
 _TABLES = "tables.toml"
-_NAMES = (
-    _PLAN,
-    "specification.toml",
-    _TABLES,
-    "design.json",
-    *_SAMPLERS,
-    "statement.html",
-    "analysis.py",
-    "README.txt",
-)
+# What each file is, as README.txt says.
 _ABOUT = {
     _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n"
     "  Recompute it: optrr plan --check plan.toml",
@@ -60,6 +38,7 @@ _ABOUT = {
     "statement.html": "for the ethics board; it prints on two sheets.",
     "analysis.py": "every table with intervals, and a test of each pair: python analysis.py reports.parquet",
 }
+_NAMES = (*_ABOUT, "README.txt")
 _ANALYSIS = '''"""Every table of the plan with 95 % intervals, and a test of each pair.
 
     python analysis.py [reports.parquet [design.json]]
@@ -99,16 +78,10 @@ if __name__ == "__main__":
 '''
 
 
-@dataclass(frozen=True)
-class PlanTexts:
-    """The texts of a plan: the decision as TOML, and the statement as HTML."""
-
-    toml: str
-    statement: str
-
-
-def hand_over(folder: str | Path, preview: Preview, asking: Asking, texts: PlanTexts) -> tuple[Path, ...]:
+def hand_over(folder: str | Path, preview: Preview, asking: Asking, toml: str, statement: str) -> tuple[Path, ...]:
     """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
+
+    ``toml`` is the decision, and ``statement`` the page for the board, as HTML.
 
     Raises
     ------
@@ -124,7 +97,9 @@ def hand_over(folder: str | Path, preview: Preview, asking: Asking, texts: PlanT
     refuse_foreign(place, digest_of(asking))
     with TemporaryDirectory(prefix="optrr-plan-") as name:
         made = Path(name)
-        _write(made, preview, asking, texts)
+        (made / _PLAN).write_text(toml, encoding="utf-8")
+        (made / "statement.html").write_text(statement, encoding="utf-8")
+        _write(made, preview, asking)
         written = [each for each in _NAMES if (made / each).exists()]
         new = not place.exists()
         try:
@@ -164,35 +139,21 @@ def refuse_foreign(place: Path, digest: str | None = None) -> None:
         )
 
 
-def _write(made: Path, preview: Preview, asking: Design | SampledTables, texts: PlanTexts) -> None:
+def _write(made: Path, preview: Preview, asking: Design | SampledTables) -> None:
     question = preview.question
-    (made / _PLAN).write_text(texts.toml, encoding="utf-8")
     (made / "specification.toml").write_text(question.specification.to_toml(), encoding="utf-8")
     if question.learn.name not in ("marginals", "pairs"):
-        tables = [{"attributes": list(t.attributes)} for t in question.learn.tables]
-        (made / _TABLES).write_text(toml_text({"tables": tables}), encoding="utf-8")
+        wanted = [{"attributes": list(t.attributes)} for t in question.learn.tables]
+        (made / _TABLES).write_text(toml_text({"tables": wanted}), encoding="utf-8")
     files.save(asking, made / "design.json")
     refusal = ""
     try:
-        files.export(asking, made / _SAMPLERS[0])
+        files.export(asking, made / "sampler.json")
     except InvalidInput as error:
         refusal = f"sampler.json is missing: {error}\n"
-    (made / "statement.html").write_text(texts.statement, encoding="utf-8")
     known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
-    (made / "analysis.py").write_text(analysis_script(known), encoding="utf-8")
-    (made / "README.txt").write_text(_readme(made, known) + refusal, encoding="utf-8")
-
-
-def analysis_script(tables: Sequence[Sequence[str]]) -> str:
-    """A program that makes these tables from reports."""
-    return _ANALYSIS.format(tables="[\n" + "".join(f"    {tuple(names)!r},\n" for names in tables) + "]")
-
-
-def _readme(made: Path, tables: Sequence[Sequence[str]]) -> str:
-    named = ",".join(name.replace(",", ",,") for name in tables[0]) if tables else "NAME"
-    lines = [
-        f"{name}: {_ABOUT[name].replace('{names}', named)}\n"
-        for name in _NAMES
-        if name in _ABOUT and (made / name).exists()
-    ]
-    return "".join(lines)
+    tables = "[\n" + "".join(f"    {tuple(names)!r},\n" for names in known) + "]"
+    (made / "analysis.py").write_text(_ANALYSIS.format(tables=tables), encoding="utf-8")
+    named = ",".join(name.replace(",", ",,") for name in known[0]) if known else "NAME"
+    lines = [f"{name}: {about.replace('{names}', named)}\n" for name, about in _ABOUT.items() if (made / name).exists()]
+    (made / "README.txt").write_text("".join(lines) + refusal, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What an ε means for one person: how often answers are changed, and how sure anybody can become after seeing one.
+"""What an ε means for one person: how sure anybody can become after seeing an answer.
 
 Whoever believes with probability p that something about a person is true, and then sees a report that costs the person ε nats,
 believes it afterwards with a probability between
@@ -19,41 +19,11 @@ from dataclasses import dataclass
 from optrr.errors import InvalidInput
 from optrr.show.text import factor_text
 
-__all__ = ["Meaning", "least", "of_hundred", "surest"]
-
 # Of how many people the sentences may speak.
 _PEOPLE = (100, 1_000, 10_000, 100_000, 1_000_000)
 # A number of people this near to a whole one is that number, so that 25.000000000000004 people are 25 and not 26. Doubles
 # err by less than a millionth of it, and no decision hangs on a billionth of a person.
 _WHOLE = 1e-9
-
-
-def of_hundred(epsilon: float, size: int, named: int = 1) -> float:
-    """How many of 100 people with the same true value send a report that does not hold it, on average.
-
-    With ``named`` = 1 this is k-ary randomized response on ``size`` categories, 100 (k−1)/(e^ε + k−1). A report that names a
-    subset of so many cells of a table of ``size`` cells leaves out the truth of 100 (k−s)/(s e^ε + k−s). For a
-    :class:`optrr_solvers.allocating.questions.SubsetReport` of several subsets, ``named`` is its ``likely_weight``.
-
-    Parameters
-    ----------
-    epsilon
-        nats, at least 0; at 0 the report is drawn without looking at the truth.
-    size
-        categories, or cells, at least 2.
-    named
-        how many of them a report names, at least 1 and not all.
-
-    Raises
-    ------
-    InvalidInput
-        for values outside these ranges.
-    """
-    _check_epsilon(epsilon)
-    if size < 2 or not 1 <= named < size:
-        raise InvalidInput(f"a report cannot name {named} of {size} categories; name at least one, and not all")
-    missed = (size - named) * math.exp(-epsilon)
-    return 100 * missed / (named + missed)
 
 
 def surest(prior: float, epsilon: float, releases: int = 1) -> float:
@@ -117,7 +87,7 @@ class Meaning:
         _check_prior(self.prior)
         _in_all(self.total, self.releases)
         if self.conditional is not None:
-            _check_epsilon(self.conditional)
+            check_epsilon(self.conditional)
 
     @property
     def factor(self) -> str:
@@ -182,13 +152,14 @@ class Meaning:
 
 def _in_all(epsilon: float, releases: int) -> float:
     """What all releases cost together, not rounded below their sum."""
-    _check_epsilon(epsilon)
+    check_epsilon(epsilon)
     if not (1 <= releases < math.inf and releases == int(releases)):
         raise InvalidInput(f"{releases} is no number of releases; give a whole number from 1")
     return epsilon if releases == 1 or epsilon == 0 else math.nextafter(epsilon * releases, math.inf)
 
 
-def _check_epsilon(epsilon: float) -> None:
+def check_epsilon(epsilon: float) -> None:
+    """Raises InvalidInput for an ε that is no finite number from 0."""
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise InvalidInput(f"epsilon is {epsilon}; give a finite number of nats from 0")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 
 from optrr.budgets.allocate import Allocation, Keep, allocate
 from optrr.budgets.workload import WorkloadLike
@@ -23,12 +24,11 @@ from optrr.designs.asking import Asking
 from optrr.designs.specification import Specification, declared, read_specification
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.plans.handover import PlanTexts, hand_over
+from optrr.plans.handover import hand_over
 from optrr.plans.meaning import Meaning
-from optrr.plans.plan_file import is_plan, read_plan
-from optrr.plans.preview import HALF_WIDTH, Point, Preview, allocated, point
+from optrr.plans.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan
+from optrr.plans.preview import POINTS, Point, Preview, allocated, point
 from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
-from optrr.plans.record import SeenWay, choice, meaning_of, plan_toml
 from optrr.plans.statement import statement
 from optrr.show.parts import Page, Part, Table, Text, page_html
 from optrr.show.result import SHOWN, Result, in_json
@@ -120,7 +120,7 @@ class Plan(Result):
         return {
             "question": self.question.state(),
             "choice": in_json(choice(self.preview, self.asking)),
-            "seen": in_json(self.seen),
+            "seen": in_json(to_builtins(self.seen)),
             "reason": self.reason,
             "expected": in_json(self.preview.tables),
             "sentences": list(self.point.sentences),
@@ -148,8 +148,7 @@ class Plan(Result):
         InvalidInput
             where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
         """
-        texts = PlanTexts(self.to_toml(), page_html(self.statement()))
-        return hand_over(folder, self.preview, self.asking, texts)
+        return hand_over(folder, self.preview, self.asking, self.to_toml(), page_html(self.statement()))
 
 
 def plan(  # noqa: PLR0913 (a front door: each argument is one question a user answers)
@@ -237,7 +236,7 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
         question.domain,
         learn=question.learn,
         n=question.n,
-        standard_error=margin / (100 * HALF_WIDTH),
+        standard_error=margin / POINTS,
         keep=question.keep,
         public=question.specification.public,
     )

@@ -1,9 +1,24 @@
-"""Reading a plan, and recomputing it: what a file says is compared number by number with what follows from its question."""
+"""What is written down of a plan: the question, the alternatives seen, the choice with its numbers, and the reason.
+
+    format = "optrr-plan/1"
+    reason, software        texts
+    [question]              as :meth:`optrr.plans.question.Question.state`
+    [[seen]]                total, n, way, margin, over_bound of each alternative that was looked at
+    [choice]                total as drawn in nats, way, error, error_bound, over_bound, margin, conditional_epsilon, meaning,
+                            digest of the way of asking, and digest of the question
+    [[choice.tables]]       attributes and margin of each wanted table (the first 200)
+    [[choice.labels]]       name, epsilon and conditional_epsilon of each attribute, where whole records are asked
+
+Margins are ± percentage points with 95 % confidence. Whoever reads a plan recomputes it: what the file says is compared number
+by number with what follows from its question.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +26,110 @@ from typing import Any
 import msgspec
 
 from optrr.designs.asking import Asking
-from optrr.designs.specification import read_declared
+from optrr.designs.specification import read_declared, toml_text
 from optrr.errors import InvalidInput, OptrrError, in_one_line
 from optrr.files import load
+from optrr.plans.meaning import Meaning
 from optrr.plans.preview import Point, Preview, allocated, point
 from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
-from optrr.plans.record import FORMAT, SeenWay, choice, digest_of
 from optrr.show.result import Result
 from optrr.show.text import brief
+from optrr.show.version import SOFTWARE
+
+FORMAT = "optrr-plan/1"
+
+
+class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An alternative for the same attributes and tables that was looked at, with numbers of an allocation.
+
+    Parameters
+    ----------
+    total
+        ε in nats.
+    n
+        how many people.
+    way
+        the name of the way of asking.
+    margin
+        typical ± percentage points, 95 %; ``inf`` where some table cannot be estimated.
+    over_bound
+        its error over what no mechanism of this total can have less of than.
+    """
+
+    total: float
+    n: int
+    way: str
+    margin: float
+    over_bound: float
+
+    @classmethod
+    def of(cls, preview: Preview) -> SeenWay:
+        """What an exact preview shows."""
+        return cls(
+            float(preview.question.total),
+            preview.n,
+            preview.point.way.name,
+            float(preview.typical_margin),
+            float(preview.over_bound),
+        )
+
+
+def meaning_of(preview: Preview) -> Meaning:
+    """What the total, as it is drawn, means for one person; of whole records also to whoever knows all other answers."""
+    question, labels = preview.question, preview.point.labels
+    conditional = max(label.conditional_epsilon for label in labels) if labels else None
+    return Meaning(preview.point.epsilon, question.prior, conditional, question.releases)
+
+
+def digest_of(asking: Asking) -> str | None:
+    """What identifies the way of asking; None for those of studies, which have no digest and no file."""
+    try:
+        return asking.digest
+    except InvalidInput:
+        return None
+
+
+def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
+    """The choice with its numbers, as plain values for TOML and JSON."""
+    point, digest = preview.point, digest_of(asking)
+    return {
+        "total": float(point.epsilon),
+        "way": point.way.name,
+        "error": float(point.way.error),
+        "error_bound": float(point.error_bound),
+        "over_bound": float(preview.over_bound),
+        "margin": float(preview.typical_margin),
+        "conditional_epsilon": float(point.way.conditional_epsilon),
+        "meaning": list(meaning_of(preview).sentences()),
+        **({} if digest is None else {"digest": digest}),
+        "question_digest": _question_digest(preview.question),
+        "tables": [{"attributes": list(t.attributes), "margin": float(t.margin)} for t in preview.tables],
+        "labels": [
+            {"name": a.name, "epsilon": float(a.epsilon), "conditional_epsilon": float(a.conditional_epsilon)}
+            for a in point.labels
+        ],
+    }
+
+
+def plan_toml(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason: str) -> str:
+    """The whole file."""
+    return toml_text(
+        {
+            "format": FORMAT,
+            "reason": reason,
+            "software": SOFTWARE,
+            "question": preview.question.state(),
+            "seen": msgspec.to_builtins(list(seen)),
+            "choice": choice(preview, asking),
+        }
+    )
+
+
+def _question_digest(question: Question) -> str:
+    """Of everything that was asked, also what moves no number, such as texts; catches accidents, as digests in files do."""
+    canonical = json.dumps(question.state(), sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
 
 # Alternatives that a plan holds; each other total takes an allocation to recompute.
 MOST_SEEN = 50
@@ -43,21 +154,13 @@ class _Choice(msgspec.Struct, forbid_unknown_fields=True):
     labels: list[dict[str, Any]] = []
 
 
-class _SeenWay(msgspec.Struct, forbid_unknown_fields=True):
-    total: float
-    n: int
-    way: str
-    margin: float
-    over_bound: float
-
-
 class _PlanFile(msgspec.Struct, forbid_unknown_fields=True):
     format: str
     question: dict[str, Any]
     choice: _Choice
     reason: str = ""
     software: str = ""
-    seen: list[_SeenWay] = []
+    seen: tuple[SeenWay, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,22 +192,18 @@ def read_plan(path: str | Path) -> RecordedPlan:
     try:
         held = msgspec.convert(raw, _PlanFile)
         question = Question.from_state(held.question)
-        seen = tuple(_checked_seen(each) for each in held.seen)
+        for each in held.seen:
+            if not (LEAST_TOTAL <= each.total <= MOST_TOTAL and 1 <= each.n <= MOST_PEOPLE):
+                raise InvalidInput(
+                    f"an alternative has total {each.total:g} and n = {each.n}; give a total from {LEAST_TOTAL:g} to "
+                    f"{MOST_TOTAL:g} nats and at least one person"
+                )
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"plan {path}: {in_one_line(error)}") from error
-    if len(seen) > MOST_SEEN:
-        raise InvalidInput(f"plan {path} lists {len(seen)} alternatives; keep at most {MOST_SEEN}")
+    if len(held.seen) > MOST_SEEN:
+        raise InvalidInput(f"plan {path} lists {len(held.seen)} alternatives; keep at most {MOST_SEEN}")
     stated_choice = {key: value for key, value in msgspec.to_builtins(held.choice).items() if value is not None}
-    return RecordedPlan(question, held.reason, held.software, seen, stated_choice)
-
-
-def _checked_seen(each: _SeenWay) -> SeenWay:
-    if not (LEAST_TOTAL <= each.total <= MOST_TOTAL and 1 <= each.n <= MOST_PEOPLE):
-        raise InvalidInput(
-            f"an alternative has total {each.total:g} and n = {each.n}; give a total from {LEAST_TOTAL:g} to "
-            f"{MOST_TOTAL:g} nats and at least one person"
-        )
-    return SeenWay(each.total, each.n, each.way, each.margin, each.over_bound)
+    return RecordedPlan(question, held.reason, held.software, held.seen, stated_choice)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from optrr.designs.asking import Asking
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.plans.question import MOST_TOTAL, Question
-from optrr.show.result import named_in_json
 
 # Totals that a curve is computed at, in nats; those in between are interpolated.
 LADDER = tuple(float(2 ** (k / 2)) for k in range(-6, 9))
@@ -35,6 +33,8 @@ MOST_TABLES = 200
 _STEPS = 36
 # Half of an interval of 95 % in standard errors.
 HALF_WIDTH = 1.959964
+# The same in percentage points, of a standard error of a share.
+POINTS = 100 * HALF_WIDTH
 # A test at 5 % that finds what is there in 80 % of all surveys.
 _LEVEL, _POWER = 0.05, 0.8
 
@@ -230,10 +230,6 @@ class Expected:
     difference: float | None
     odds_ratio: float | None
 
-    def summary(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return named_in_json(self, ())
-
 
 @dataclass(frozen=True, eq=False)
 class Preview:
@@ -264,17 +260,23 @@ class Preview:
 
     def margin_of(self, way: Way) -> float:
         """The same of another way; ``inf`` where it cannot estimate every table."""
-        return 100 * HALF_WIDTH * math.sqrt(way.error / (self.n * _weighted_cells(self.question)))
+        return typical_margin(self.question, way.error)
 
     @property
     def bound_margin(self) -> float:
         """The same that no mechanism of this total can be below."""
-        return 100 * HALF_WIDTH * math.sqrt(self.point.error_bound / (self.n * _weighted_cells(self.question)))
+        return typical_margin(self.question, self.point.error_bound)
 
     def people_for(self, margin: float) -> int | None:
         """How many people every wanted table needs to be known to ± this many points; None where no number would do."""
-        needed = [table.error / table.cells * (100 * HALF_WIDTH / margin) ** 2 for table in self.point.tables]
+        needed = [table.error / table.cells * (POINTS / margin) ** 2 for table in self.point.tables]
         return math.ceil(max(needed)) if all(map(math.isfinite, needed)) else None
+
+
+def typical_margin(question: Question, error: float) -> float:
+    """± percentage points, 95 %, as a root mean square over all cells of all tables, of this error of the workload."""
+    cells = sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
+    return POINTS * math.sqrt(error / (question.n * cells))
 
 
 def expected(table: TableErrors, n: int) -> Expected:
@@ -292,8 +294,8 @@ def expected(table: TableErrors, n: int) -> Expected:
         table.attributes,
         table.cells,
         standard_error,
-        100 * HALF_WIDTH * standard_error,
-        100 * HALF_WIDTH * sampling,
+        POINTS * standard_error,
+        POINTS * sampling,
         difference,
         odds_ratio,
     )
@@ -307,10 +309,6 @@ def _noncentrality(degrees: int) -> float:
 
     critical = float(chi2.isf(_LEVEL, degrees))
     return float(brentq(lambda nc: ncx2.sf(critical, degrees, nc) - _POWER, 1e-6, 1000 + 10 * degrees, xtol=1e-10))
-
-
-def _weighted_cells(question: Question) -> float:
-    return sum(t.weight * t.cells(question.domain) for t in question.learn.tables)
 
 
 def total_for(points: Sequence[Point], margin: float, n: int) -> float | None:

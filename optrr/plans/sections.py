@@ -6,24 +6,62 @@ totals that were computed are previews, and carry ≈.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from optrr.plans.alternatives import elsewhere_parts, ways_html
-from optrr.plans.commands import python_lines, shell_lines
-from optrr.plans.drawing import MarginCurve, dots_chart, frontier_chart
-from optrr.plans.figures import Figures, digits
+from optrr.domain.domain import Attribute
+from optrr.errors import InvalidInput
+from optrr.plans.elsewhere import Elsewhere, chance_of_failure, comparisons
+from optrr.plans.figures import (
+    MOST_BARS,
+    PLUS_MINUS,
+    Bar,
+    Figures,
+    MarginCurve,
+    digits,
+    dots_chart,
+    frontier_chart,
+    interval_text,
+    intervals_chart,
+    plausible_shares,
+    power_of_ten,
+)
 from optrr.plans.meaning import Meaning, surest
-from optrr.plans.preview import HALF_WIDTH, LADDER, Point, Preview, Way
+from optrr.plans.plan_file import meaning_of
+from optrr.plans.preview import LADDER, POINTS, Expected, Point, Preview, Way, typical_margin
 from optrr.plans.question import Question
-from optrr.plans.seeing import interval_charts, table_parts
 from optrr.show.parts import Chart, Commands, Part, Table, Text, page_environment, parts_html, warned
-from optrr.show.text import category_word, changed_of_hundred, example, one_line, promise
+from optrr.show.text import (
+    amount,
+    category_word,
+    changed_of_hundred,
+    crossed,
+    example,
+    one_line,
+    promise,
+    two_digits_up,
+)
 
-# Rows of a table that a page shows.
-_MOST_ROWS = 40
+# Charts of tables that are drawn before anybody asks for more; rows of a table.
+MOST_CHARTS, _MOST_ROWS = 12, 40
+# A standard error beyond which any guess within 0..1 is closer, in percentage points as half of an interval.
+_USELESS = POINTS * 0.5
+# The margin that a remedy aims at, where nothing can be learned and nobody said which is wanted.
+_USEFUL = 10.0
+# The share that the sentence is about, in percent.
+_SHARE = 30
+_COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
+_NOTE = "± points: half of a 95 % interval of a share, in percentage points, at most."
+_OF_PAIRS = (
+    " The smallest difference is the one between two groups of equal size, in points, that a test at 5 % finds in 80 of 100 "
+    "surveys, and the odds ratio that of the same table; for more than two categories Cramér's V, times 100."
+)
+# Names of the files that the commands write and read.
+_QUESTIONS, _TABLES = "questions.toml", "tables.toml"
 
 
 @dataclass(frozen=True)
@@ -36,7 +74,7 @@ class Shown:
     all_charts: bool = False
     error: str | None = None
 
-    @cached_property
+    @property
     def figures(self) -> Figures:
         """How numbers are written."""
         return Figures(self.preview is not None and self.preview.point.exact)
@@ -76,7 +114,7 @@ class Shown:
         ]
         if preview is None:
             bound = question.learn.error_bound(question.domain, question.total)
-            margin = _bound_margin(question, bound)
+            margin = digits(typical_margin(question, bound), 4)
             known = "no mechanism of this total, of whatever form, has a typical margin below"
             parts.append(Text(f"Known at once: {known} ± {margin} points."))
             return parts
@@ -110,10 +148,9 @@ class Shown:
 
     @cached_property
     def _meaning(self) -> Meaning:
-        question, point = self.question, self.preview.point if self.preview else None
-        total = question.total if point is None else point.epsilon
-        conditional = max(a.conditional_epsilon for a in point.labels) if point is not None and point.labels else None
-        return Meaning(total, question.prior, conditional, question.releases)
+        if self.preview is not None:
+            return meaning_of(self.preview)
+        return Meaning(self.question.total, self.question.prior, None, self.question.releases)
 
     def _told(self) -> list[Part]:
         meaning, domain = self._meaning, self.question.domain
@@ -150,11 +187,202 @@ def _charts_html(charts: Sequence[Chart]) -> str:
     return page_environment("optrr.plans").get_template("charts.html").render(charts=charts)
 
 
-def _bound_margin(question: Question, error: float) -> str:
-    typical = question.learn.typical_standard_error(question.domain, error, question.n)
-    return digits(100 * HALF_WIDTH * (typical or 0.0), 4)
-
-
 def _beside(preview: Preview, way: Way, title: str, figures: Figures) -> tuple[str | None, ...]:
     over = way.error / preview.point.error_bound
     return title, figures.points(preview.margin_of(way)), figures.number(over), figures.epsilon(way.conditional_epsilon)
+
+
+def ways_html(question: Question, preview: Preview | None, figures: Figures) -> str:
+    """Every way of asking, to choose from; the best alone where nothing is known yet."""
+    template = page_environment("optrr.plans").get_template("ways.html")
+    if preview is None:
+        return template.render(ways=[], best="", chosen=question.way)
+    point = preview.point
+    ways = [
+        {
+            "name": way.name,
+            "title": way.title,
+            "margin": figures.points(preview.margin_of(way)),
+            "gives_up": "; ".join(way.gives_up) or "nothing",
+            "refused": _refused(preview, way),
+        }
+        for way in point.ways
+    ]
+    best = next((way.title for way in point.ways if way.name == point.best), point.best)
+    return template.render(ways=ways, best=best, chosen=question.way)
+
+
+def _refused(preview: Preview, way: Way) -> str:
+    if preview.question.keep is not None and not way.keeps_records:
+        return "it keeps no records, and any table shall be possible later"
+    return "it cannot estimate every table" if not math.isfinite(way.error) else ""
+
+
+def elsewhere_parts(preview: Preview, figures: Figures) -> list[Part]:
+    """What the same margins, or the same ε, would come to with somebody who is trusted, and by classical methods."""
+    tables = [(t.cells, t.standard_error, t.sampling_margin / POINTS) for t in preview.tables]
+    try:
+        others = comparisons(preview.point.epsilon, preview.n, tables, chance_of_failure(preview.n))
+    except InvalidInput as error:
+        return [Text(f"There is nothing to compare with: {one_line(error.args[0])}.")]
+    nobody = "Nobody: chance works on each person's own device."
+    errors = [error for _, error, _ in tables]
+    own = ("this plan", figures.epsilon(preview.point.epsilon), None, figures.points(_typical(errors)), nobody)
+    columns = ("what", "ε, nats", "δ", "± points", "who must be trusted")
+    note = "None of these is a promise of this plan; each stands under its own assumption."
+    if len(preview.question.learn.tables) > len(tables):
+        note += f" They are about the first {amount(len(tables), 'table')}."
+    return [Table(columns, [own, *(_row(each, figures) for each in others)], note=note, strong=(0,))]
+
+
+def _row(other: Elsewhere, figures: Figures) -> tuple[str | None, ...]:
+    epsilon: str | None = "none" if other.name == "no protection" else "beyond the theorem"
+    if other.epsilon is not None:
+        epsilon = figures.number(other.epsilon)
+    delta = power_of_ten(other.delta) if other.delta else None
+    return other.name, epsilon, delta, figures.points(_typical(other.standard_errors)), other.assumption
+
+
+def _typical(standard_errors: Sequence[float]) -> float:
+    """Root mean square, as half of a 95 % interval in points."""
+    return POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))
+
+
+def table_parts(preview: Preview, figures: Figures) -> list[Part]:
+    """A sentence that can be pictured, a remedy where nothing can be learned, and a row for each table."""
+    parts: list[Part] = []
+    if useless := [table for table in preview.tables if table.margin > _USELESS]:
+        parts.append(Text(_remedy(preview, useless), warning=True))
+    if readable := [table for table in preview.tables if table.margin <= _USELESS]:
+        worst = max(readable, key=lambda table: table.margin)
+        interval = interval_text(_SHARE, worst.margin)
+        only = "" if len(preview.tables) == 1 else f", in the least certain table ({crossed(worst.attributes)})"
+        who = "With one person" if preview.n == 1 else f"With {preview.n:,} people"
+        parts.append(Text(f"{who}, {_SHARE} % looks like {'' if figures.exact else '≈ '}{interval}{only}."))
+    if preview.question.margin is not None:
+        parts.append(Text(_wish(preview, preview.question.margin, figures)))
+    rows = [
+        (
+            crossed(t.attributes),
+            t.cells,
+            figures.points(t.margin),
+            f"{PLUS_MINUS}{digits(t.sampling_margin, 4)}",
+            figures.number(t.difference),
+            figures.number(t.odds_ratio),
+        )
+        for t in preview.tables
+    ]
+    # only pairs have a smallest difference, and only those of two categories an odds ratio
+    width = 6 if any(row[5] for row in rows) else 5 if any(row[4] for row in rows) else 4
+    note = _NOTE + (_OF_PAIRS if width > 4 else "")
+    if (listed := len(preview.question.learn.tables)) > len(rows):
+        note += f" Of {listed:,} tables, the first {len(rows)} are predicted one by one."
+    return [*parts, Table(_COLUMNS[:width], [row[:width] for row in rows], note=note).first(_MOST_ROWS)]
+
+
+def interval_charts(preview: Preview, every: bool) -> list[Chart]:
+    """A chart of each table with shares that are made up, the first ones unless every one is asked for."""
+    shown = preview.tables if every else preview.tables[:MOST_CHARTS]
+    return [_intervals(preview.question, table) for table in shown if math.isfinite(table.margin)]
+
+
+def _remedy(preview: Preview, useless: Sequence[Expected]) -> str:
+    which = "any table" if len(useless) == len(preview.tables) else amount(len(useless), "table")
+    if len(useless) == 1:
+        which = crossed(useless[0].attributes)
+    margin = preview.question.margin or _USEFUL
+    needed = preview.people_for(margin)
+    enough = "" if needed is None else f"; about {two_digits_up(needed):,} people would give ± {margin:g} points"
+    return (
+        f"With n = {preview.n:,} nothing can be learned of {which}: any guess is as close. Ask more people, raise the "
+        f"total, or merge categories{enough}."
+    )
+
+
+def _wish(preview: Preview, wished: float, figures: Figures) -> str:
+    margins = [table.margin for table in preview.tables]
+    if not (short := sum(margin > wished for margin in margins)):
+        return f"Every table is known to ± {wished:g} points or better, as you wished."
+    worst = figures.points(max(margins))
+    if len(margins) == 1:
+        return f"You wished ± {wished:g} points; the table has {worst}."
+    miss = "misses" if short == 1 else "miss"
+    return f"You wished ± {wished:g} points; {short} of {len(margins)} tables {miss} it, the worst with {worst}."
+
+
+def _intervals(question: Question, table: Expected) -> Chart:
+    """The table's first cells with made-up shares."""
+    attributes = [question.domain[name] for name in table.attributes]
+    words = [""]
+    for attribute in attributes:
+        words = [
+            f"{before} · {category_word(text)}" if before else category_word(text)
+            for before in words[:MOST_BARS]
+            for text in attribute.texts[:MOST_BARS]
+        ]
+    shares = plausible_shares([attribute.size for attribute in attributes], MOST_BARS)
+    bars = [
+        Bar(word, 100 * share, max(100 * share - table.margin, 0), min(100 * share + table.margin, 100))
+        for word, share in zip(words[:MOST_BARS], shares, strict=True)
+    ]
+    more = table.cells - len(bars)
+    title = crossed(table.attributes) + (f" (the first {len(bars)} of {table.cells:,} cells)" if more else "")
+    return intervals_chart(title, bars, more)
+
+
+def shell_lines(question: Question) -> list[str]:
+    """Commands for a terminal: the files that are needed, and the allocation."""
+    options = f"--total-epsilon {question.total!r} --n {question.n}"
+    lines = _file(_QUESTIONS, question.specification.to_toml())
+    if question.learn.name == "pairs":
+        options += " --workload pairs"
+    elif question.learn.name != "marginals":
+        options += f" --workload {_TABLES}"
+        tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
+        lines += _file(_TABLES, "\n\n".join(tables))
+    options += f" --keep {question.keep}" if question.keep else ""
+    options += f" --way {question.way}" if question.way else ""
+    return [*lines, f"optrr allocate {_QUESTIONS} {options}"]
+
+
+def python_lines(question: Question) -> list[str]:
+    """The same in Python; what is not plain of the attributes is read from the file that the commands write."""
+    if all(map(_is_plain, question.domain)):
+        pairs = (f"    {_text(a.name)}: {_categories(a)}," for a in question.domain)
+        lines = ["import optrr", "", "questions = {", *pairs, "}"]
+    else:
+        lines = ["import optrr", "", f'questions = optrr.read_specification("{_QUESTIONS}").domain']
+    named = question.learn.name in ("marginals", "pairs")
+    learn = _text(question.learn.name) if named else f"[{', '.join(map(_table, question.learn.tables))}]"
+    keep = f", keep={_text(question.keep)}" if question.keep else ""
+    choosing = f".choosing({_text(question.way)})" if question.way else ""
+    call = f"optrr.allocate(questions, {question.total!r}, learn={learn}, n={question.n}{keep}){choosing}"
+    return [*lines, f"allocation = {call}", "print(allocation)"]
+
+
+def _file(name: str, content: str) -> list[str]:
+    return [f"cat > {name} <<'END'", *content.strip("\n").split("\n"), "END"]
+
+
+def _is_plain(attribute: Attribute) -> bool:
+    return attribute.bins is None and not attribute.missing and attribute.rest is None and None not in attribute.texts
+
+
+def _categories(attribute: Attribute) -> str:
+    if attribute.numbers is not None:
+        return str(attribute.numbers)
+    return f"[{', '.join(_text(text) for text in attribute.texts)}]"
+
+
+def _table(table: Any) -> str:
+    names = ", ".join(map(_text, table.attributes))
+    return f"({names},)" if len(table.attributes) == 1 else f"({names})"
+
+
+def _text(text: object) -> str:
+    """A text as Python reads it, in double quotes where nothing in it needs an escape that JSON writes in another way."""
+    return _json(text) if str(text).isprintable() else repr(text)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

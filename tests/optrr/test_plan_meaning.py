@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optrr.errors import InvalidInput
-from optrr.plans.meaning import Meaning, least, of_hundred, surest
-from optrr_solvers.allocating.questions import SubsetReport
+from optrr.plans.meaning import Meaning, least, surest
 
 EPSILONS = (0.0, 1e-9, 0.3, 1.0, 4.5, 30.0, 100.0)
 PRIORS = (1e-12, 0.001, 0.1, 0.5, 0.93, 1 - 1e-9)
@@ -60,25 +59,6 @@ def test_beliefs_in_60_digits(epsilon, prior):
         most, fewest = p * factor / (1 - p + p * factor), p / (p + (1 - p) * factor)
         assert abs(surest(prior, epsilon) / most - 1) < 1e-14
         assert abs(least(prior, epsilon) / fewest - 1) < 1e-14
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize(("size", "named"), [(2, 1), (5, 1), (1000, 1), (16, 5), (16, 15)])
-def test_of_hundred_in_60_digits(epsilon, size, named):
-    with mpmath.workdps(60):
-        exact = 100 * mpmath.mpf(size - named) / (named * mpmath.e ** mpmath.mpf(epsilon) + size - named)
-        assert abs(of_hundred(epsilon, size, named) / exact - 1) < 1e-14
-
-
-@pytest.mark.parametrize("report", [SubsetReport((2, 1), (1, 2, 3)), SubsetReport((4,)), SubsetReport((1, 2), (3,))])
-def test_of_hundred_counts_the_reports_that_leave_out_the_truth(report):
-    """By the weights of all patterns of matches, of which the likely ones are e^ε times as likely."""
-    sizes, epsilon = (3, 4), 1.3
-    weights = np.asarray(report.weights(sizes), dtype=float)
-    likely = np.isin(np.arange(len(weights)), report.likely)
-    chance = weights * np.where(likely, math.exp(epsilon), 1)
-    missed = 100 * chance[~likely].sum() / chance.sum()
-    assert of_hundred(epsilon, math.prod(sizes), report.likely_weight(sizes)) == pytest.approx(missed, rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [*EPSILONS, math.log(3), math.log(9)])
@@ -131,8 +111,6 @@ def test_a_conditional_epsilon_counts_at_most_as_the_total():
         (lambda: surest(0.5, math.inf), "epsilon"),
         (lambda: least(0.5, 1, 0), "releases"),
         (lambda: least(0.5, 1, 1.5), "releases"),
-        (lambda: of_hundred(1, 1), "name"),
-        (lambda: of_hundred(1, 3, 3), "name"),
         (lambda: Meaning(1, 0.5, -1), "epsilon"),
         (lambda: Meaning(1, 2), "prior"),
         (lambda: Meaning(1, 0.5, releases=math.inf), "releases"),

@@ -9,8 +9,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from optrr.plans.drawing import Bar, MarginCurve, dots_chart, frontier_chart, intervals_chart, plausible_shares
-from optrr.plans.figures import digits, interval_text, power_of_ten
+from optrr.plans.figures import (
+    Bar,
+    MarginCurve,
+    digits,
+    dots_chart,
+    frontier_chart,
+    interval_text,
+    intervals_chart,
+    plausible_shares,
+    power_of_ten,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -17,9 +17,8 @@ import optrr
 from optrr.cli.main import run
 from optrr.designs.specification import toml_text
 from optrr.plans.plan import Plan
-from optrr.plans.plan_file import checked, read_plan
+from optrr.plans.plan_file import SeenWay, checked, read_plan
 from optrr.plans.preview import HALF_WIDTH, Preview, point
-from optrr.plans.record import SeenWay
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _VALUES = st.one_of(

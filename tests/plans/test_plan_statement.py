@@ -16,11 +16,11 @@ from plan_cases import PageTables, random_question
 import optrr
 from optrr.cli.main import run
 from optrr.designs.specification import declared
-from optrr.plans.limits import NOT_PROMISED, for_you
 from optrr.plans.plan import Plan
+from optrr.plans.plan_file import SeenWay
 from optrr.plans.preview import HALF_WIDTH
 from optrr.plans.question import Question
-from optrr.plans.record import SeenWay
+from optrr.plans.statement import NOT_PROMISED, for_you
 from optrr.show.parts import page_html
 from optrr.show.text import crossed, epsilon_text, example, promise
 

@@ -14,10 +14,9 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.specification import declared
-from optrr.plans.commands import python_lines, shell_lines
 from optrr.plans.preview import LADDER, Preview, nearest, point
 from optrr.plans.question import Question
-from optrr.plans.sections import Shown
+from optrr.plans.sections import Shown, python_lines, shell_lines
 
 NBSP = "\u00a0"
 
