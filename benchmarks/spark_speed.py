@@ -24,7 +24,7 @@ from passing_through import RESULTS, make
 import optrr
 from optrr.domain.datasets import adult_domain
 from optrr.records.counts import count
-from optrr.records.origins import check_design
+from optrr.records.reading.registry import check_design
 
 PLAIN = "import sys; from optrr.cli.main import run; sys.exit(run(sys.argv[1:]))"
 SPARK = """

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from optrr.budgets.workload import Workload
     from optrr.designs.checks import Verification
     from optrr.designs.design import Design
+    from optrr.designs.solving import Wishes
     from optrr.designs.specification import Specification, read_specification
-    from optrr.designs.wishes import Wishes
     from optrr.designs.worksheet import worksheet
     from optrr.devices.auditing.audit import audit
     from optrr.domain.bins import Bins
@@ -72,7 +72,7 @@ _HOMES = {
     "optrr.designs.checks": ("Verification",),
     "optrr.designs.design": ("Design",),
     "optrr.designs.specification": ("Specification", "read_specification"),
-    "optrr.designs.wishes": ("Wishes",),
+    "optrr.designs.solving": ("Wishes",),
     "optrr.designs.worksheet": ("worksheet",),
     "optrr.devices.auditing.audit": ("audit",),
     "optrr.domain.bins": ("Bins",),

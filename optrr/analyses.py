@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from optrr.domain.domain import Attribute, Category
-    from optrr.domain.scores import GivenScores
+    from optrr.domain.domain import Attribute, Category, GivenScores
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear import LogLinear
     from optrr.models.regression.result import Regression

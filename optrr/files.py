@@ -13,9 +13,9 @@ from typing import Any, TypeAlias, overload
 
 from optrr.analyses import Reports
 from optrr.designs.asking import Asking
-from optrr.designs.checks import Verification, verification
+from optrr.designs.checks import Verification
 from optrr.designs.design import Design
-from optrr.designs.design_file import load_design, save_design, verify_design
+from optrr.designs.design_file import load_design, save_design, verification, verify_design
 from optrr.devices.deployment.deployment_file import DeploymentFile, save_deployment
 from optrr.devices.deployment.export import DEFAULT_SIZE, Fitted, save_fitted
 from optrr.devices.deployment.export import export as export_design
@@ -107,7 +107,7 @@ def load(path: Given, *, limited: bool = True) -> Saved:
     Parameters
     ----------
     limited
-        refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.apart.Limits` allows to a
+        refuse a file whose checks take longer, or more memory, than :class:`optrr.designs.checks.Limits` allows to a
         file of its size.
 
     Raises
@@ -135,7 +135,7 @@ def verify(made: Design | Given, design: Given | None = None, *, limited: bool =
         of a deployment file: the file of the design, or of the sampled tables, that it should belong to.
     limited
         refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
-        :class:`optrr.designs.apart.Limits` allows to a file of its size.
+        :class:`optrr.designs.checks.Limits` allows to a file of its size.
 
     Raises
     ------

@@ -29,7 +29,7 @@ from optrr.budgets.options import Option, at_total, every_way, optimum, sufficie
 from optrr.budgets.result import NOTE, Allocation, BestLaw, Prediction
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.design import Design
-from optrr.designs.wishes import Limits, Preserve, Wishes
+from optrr.designs.solving import Limits, Preserve, Wishes
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
@@ -84,7 +84,7 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
         "records": the best of the ways after which any table can be estimated, whole records or not. None: the best of all,
         which is often one random question to each person, about the workload's tables alone.
     floors, ceilings, conditional_cap, preserve
-        see :class:`optrr.designs.wishes.Wishes`; any of them implies that records are kept.
+        see :class:`optrr.designs.solving.Wishes`; any of them implies that records are kept.
     method
         of the best law of change sets: lattice (few attributes, or few different ones), program (the same by one convex
         program), search (any number), or auto.

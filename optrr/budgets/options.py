@@ -30,8 +30,8 @@ import numpy as np
 
 from optrr.budgets.workload import Workload
 from optrr.designs.asking import Asking
-from optrr.designs.baseline import baseline_design
 from optrr.designs.design import Design
+from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.show.result import named_in_json

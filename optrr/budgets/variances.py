@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
+from optrr.designs.solving import Limits, Preserve, epsilon_vector
 from optrr.designs.solving import design as design_of_flips
-from optrr.designs.solving import epsilon_vector
-from optrr.designs.wishes import Limits, Preserve
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
@@ -103,7 +102,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
         :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.
     preserve, kappa, conditional_cap
-        see :class:`optrr.designs.wishes.Wishes`.
+        see :class:`optrr.designs.solving.Wishes`.
     options
         tolerance of the gap, time limit, progress: a :class:`optrr_solvers.SolveOptions`.
     public

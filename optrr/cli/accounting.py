@@ -19,8 +19,7 @@ from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.designs.signing import require_signed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions
-from optrr.records.origins import origins_of
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.reading.source import RecordsAt
 from optrr.releases.account import Release, distinct_releases, finite, recomputed, total_epsilon
 from optrr.releases.provenance import PERSON, SEEDED, UNIT, Origin, Provenance, origin_from_sidecar, sidecar_path

@@ -18,10 +18,9 @@ from optrr import files
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, print_json, say, warn
-from optrr.designs.checks import Check, Verification
+from optrr.designs.checks import Check, Verification, refuse_large
 from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designs.specification import refuse_specification
-from optrr.designs.work import refuse_large
 from optrr.designs.worksheet import Worksheet
 from optrr.designs.worksheet import worksheet as answered
 from optrr.devices.auditing.audit import LEVEL, QUERIES, AuditOptions

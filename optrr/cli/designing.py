@@ -30,9 +30,9 @@ from optrr.designs.dependence import Dependences, dependences_from_tables, pair_
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design
 from optrr.designs.proposing import Proposal, Proposing, propose
+from optrr.designs.solving import Wishes
 from optrr.designs.solving import design as make_design
 from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.designs.wishes import Wishes
 from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput

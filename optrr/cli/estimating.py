@@ -30,7 +30,7 @@ from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, counted_as_sampled, give_weighted, sampled_options
 from optrr.designs.design import Design
-from optrr.domain.scores import GivenScores, told_scores
+from optrr.domain.domain import GivenScores, told_scores
 from optrr.errors import InvalidInput
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt

@@ -19,8 +19,7 @@ from click.core import ParameterSource
 
 from optrr.cli.printing import late_bar
 from optrr.designs.design import Design
-from optrr.domain.domain import Category, Domain, listed, shown
-from optrr.domain.scores import GivenScores, PairScores, scores_of_pair
+from optrr.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt, files_at
 from optrr.records.reports import OpenedRecords

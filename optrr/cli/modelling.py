@@ -31,7 +31,7 @@ from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, late_bar, print_shown, say
 from optrr.cli.public_columns import Sampled, counted_as_sampled, sample_options
 from optrr.designs.design import Design
-from optrr.domain.scores import told_scores
+from optrr.domain.domain import told_scores
 from optrr.errors import InvalidInput
 from optrr.models.estimated import model_estimated
 from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise

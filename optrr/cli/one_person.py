@@ -21,7 +21,7 @@ from optrr.genomics.layout import layout_of
 from optrr.genomics.person import named_references, read_person
 from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.records.origins import randomized_before
+from optrr.records.reading.registry import randomized_before
 from optrr.records.reading.source import STANDARD_INPUT
 from optrr.show.text import amount, epsilon_text, sum_of_epsilons
 

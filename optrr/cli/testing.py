@@ -34,9 +34,8 @@ from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
-from optrr.domain.domain import Domain
+from optrr.domain.domain import Domain, PairScores, plain_scores, told_scores
 from optrr.domain.public import PublicColumns
-from optrr.domain.scores import PairScores, plain_scores, told_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.models.loglinear import STRATIFIED, stratified_alternative, stratified_test

@@ -2,7 +2,7 @@
 
 Measures from a table (MDR §4 equations 8, 9; SIC §4 equations 5–7):
 
-    ordinal with ordinal    |r|, Pearson's correlation of the categories' scores (:mod:`optrr.domain.scores`)
+    ordinal with ordinal    |r|, Pearson's correlation of the categories' scores (:mod:`optrr.domain.domain`)
     otherwise               V = sqrt( (χ²/n) / min(r−1, c−1) ),   χ²/n = φ² = Σ (π_ab − π_a π_b)² / (π_a π_b)
 
 Both papers print f^j_ab in the denominator of χ²; it is e_ab. Categories that nobody has add nothing to φ² but stay in
@@ -34,8 +34,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.domain.domain import Domain
-from optrr.domain.scores import PairScores, checked_scores
+from optrr.domain.domain import Domain, PairScores, checked_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism

@@ -8,13 +8,17 @@ law writes and reads its own, see :mod:`optrr_solvers.laws.record`), ``certifica
 randomized stand beside the attributes (:mod:`optrr.domain.public`). The ε are labels of what is drawn
 (:class:`optrr_solvers.laws.base.Labels`).
 
+In the checks the upper side comes from the law and the lower side from the certificate; nothing that a solver reported is
+used. For small domains both are exact rational arithmetic; elsewhere doubles with outward error bounds.
+
 Doubles are written in the shortest form that reads back to the same bits; certificate integers, which may have hundreds
 of bits, as decimal text. A digest over the whole content catches edits by hand; whoever recomputes the digest still has
-to pass :func:`verify_design`, which trusts no number in the file.
+to pass the checks, which trust no number in the file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,14 +26,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from optrr.designs.apart import CheckedFiles
-from optrr.designs.checks import Verification, checks, provable_status
-from optrr.designs.design import Design
+from optrr.designs.checks import LAST_PLACES, SAME, Check, CheckedFiles, Verification, is_heavy
+from optrr.designs.design import FELT, Design
 from optrr.designs.specification import refuse_specification
-from optrr.designs.work import is_heavy
 from optrr.domain.domain import DeclaredAttribute, Domain, declaration
 from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
+from optrr.mechanisms.mechanism import drawn_epsilon
 from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, ReleaseRecord
 from optrr.releases.sealed import (
@@ -43,8 +46,11 @@ from optrr.releases.sealed import (
     sha256_of,
 )
 from optrr.show.version import SOFTWARE
-from optrr_solvers import Certificate, Problem, Solution, Status
+from optrr_solvers import Certificate, Problem, Solution, SolveFailed, Status, lower_bound
+from optrr_solvers.arrays import FloatArray
+from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count
 from optrr_solvers.laws.record import law_of, record_of
+from optrr_solvers.solution import require, shortfalls
 
 FORMAT = "optrr-design/1"
 # Kinds of other files of ours that may be given for a design, and what to do then.
@@ -58,8 +64,11 @@ _OTHERS = {
 }
 # No law that a file may hold has more nats than this for each attribute, so that higher caps limit nothing.
 _MOST_CAP = 500.0
-
-__all__ = ["FORMAT", "DesignRecord", "decoded_design", "load_design", "save_design", "verify_design"]
+# "optimal" means: at most this far above the lower bound, in nats and relative to a total above one nat. The solvers aim at no
+# wider gap unless asked to, and what a file says of its own tolerance does not widen it.
+OPTIMAL_GAP = 1e-3
+# Laws whose conditional ε are differences of the numbers stored, so that no machine rounds them otherwise.
+_STORED = ("product", "table", "count")
 
 
 class _DesignedAttribute(DeclaredAttribute, forbid_unknown_fields=True, kw_only=True):
@@ -280,3 +289,136 @@ def _certificate_of(r: _CertificateRecord) -> Certificate:
         tuple(int(b) for b in r.effects),
         int(r.unit),
     )
+
+
+def verification(design: Design) -> Verification:
+    """Every number recomputed from the law and the certificate alone."""
+    return Verification(tuple(checks(design)))
+
+
+def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) -> list[Check]:
+    """All checks of a design against the numbers ``stated`` (by default its own)."""
+    claims = stated or {
+        "epsilon": [design.epsilon],
+        "lower_bound": [design.lower_bound],
+        "attribute_epsilons": design.attribute_epsilons.tolist(),
+        "conditional_epsilons": design.conditional_epsilons.tolist(),
+    }
+    with np.errstate(divide="ignore"):
+        # probabilities too small for a double make numbers infinite, and those are refused
+        return _all(design, claims, design.solution.status if stated else provable_status(design.solution))
+
+
+def _all(design: Design, claims: Mapping[str, Sequence[float]], status: Status) -> list[Check]:
+    return [
+        _total(design, claims["epsilon"][0]),
+        _lower(design, claims["lower_bound"][0]),
+        _attributes(design, np.asarray(claims["attribute_epsilons"])),
+        _conditional(design, np.asarray(claims["conditional_epsilons"])),
+        _requirements(design),
+        _optimality(design, claims["lower_bound"][0], status),
+    ]
+
+
+def provable_status(solution: Solution) -> Status:
+    """The status that a file may state: "bracketed" for a gap that was asked for and is wider than "optimal" means."""
+    asked = solution.tolerance is not None and solution.gap <= solution.tolerance
+    wide = not solution.gap <= OPTIMAL_GAP * max(1.0, solution.upper)
+    return Status.BRACKETED if solution.status is Status.OPTIMAL and asked and wide else solution.status
+
+
+def _total(design: Design, stated: float) -> Check:
+    exact = design.law.epsilon_ceiling()
+    value = drawn_epsilon(design.law, design.law.epsilon if exact is None else exact)
+    # above the recomputed total, a label that is further away than rounding is wrong, too
+    holds = value <= stated <= value + SAME * (1 + value)
+    return Check("total epsilon", repr(stated), repr(value), "rounded up" if exact is None else "exact", bool(holds))
+
+
+def _lower(design: Design, stated: float) -> Check:
+    solution, epsilon = design.solution, design.epsilon
+    certificate = solution.certificate
+    exact = certificate is not None and not certificate.effects and cell_count(certificate) <= EXACT_CELLS
+    how = "exact rationals" if exact else "KL bound" if certificate is None else "outward error bounds"
+    try:
+        value = lower_bound(solution.problem, certificate)
+    except (ValueError, ArithmeticError, IndexError, MemoryError) as error:
+        return Check("lower bound", repr(stated), str(error) or type(error).__name__, how, holds=False)
+    # a law that misses its accuracies by rounding may undercut the bound by as much; its file then states its total
+    value, exact = (epsilon, False) if value > epsilon else (value, exact)
+    holds = stated == value if exact else _within(stated, value, below=SAME, above=LAST_PLACES)
+    return Check("lower bound", repr(stated), repr(value), how, bool(holds))
+
+
+def _attributes(design: Design, stated: FloatArray) -> Check:
+    bounds = design.law.attribute_epsilon_bounds()
+    value = design.attribute_epsilons
+    how = "doubles" if bounds is None else "exact rationals"
+    # earlier versions stated the law's own accuracies where these differ from what is drawn by rounding only
+    law = design.law.attribute_epsilons()
+    # no comparison holds of what is infinite
+    with np.errstate(invalid="ignore"):
+        most = np.where(np.abs(law - value) <= SAME, np.maximum(law, value), value)
+    holds = stated.shape == value.shape and np.all(
+        _within(stated, value, below=SAME, above=SAME) & _within(stated, most, below=SAME, above=_rounding(design))
+    )
+    if holds and bounds is not None:
+        slack = SAME * (1 + np.abs(value))
+        holds = np.all((stated >= bounds[0] - slack) & (stated <= bounds[1] + slack))
+    return Check("attribute epsilons", ends_text(stated), ends_text(value), how, bool(holds))
+
+
+def _conditional(design: Design, stated: FloatArray) -> Check:
+    value = design.conditional_epsilons
+    below = 0.0 if design.law.kind in _STORED else LAST_PLACES
+    holds = stated.shape == value.shape and np.all(_within(stated, value, below=below, above=SAME))
+    return Check("conditional epsilons", ends_text(stated), ends_text(value), "from the law, rounded up", bool(holds))
+
+
+def _rounding(design: Design) -> float:
+    """By how much accuracies may differ between machines: sums over very many attributes add up more than the last places."""
+    return SAME if design.law.automaton is None else LAST_PLACES
+
+
+def _within(stated: Any, value: Any, *, below: float, above: float) -> Any:
+    """Whether a number is at most so far below and above another, relative to 1 + its size; False for what is not finite."""
+    scale = 1 + np.abs(value)
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(value) & (stated >= value - below * scale) & (stated <= value + above * scale)
+
+
+def _requirements(design: Design) -> Check:
+    if design.solution.status is Status.BASELINE:
+        short = float(shortfalls(design.solution.problem, design.law).max())
+        value = "met" if short == 0 else f"{short:.3g} nats short"
+        return Check("requested accuracies", "baseline", value, "not claimed", holds=True)
+    try:
+        require(design.solution.problem, design.method, design.law)
+    except SolveFailed as error:
+        return Check("requested accuracies", "met", str(error), "from the law", holds=False)
+    short = float(np.max(design.requested_epsilons - design.attribute_epsilons))
+    most = float(np.max(LAST_PLACES * (1 + design.requested_epsilons)))
+    # of a design without an automaton, whose accuracies as drawn are stated beside, only what is felt
+    said = short > (FELT if design.law.automaton is None else most)
+    value = f"met; {short:.2g} nats short as drawn" if said else "met"
+    return Check("requested accuracies", "met", value, "from the law", holds=True)
+
+
+def _optimality(design: Design, lower: float, status: Status) -> Check:
+    """What the status claims, from the law's total and the stated lower bound, which has a check of its own."""
+    solution, how = design.solution, "from both bounds"
+    if status is not Status.OPTIMAL:
+        return Check("optimality", str(status), str(status), "not claimed", holds=True)
+    gap = design.epsilon - lower
+    if solution.tolerance is None:
+        return Check("optimality", "no tolerance", f"gap of {gap:.3g}", how, holds=False)
+    # the file's own tolerance may be narrower than what "optimal" means, never wider
+    most = min(solution.tolerance, OPTIMAL_GAP * max(1.0, design.epsilon))
+    # a bound recomputed on another machine may differ in the last places
+    holds = gap <= most + SAME * (1 + design.epsilon)
+    return Check("optimality", f"gap of at most {most:g}", f"{max(gap, 0.0):.3g}", how, bool(holds))
+
+
+def ends_text(values: FloatArray) -> str:
+    """The least and the largest of some numbers, for people."""
+    return f"{values.min():.9g}..{values.max():.9g}"

@@ -14,8 +14,9 @@ from itertools import islice
 from typing import Any
 
 from optrr.designs.asking import Asking
-from optrr.designs.checks import Verification, verification
+from optrr.designs.checks import Verification
 from optrr.designs.design import Design
+from optrr.designs.design_file import verification
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
 from optrr.show.text import amount, bound_text, epsilon_text, one_line

@@ -29,8 +29,7 @@ from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.randomize import randomize_records, write_records
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.mechanisms.mechanism import is_seeded
-from optrr.records.origins import origins_of
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import released_file
 from optrr.releases.account import Release

@@ -27,9 +27,9 @@ from optrr.domain.domain import Domain, checked_codes
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
-from optrr.records.origins import randomized_before
+from optrr.records.reading.registry import randomized_before
 from optrr.records.reading.source import Source
-from optrr.records.shuffling import shuffled
+from optrr.records.writing import shuffled
 from optrr.releases.account import Release, check_limit
 from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, digest_of
 from optrr.show.text import amount, epsilon_text
@@ -159,7 +159,7 @@ class ReleaseOptions:
     def in_order(
         self, batches: Iterable[pa.RecordBatch], bits: BitSource, folder: Path | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of randomized records in the order that they are released in (:mod:`optrr.records.shuffling`)."""
+        """Batches of randomized records in the order that they are released in (:mod:`optrr.records.writing`)."""
         return iter(batches) if self.keep_order else shuffled(batches, bits, folder)
 
     def provenance(

@@ -5,7 +5,7 @@ the end (:mod:`optrr.records.whole_files`). A half-written release would otherwi
 run is repeated. What has gone through a pipe cannot be taken back: a run that fails half-way has released what it wrote, and a
 second run releases those records again.
 
-Files and pipes are in random order, because a record's place may tell its value (:mod:`optrr.records.shuffling`), and so the
+Files and pipes are in random order, because a record's place may tell its value (:mod:`optrr.records.writing`), and so the
 first record goes into a pipe when the last has come in; frames, and batches without a target, keep the order of the data. What
 is written says by which design it was randomized (:mod:`optrr.releases.provenance`), and what says so already is not randomized
 again by accident.

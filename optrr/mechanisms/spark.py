@@ -35,9 +35,8 @@ import pyarrow as pa
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer, released_by
-from optrr.records.frames import FrameCodec, is_spark_frame
-from optrr.records.origins import randomized_before
-from optrr.records.spark_frames import arrow_schema, map_partitions, refusals
+from optrr.records.frames import FrameCodec, arrow_schema, is_spark_frame, map_partitions, refusals
+from optrr.records.reading.registry import randomized_before
 from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
 from optrr_solvers.randomness import BitSource, as_source
 

@@ -21,8 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.domain.domain import Domain
-from optrr.domain.scores import GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
 from optrr.models.loglinear.comparing import STRATIFIED

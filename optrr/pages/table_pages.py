@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 
-from optrr.domain.scores import told_scores
+from optrr.domain.domain import told_scores
 from optrr.models.loglinear.estimating import Comparison
 from optrr.models.loglinear.loglinear import LogLinear
 from optrr.models.regression.result import Regression

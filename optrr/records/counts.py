@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.errors import InvalidInput
-from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame
-from optrr.records.origins import origins_of
-from optrr.records.reading.registry import open_source
-from optrr.records.spark_frames import summed
+from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
+from optrr.records.reading.registry import open_source, origins_of
 from optrr.releases.provenance import Origin
 from optrr_solvers.arrays import FloatArray, IntArray
 

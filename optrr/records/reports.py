@@ -25,8 +25,7 @@ from optrr.domain.domain import Domain, listed
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.counts import Counts, count
-from optrr.records.origins import different, origins_of
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import different, open_source, origins_of
 from optrr.records.reading.source import RecordsAt, Watch, each_file, place_of
 from optrr.releases.account import Release
 from optrr.releases.provenance import Origin, Provenance, doubts, require_design

@@ -20,8 +20,8 @@ is then of everything that the person ever reports, while the true record stays 
 Where the second randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an
 upper bound.
 
-An :class:`Origin` holds what given records say (:mod:`optrr.records.origins` collects them from files, frames and tables); the
-functions here refuse what does not fit, or say what remains in doubt.
+An :class:`Origin` holds what given records say (:mod:`optrr.records.reading.registry` collects them from files, frames and
+tables); the functions here refuse what does not fit, or say what remains in doubt.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from optrr.designs.wishes import Preserve
+from optrr.designs.solving import Preserve
 from optrr.devices.deployment.questions import DeployedQuestions
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import Given, path_of

@@ -17,9 +17,8 @@ import numpy as np
 from optrr.designs.design import Design
 from optrr.designs.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designs.design_file import load_design, save_design
-from optrr.designs.solving import design
+from optrr.designs.solving import Preserve, Wishes, design
 from optrr.designs.specification import Specification, Wording, read_specification
-from optrr.designs.wishes import Preserve, Wishes
 from optrr.devices.deployment.deployment_file import Deployment, digest_of
 from optrr.devices.deployment.export import Fitted, compressed_size, fitted_deployment
 from optrr.devices.deployment.questions import DeployedQuestions

@@ -45,8 +45,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optrr.designs.dependence import Dependences, RandomizedPair, dependence_matrix, dependence_of, needing_pairs
-from optrr.domain.domain import Domain, checked_codes
-from optrr.domain.scores import PairScores
+from optrr.domain.domain import Domain, PairScores, checked_codes
 from optrr.errors import OptrrError
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.releases.account import Account, Spent, checked_epsilon

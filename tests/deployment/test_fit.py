@@ -11,8 +11,7 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs.checks import verification
-from optrr.designs.design_file import load_design
+from optrr.designs.design_file import load_design, verification
 from optrr.devices.deployment.deployment_file import hexadecimal
 from optrr.devices.deployment.exact import epsilons, shortened
 from optrr.devices.deployment.export import deployment_of, fitted_deployment, plain

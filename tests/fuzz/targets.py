@@ -37,7 +37,7 @@ from optrr.genomics.cohort import read_cohort
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.records.counts import count
-from optrr.records.origins import origins_of
+from optrr.records.reading.registry import origins_of
 from optrr.records.reading.source import RecordsAt
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar

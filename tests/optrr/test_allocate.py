@@ -10,8 +10,7 @@ import optrr
 from optrr import InvalidInput, design
 from optrr.budgets.allocate import METHODS
 from optrr.budgets.workload import WantedTable, Workload, workload_of
-from optrr.designs.checks import checks, verification
-from optrr.designs.design_file import load_design, save_design
+from optrr.designs.design_file import checks, load_design, save_design, verification
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
 from optrr.records.counts import count_many

@@ -6,7 +6,7 @@ import pytest
 
 import optrr
 from optrr import InvalidInput, allocate, design
-from optrr.designs.baseline import baseline_design
+from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Domain
 from optrr.releases.account import Account
 from optrr.ways.baselines import fake_data, sample, split

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from optrr.designs.clustering import (
     checked_clusters,
     choose_clusters,
+    drop_near_duplicates,
     greedy_clusters,
     interval_means,
     iterates,
     power_iteration_clusters,
     spectral_clusters,
 )
-from optrr.designs.coarsening import drop_near_duplicates
 from optrr.designs.dependence import Dependences, cramers_v
 from optrr.domain.datasets import adult, adult_domain
 from optrr.domain.domain import Domain

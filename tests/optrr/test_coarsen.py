@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.designs.coarsening import coarsen
+from optrr.designs.clustering import coarsen
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 

@@ -17,10 +17,9 @@ import pytest
 
 import optrr
 from optrr.cli.main import run
-from optrr.designs import apart, design_file, work
-from optrr.designs.checks import OPTIMAL_GAP, verification
+from optrr.designs import checks, design_file
 from optrr.designs.design import Design
-from optrr.designs.design_file import decoded_design, load_design
+from optrr.designs.design_file import OPTIMAL_GAP, decoded_design, load_design, verification
 from optrr.errors import InvalidInput
 from optrr.files import verify
 from optrr.releases.sealed import sha256_of
@@ -125,7 +124,7 @@ LIES: dict[str, tuple[str, Callable[[Content], None]]] = {
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks in another process are ended after two seconds, so that tests need not wait for more."""
-    monkeypatch.setattr(apart, "_SECONDS", 2)
+    monkeypatch.setattr(checks, "_SECONDS", 2)
 
 
 # what takes minutes is ended after two seconds in a process of its own
@@ -191,12 +190,12 @@ def test_the_limit_can_be_lifted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = resealed(json.loads(many_attributes()), tmp_path / "d.json")
-    monkeypatch.setattr(work, "MOST_SECONDS", 1e-9)
+    monkeypatch.setattr(checks, "MOST_SECONDS", 1e-9)
     apart_holds = verify(path)
     assert apart_holds.holds and apart_holds == verify(path, limited=False)
     assert load_design(path).epsilon > 0
     # less memory than its arrays of numbers take
-    monkeypatch.setattr(apart, "_MEMORY", 1.0)
+    monkeypatch.setattr(checks, "_MEMORY", 1.0)
     assert run(["verify", str(path)]) == 2
     assert "use --no-limit" in capsys.readouterr().err
     assert run(["verify", str(path), "--no-limit"]) == 0
@@ -204,7 +203,7 @@ def test_the_limit_can_be_lifted(
         load_design(path)
     assert load_design(path, limited=False).epsilon > 0
     monkeypatch.undo()
-    monkeypatch.setattr(work, "MOST_BYTES", 100)
+    monkeypatch.setattr(checks, "MOST_BYTES", 100)
     with pytest.raises(InvalidInput, match="more than 100 bytes"):
         verify(path)
 
@@ -215,7 +214,7 @@ def test_a_lie_is_told_from_another_process_as_from_this_one(tmp_path: Path, mon
     LIES["a ball's conditional 1e-12 too low"][1](content)
     path = resealed(content, tmp_path / "d.json")
     here = verify(path)
-    monkeypatch.setattr(work, "MOST_SECONDS", 1e-9)
+    monkeypatch.setattr(checks, "MOST_SECONDS", 1e-9)
     assert not here.holds and verify(path) == here
     with pytest.raises(InvalidInput, match="does not hold: conditional epsilons FAILS"):
         load_design(path)
@@ -348,7 +347,7 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
                 f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
             )
             # whoever loads a large file waits for it longer
-            most = 10 if read is verified else apart.Limits.of(path.read_bytes(), loading=True).seconds + 2
+            most = 10 if read is verified else checks.Limits.of(path.read_bytes(), loading=True).seconds + 2
             assert cost.seconds < most and cost.memory < 1 << 30
 
 

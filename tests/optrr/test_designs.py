@@ -18,9 +18,9 @@ import pytest
 
 import optrr
 from optrr.designs import design_file
-from optrr.designs.checks import Verification, checks, verification
+from optrr.designs.checks import Verification
 from optrr.designs.design import Design
-from optrr.designs.design_file import decoded_design, encoded_design, load_design, save_design
+from optrr.designs.design_file import checks, decoded_design, encoded_design, load_design, save_design, verification
 from optrr.designs.solving import epsilon_vector
 from optrr.designs.specification import parse_attributes, read_specification, refuse_specification
 from optrr.errors import InvalidInput

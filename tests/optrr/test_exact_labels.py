@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.designs.checks import verification
+from optrr.designs.design_file import verification
 from optrr.devices.deployment.export import deployment_of
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer

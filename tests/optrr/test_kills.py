@@ -31,7 +31,7 @@ DRIVER = """
 import os, random, signal, sys, time
 from pathlib import Path
 from optrr.cli.main import main
-import optrr.cli.perturbing, optrr.cli.genomics, optrr.mechanisms.perturb, optrr.records.reading.csv_files
+import optrr.cli.perturbing, optrr.cli.genomics, optrr.mechanisms.perturb, optrr.records.reading.text_files
 import optrr.records.reading.parquet_files, optrr.genomics.plink, bed_reader, polars, pandas
 
 folder, number, kills, seed = Path(sys.argv[1]), getattr(signal, sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.designs.checks import verification
 from optrr.designs.design import Design
+from optrr.designs.design_file import verification
 from optrr.designs.solving import design
 from optrr_solvers import METHODS, Infeasible, InvalidProblem, MethodTooLarge, SolveFailed
 from optrr_solvers.solution import CAP_TOLERANCE

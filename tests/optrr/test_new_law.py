@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from optrr.designs.checks import checks
 from optrr.designs.design import Design
-from optrr.designs.design_file import load_design, save_design
+from optrr.designs.design_file import checks, load_design, save_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count

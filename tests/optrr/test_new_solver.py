@@ -12,8 +12,7 @@ import pytest
 
 import optrr
 from optrr.cli import main
-from optrr.designs.checks import verification
-from optrr.designs.design_file import load_design
+from optrr.designs.design_file import load_design, verification
 from optrr_solvers import Guarantee, Method, Problem, SolveOptions, applicable, solve
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.methods import registered

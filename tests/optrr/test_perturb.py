@@ -24,7 +24,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms import perturb
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb_file
-from optrr.records.reading import csv_files, parquet_files
+from optrr.records.reading import parquet_files, text_files
 from optrr_solvers.laws import ProductLaw, TableLaw
 
 # How often a statistical test of this file would fail by chance; seeds are fixed besides.
@@ -100,11 +100,11 @@ def test_csv_from_other_programs(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("m", "block"), [(1_250, csv_files.BLOCK // 8), pytest.param(10_000, csv_files.BLOCK, marks=pytest.mark.full)]
+    ("m", "block"), [(1_250, text_files.BLOCK // 8), pytest.param(10_000, text_files.BLOCK, marks=pytest.mark.full)]
 )
 def test_very_long_lines(tmp_path, monkeypatch, m, block):
     """Many attributes with long names and categories: every line is longer than the bytes read at once."""
-    monkeypatch.setattr(csv_files, "BLOCK", block)
+    monkeypatch.setattr(text_files, "BLOCK", block)
     long, other = "a category of some length " * 8, "another one of some length " * 8
     domain = Domain.of({f"attribute {i} {long}": [long, other] for i in range(m)})
     record = [long, other] * (m // 2)

@@ -19,7 +19,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions, is_seeded
 from optrr.mechanisms.perturb import perturb_file, release_file
-from optrr.records.origins import check_design, origins_of, randomized_before
+from optrr.records.reading.registry import check_design, origins_of, randomized_before
 from optrr.releases.account import Release, distinct_releases, total_epsilon
 from optrr.releases.provenance import COLUMN, KEY, Provenance, sidecar_path
 from optrr.ways.protocols.sampled_tables import SampledTables

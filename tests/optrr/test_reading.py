@@ -24,7 +24,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
-from optrr.records.reading import csv_files, json_files
+from optrr.records.reading import text_files
 from optrr.records.reading.registry import READERS, Reader, open_source
 from optrr.records.reading.source import RecordsAt, Source
 from optrr_solvers.laws import ProductLaw
@@ -265,7 +265,7 @@ def test_a_password_is_not_shown():
 
 
 def test_progress_tells_the_share(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_files, "BLOCK", 1 << 12)
+    monkeypatch.setattr(text_files, "BLOCK", 1 << 12)
     (tmp_path / "a.csv").write_bytes(csv_bytes())
     pq.write_table(TABLE, tmp_path / "a.parquet")
     for name in ("a.csv", "a.parquet"):
@@ -331,7 +331,7 @@ def test_what_cannot_be_read(tmp_path, case):
 
 @pytest.mark.parametrize("block", [64, 1 << 22])
 def test_json_lines_are_read_in_pieces_none_of_which_begins_with_null(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(json_files, "_BLOCK", block)
+    monkeypatch.setattr(text_files, "_LINES", block)
     path, domain = tmp_path / "a.jsonl", Domain.of({"sex": ["F", "M"]})
     path.write_text("\n".join(['{"sex": "F"}', "", '{"sex":', '"M"}', '{"sex": "M"}']))
     assert count(path, domain, "sex").table.tolist() == [1, 2]

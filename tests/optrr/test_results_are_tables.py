@@ -21,7 +21,7 @@ import optrr.tables.estimation
 import optrr.tables.measures
 import optrr.tables.weighting.estimating
 from optrr import genomics
-from optrr.designs.checks import verification
+from optrr.designs.design_file import verification
 from optrr.genomics.study.por import PorSetting, run_por
 from optrr.show.result import Result, TableResult
 from optrr.ways import longitudinal

@@ -24,8 +24,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.mechanisms.perturb import perturb_file
-from optrr.records import shuffling
-from optrr.records.shuffling import shuffled
+from optrr.records import writing
+from optrr.records.writing import shuffled
 from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
 from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.longitudinal.solving import longitudinal
@@ -360,7 +360,7 @@ def _batches(n, size, extra=None):
 @pytest.mark.parametrize("held", [1 << 20, 2], ids=["in memory", "through buckets"])
 def test_every_order_is_equally_likely(monkeypatch, held):
     """χ² of the orders of four records, at a fixed seed."""
-    monkeypatch.setattr(shuffling, "_HELD_RECORDS", held)
+    monkeypatch.setattr(writing, "_HELD_RECORDS", held)
     draws, bits = 24 * 25, as_source(8)
     batches = _batches(4, 1)
     seen = dict.fromkeys(permutations(range(4)), 0)
@@ -372,7 +372,7 @@ def test_every_order_is_equally_likely(monkeypatch, held):
 
 
 def test_shuffling_keeps_every_record_whole_whatever_its_types(monkeypatch, tmp_path):
-    monkeypatch.setattr(shuffling, "_HELD_RECORDS", 8)
+    monkeypatch.setattr(writing, "_HELD_RECORDS", 8)
     n = 600
     texts = [f"t{k}" for k in range(n)]
     for extra in (
@@ -390,7 +390,7 @@ def test_shuffling_keeps_every_record_whole_whatever_its_types(monkeypatch, tmp_
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are listed in /proc")
 def test_the_temporary_file_has_no_name_and_only_its_owner_could_read_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(shuffling, "_HELD_RECORDS", 10)
+    monkeypatch.setattr(writing, "_HELD_RECORDS", 10)
     running = shuffled(_batches(1_000, 100), as_source(10), tmp_path)
     next(running)
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,7 @@ import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
-from optrr.records.origins import origins_of
+from optrr.records.reading.registry import origins_of
 from optrr.releases.provenance import sidecar_path
 from optrr.ways.protocols.sampled_tables import SampledTables
 

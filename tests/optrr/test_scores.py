@@ -20,8 +20,7 @@ import optrr
 from optrr import design, test
 from optrr.cli.main import run
 from optrr.designs.dependence import dependences_from_randomized, dependences_of
-from optrr.domain.domain import Attribute, Domain
-from optrr.domain.scores import checked_scores, told_scores
+from optrr.domain.domain import Attribute, Domain, checked_scores, told_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
 from optrr.mechanisms.mechanism import Mechanism

@@ -346,7 +346,7 @@ def test_files_carry_public_columns_unchanged_and_name_them(declared, capsys, ki
     for name in ("w", "region", "school", "sex"):
         assert (randomized[name] == true[name]).all()
     assert (randomized.a != true.a).any()
-    (origin,) = optrr.records.origins.origins_of(target)
+    (origin,) = optrr.records.reading.registry.origins_of(target)
     assert origin.provenance.public == PUBLIC
 
 
@@ -370,7 +370,7 @@ def test_frames_carry_public_columns_unchanged(declared, kind):
         assert (back[name].to_numpy() == data[name].to_numpy()).all()
     assert (back.a.to_numpy() != data.a.to_numpy()).any()
     if kind != "polars":
-        (origin,) = optrr.records.origins.origins_of(out)
+        (origin,) = optrr.records.reading.registry.origins_of(out)
         assert origin.provenance.public == PUBLIC
     with pytest.raises(InvalidInput, match="the public column 'w' is missing"):
         made.perturb(

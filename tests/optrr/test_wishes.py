@@ -8,7 +8,7 @@ import pytest
 
 from optrr import InvalidInput, allocate, design
 from optrr.cli.main import run
-from optrr.designs.wishes import Wishes
+from optrr.designs.solving import Wishes
 from optrr.domain.domain import Domain
 from optrr.errors import Infeasible, MethodTooLarge
 

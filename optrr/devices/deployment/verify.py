@@ -2,7 +2,7 @@
 
 Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
 done (:func:`optrr.devices.deployment.exact.work`); a file that takes long is checked in a process of its own, under the limits
-of :mod:`optrr.designs.apart`.
+of :mod:`optrr.designs.checks`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TypeAlias
 
-from optrr.designs.apart import CheckedFiles
-from optrr.designs.checks import Check, Verification
+from optrr.designs.checks import Check, CheckedFiles, Verification, refuse_large
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
-from optrr.designs.work import refuse_large
 from optrr.devices.deployment.deployment_file import Deployment, known_content, of_layers
 from optrr.devices.deployment.exact import epsilons, work
 from optrr.devices.deployment.export import deployment_of
@@ -72,7 +70,7 @@ def verify_deployment(
         the file of a design of whole records, or what sampled tables export.
     limited
         refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
-        :class:`optrr.designs.apart.Limits` allows.
+        :class:`optrr.designs.checks.Limits` allows.
 
     Raises
     ------

@@ -47,8 +47,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.domain.domain import Domain
-from optrr.domain.scores import GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.fitting import check_size

@@ -27,7 +27,7 @@ from optrr.models.regression.formulas import Predictors, Term
 from optrr.models.regression.likelihood import LikelihoodEquations, without_effects
 from optrr.models.regression.weighting import SampleMoments, WeightedLikelihoodEquations, WeightedUnbiasedEquations
 from optrr.records.counts import Counts, distinct
-from optrr.records.origins import origins_of
+from optrr.records.reading.registry import origins_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.domain.domain import Attribute, Domain
+from optrr.domain.domain import Attribute, Domain, checked_scores
 from optrr.domain.public import PublicColumns
-from optrr.domain.scores import checked_scores
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.regression.building import DistinctReports, linear_equations, logistic_equations, read_reports

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.domain.domain import Attribute, Domain, listed
-from optrr.domain.scores import checked_scores, has_numbers
+from optrr.domain.domain import Attribute, Domain, checked_scores, has_numbers, listed
 from optrr.errors import InvalidInput, did_you_mean, in_one_line, not_installed
 from optrr.show.text import category_word
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -26,7 +26,7 @@ from optrr.models.synthesis.pairs import (
     with_margins,
 )
 from optrr.records.counts import Counts, count_many
-from optrr.records.origins import synthetic_note
+from optrr.records.reading.registry import synthetic_note
 from optrr.show.charts import interval_figure
 from optrr.show.result import TableResult
 from optrr.show.text import amount, crossed

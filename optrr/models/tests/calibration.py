@@ -42,7 +42,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.scores import PairScores
+from optrr.domain.domain import PairScores
 from optrr.mechanisms.kernel import EffectKernel, Kernel, ProductKernel
 from optrr.models.tests.nullfit import Fitter, NullFit, ScoreTests, expected_product, independence_fit, score_tests
 from optrr.models.tests.result import TOO_NOISY

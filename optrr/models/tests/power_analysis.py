@@ -21,8 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.domain.domain import Domain
-from optrr.domain.scores import GivenScores
+from optrr.domain.domain import Domain, GivenScores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel, unrandomized
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism

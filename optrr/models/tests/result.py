@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from optrr.domain.scores import PlainScores
+from optrr.domain.domain import PlainScores
 from optrr.errors import TooFewRecords
 from optrr.models.tests.simulation import Simulation
 from optrr.show.charts import COLOURS, PAGE_WIDTH, legend_below, new_figure

@@ -34,8 +34,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
-from optrr.domain.scores import GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.mechanism import Randomizer, kernel_from

@@ -37,8 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
-from optrr.domain.scores import GivenScores, PlainScores, plain_scores, scores_of_pair
+from optrr.domain.domain import Domain, GivenScores, PlainScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts

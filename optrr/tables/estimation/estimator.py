@@ -32,7 +32,7 @@ from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.kernel import EffectKernel, Kernel, SingularMarginal
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, distinct
-from optrr.records.origins import origins_of
+from optrr.records.reading.registry import origins_of
 from optrr.show.charts import Shading, heat_figure
 from optrr.show.result import intervals_said
 from optrr.show.text import category_word

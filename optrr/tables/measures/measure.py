@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.domain.domain import Category, Domain
-from optrr.domain.scores import checked_scores
+from optrr.domain.domain import Category, Domain, checked_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from optrr.domain.domain import Attribute
-from optrr.domain.scores import checked_scores, has_numbers
+from optrr.domain.domain import Attribute, checked_scores, has_numbers
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import Counts

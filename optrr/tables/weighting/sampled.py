@@ -17,8 +17,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
 from optrr.records.frames import FrameCodec, checked_columns
-from optrr.records.origins import origins_of
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import open_source, origins_of
 from optrr.releases.provenance import Origin
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -25,12 +25,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from optrr.designs.apart import CheckedFiles
-from optrr.designs.checks import LAST_PLACES, SAME, Check, Verification, checks, ends_text
+from optrr.designs.checks import LAST_PLACES, SAME, Check, CheckedFiles, Verification, is_heavy
 from optrr.designs.design import Design, solution_warnings
-from optrr.designs.design_file import DesignRecord, decoded_design, encoded_design
+from optrr.designs.design_file import DesignRecord, checks, decoded_design, encoded_design, ends_text
 from optrr.designs.specification import refuse_specification
-from optrr.designs.work import is_heavy
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
@@ -97,7 +95,7 @@ class LongitudinalRecord:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the checks of either law may take long; see :func:`optrr.designs.work.is_heavy`."""
+        """Whether the checks of either law may take long; see :func:`optrr.designs.checks.is_heavy`."""
         solution = self.optimum.solution
         return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
 

@@ -45,8 +45,7 @@ import pyarrow as pa
 from optrr.domain.domain import CellsResult, Domain
 from optrr.errors import InvalidInput, warn
 from optrr.records.frames import FrameCodec
-from optrr.records.origins import check_design
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import check_design, open_source
 from optrr.show.result import intervals_said
 from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.score_interval import NullLaw, WeightedMeans, cell_means, inverted, score_intervals, tails

@@ -40,8 +40,7 @@ from optrr.domain.domain import Domain, category_text, listed, shown
 from optrr.errors import InvalidInput, MethodTooLarge, in_one_line
 from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
 from optrr.records.frames import FrameCodec
-from optrr.records.origins import randomized_before
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import open_source, randomized_before
 from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
 from optrr.releases.account import Release, check_limit

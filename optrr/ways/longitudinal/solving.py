@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from optrr.designs.design import Design
-from optrr.designs.solving import design, epsilon_vector
-from optrr.designs.wishes import Preserve, Wishes
+from optrr.designs.solving import Preserve, Wishes, design, epsilon_vector
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism

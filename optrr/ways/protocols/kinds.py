@@ -32,10 +32,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optrr.designs.baseline import baseline_design
 from optrr.designs.clustering import checked_clusters, named
 from optrr.designs.design import Design
-from optrr.designs.solving import epsilon_vector
+from optrr.designs.solving import baseline_design, epsilon_vector
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.releases.account import Account, Release, Spent

@@ -36,9 +36,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.designs.asking import FullRecords
-from optrr.designs.baseline import baseline_design
 from optrr.designs.clustering import NamedClusters, checked_clusters
 from optrr.designs.design_file import save_design
+from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Category, Domain, category_text, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism

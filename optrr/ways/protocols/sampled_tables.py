@@ -43,8 +43,7 @@ from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
 from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.records.counts import encoded_batches
 from optrr.records.frames import checked_columns
-from optrr.records.origins import randomized_before
-from optrr.records.reading.registry import open_source
+from optrr.records.reading.registry import open_source, randomized_before
 from optrr.records.reading.source import Places
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file

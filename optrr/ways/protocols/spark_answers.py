@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from optrr.mechanisms.mechanism import released_by
 from optrr.mechanisms.spark import BatchKernel, Randomized, known_frame, published
-from optrr.records.frames import FrameCodec
-from optrr.records.spark_frames import arrow_schema
+from optrr.records.frames import FrameCodec, arrow_schema
 from optrr.ways.protocols.sampled_tables import SCHEMA, SampledTables
 from optrr_solvers.randomness import BitSource, as_source
 
