@@ -291,7 +291,7 @@ class Reports(OpenedRecords):
         ``contrast({"of": {"income": ">50K"}, "among": {"sex": "F"}}, {"of": {"income": ">50K"}, "among": {"sex": "M"},
         "weight": -1})`` is the difference between women and men.
         """
-        from optrr.tables.measures.contrasts import contrast, names_of, read_shares
+        from optrr.tables.measures.shares import contrast, names_of, read_shares
 
         wanted = read_shares(shares)
         told = self._sampled(names_of(wanted), **sample)

@@ -30,10 +30,10 @@ from optrr.cli.public_columns import Sampled, counted_as_sampled, sample_options
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
 from optrr.tables.measures.among import restriction
-from optrr.tables.measures.contrasts import contrast as contrast_of
-from optrr.tables.measures.contrasts import names_of, read_shares
 from optrr.tables.measures.measure import Measures
 from optrr.tables.measures.quantile import quantiles
+from optrr.tables.measures.shares import contrast as contrast_of
+from optrr.tables.measures.shares import names_of, read_shares
 from optrr.ways.protocols.sampled_tables import load_asking
 
 

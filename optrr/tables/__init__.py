@@ -10,11 +10,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "optrr.tables.bayes": ("Posterior", "posterior"),
-        "optrr.tables.estimation.consistency": ("consistent_tables",),
+        "optrr.tables.estimation.simplex": ("consistent_tables",),
         "optrr.tables.estimation.derived": ("Derived", "derive"),
         "optrr.tables.estimation.estimator": ("Estimate", "estimate"),
         "optrr.tables.estimation.fake_reports": ("Poisoning", "poisoning"),
-        "optrr.tables.estimation.queries": ("count_query",),
+        "optrr.tables.measures.among": ("count_query",),
         "optrr.tables.measures": (
             "Comparing",
             "Measures",

@@ -60,7 +60,7 @@ from optrr.mechanisms.supports import (
 from optrr.records.counts import encoded_batches
 from optrr.releases.account import checked_epsilon
 from optrr.show.text import sum_of_epsilons
-from optrr.tables.estimation.estimator import Estimate, check_confidence
+from optrr.tables.estimation.estimator import Estimate, check_confidence, unbiased_estimate
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
@@ -194,20 +194,7 @@ class FieldProtocol(Asking):
             errors = np.sqrt(np.maximum(pair_variance(self, chosen[0], chosen[1], table, n), 0))
         check_confidence(confidence)
         asked = self.domain.subset([self.domain.names[i] for i in chosen])
-        unknown = np.full(table.shape, np.nan)
-        return Estimate(
-            domain=asked,
-            n=n,
-            method="unbiased",
-            proportions=table,
-            standard_errors=errors,
-            lower=unknown,
-            upper=unknown,
-            confidence=confidence,
-            target="population",
-            interval="none",
-            bias="unbiased; cells may be negative",
-        )
+        return unbiased_estimate(asked, n, table, errors, confidence)
 
     def inverse_answers(self, n: int) -> float:
         """E[1/N | N ≥ 1] for the number N of true or fake answers to one attribute, from n people."""

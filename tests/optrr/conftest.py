@@ -11,5 +11,5 @@ def no_intervals(monkeypatch):
     def unknown(means, level):
         return np.full(means.estimate.size, np.nan), np.full(means.estimate.size, np.nan)
 
-    for module in ("optrr.tables.estimation.supported", "optrr.tables.estimation.estimator"):
+    for module in ("optrr.tables.estimation.estimator", "optrr.tables.estimation.estimator"):
         monkeypatch.setattr(f"{module}.score_intervals", unknown)

@@ -14,9 +14,9 @@ from optrr.tables.estimation.accuracy import (
     mean_squared_error,
     relative_error,
 )
-from optrr.tables.estimation.consistency import consistent_tables
 from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.queries import box, count_query, query_errors, records
+from optrr.tables.estimation.simplex import consistent_tables
+from optrr.tables.measures.among import box, count_query, query_errors, records
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
 

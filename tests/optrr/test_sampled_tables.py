@@ -17,7 +17,7 @@ from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.mechanisms.supports import Oracle, drawn_epsilon, report, report_error, subset_size, support_probabilities
-from optrr.tables.estimation.supported import estimate_of_supports
+from optrr.tables.estimation.estimator import estimate_of_supports
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
 from optrr_solvers.randomness import as_source, threshold
 

@@ -25,9 +25,8 @@ from optrr.models.tests import TestResult, family
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import quantities
 from optrr.tables.measures.among import Kept, marked
-from optrr.tables.measures.contrasts import WeightedShare, _sum_of, contrast
 from optrr.tables.measures.quantile import Scale, quantiles
-from optrr.tables.measures.shares import _Cells
+from optrr.tables.measures.shares import WeightedShare, _Cells, _sum_of, contrast
 from optrr.ways.protocols.sampled_tables import SampledTables
 
 EDGES = (18.0, 30.0, 40.0, 50.0, 65.0)

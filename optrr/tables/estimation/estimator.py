@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import CellsResult, Domain
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.mechanisms.kernel import EffectKernel, Kernel, SingularMarginal
+from optrr.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel, SingularMarginal
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts, distinct
 from optrr.records.reading.registry import origins_of
@@ -38,7 +38,13 @@ from optrr.show.result import intervals_said
 from optrr.show.text import category_word
 from optrr.tables.estimation import simplex
 from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_groups
-from optrr.tables.estimation.impossible import CountedTable, counted_table, warn_of_records
+from optrr.tables.estimation.impossible import (
+    CountedTable,
+    Observed,
+    counted_table,
+    impossible_tables,
+    warn_of_records,
+)
 from optrr.tables.estimation.score_interval import cell_means, score_intervals
 from optrr.tables.estimation.simplex import Convergence, FittedTable
 from optrr_solvers.arrays import FloatArray
@@ -475,3 +481,57 @@ def estimate_adjusted(
     wished = {"confidence": confidence, "simultaneous": simultaneous}
     plain = without_errors(asked, n, reweighted, method="adjusted", bias=BIAS["adjusted"], **wished)
     return with_intervals(with_standard_errors(plain, kernel, observed), kernel, observed)
+
+
+def estimate_of_supports(
+    domain: Domain, supports: FloatArray, n: int, chances: tuple[float, float], confidence: float
+) -> Estimate:
+    """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q.
+
+    Raises
+    ------
+    InvalidInput
+        for fewer than 2 reports.
+    """
+    check_records(n)
+    p, q = chances
+    observed, both = supports / n, np.stack([supports, n - supports], axis=1).astype(np.int64)
+    # "holds the cell" is a binary attribute that is reported by the supports
+    kernel = MatrixKernel([[p, 1 - p], [q, 1 - q]])
+    means = cell_means(kernel, np.stack([observed, 1 - observed], axis=1), n)
+    held = np.arange(0, 2 * supports.size, 2)
+    ends = score_intervals(means[held], 1 - confidence)
+    alike = (supports == 0) | (supports == n)
+    error = np.where(alike, np.nan, np.sqrt(observed * (1 - observed) / (n - 1)) / (p - q))
+    warnings = (
+        *without_error(alike, "the answers that tell about them are"),
+        *impossible_tables([Observed(" × ".join(domain.names), both, kernel)]),
+    )
+    return unbiased_estimate(domain, n, (observed - q) / (p - q), error, confidence, ends, warnings)
+
+
+def unbiased_estimate(  # noqa: PLR0913 (what an estimate is made of)
+    domain: Domain,
+    n: int,
+    proportions: FloatArray,
+    errors: FloatArray,
+    confidence: float,
+    ends: tuple[FloatArray, FloatArray] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Estimate:
+    """Of cells that are known, in the domain's order, their errors, and the ends of their intervals if there are any."""
+    shape = tuple(a.size for a in domain)
+    low, high = ends or (np.full(shape, np.nan),) * 2
+    return Estimate(
+        domain=domain,
+        n=n,
+        method="unbiased",
+        proportions=proportions.reshape(shape),
+        standard_errors=errors.reshape(shape),
+        lower=low.reshape(shape),
+        upper=high.reshape(shape),
+        confidence=confidence,
+        interval="none" if ends is None else "score",
+        bias=BIAS["unbiased"],
+        warnings=warnings,
+    )

@@ -25,9 +25,8 @@ from optrr.show.text import category_word, crossed, records_enough
 from optrr.tables.estimation.derived import enough
 from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
-from optrr.tables.estimation.queries import code_of
 from optrr.tables.measures import quantities
-from optrr.tables.measures.among import Among, Kept, ignored, said_among
+from optrr.tables.measures.among import Among, Kept, code_of, ignored, said_among
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray
 

@@ -32,7 +32,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import TooFewRecords
 from optrr.mechanisms.supports import unlikely_chance
 from optrr.show.text import crossed
-from optrr.tables.estimation.estimator import Estimate, check_records
+from optrr.tables.estimation.estimator import Estimate, check_records, unbiased_estimate
 from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.allocating.questions import SubsetReport, transformed
@@ -282,20 +282,7 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
     fit = projection(raw.ravel()).reshape(raw.shape)
     law = _means(told, fit)
     error = np.sqrt(law.under(fit.ravel()).variance / told.n)
-    lower, upper = (x.reshape(raw.shape) for x in score_intervals(law, 1 - confidence))
-    return Estimate(
-        domain=domain,
-        n=told.n,
-        method="unbiased",
-        proportions=raw,
-        standard_errors=error.reshape(raw.shape),
-        lower=lower,
-        upper=upper,
-        confidence=confidence,
-        target="population",
-        interval="score",
-        bias="unbiased; cells may be negative",
-    )
+    return unbiased_estimate(domain, told.n, raw, error, confidence, score_intervals(law, 1 - confidence))
 
 
 def _means(told: Pooled, fit: FloatArray) -> _Sums:
