@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from broken_clients import BUGS, PROMISES_ONCE, mechanism_of
 
-from optrr.devices.auditing.audit import AuditOptions, audit
-from optrr.devices.auditing.result import Audit
+from optrr.devices.audit import AuditOptions, audit
+from optrr.devices.result import Audit
 from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers import Problem, solve

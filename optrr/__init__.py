@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optrr.designs.solving import Wishes
     from optrr.designs.specification import Specification, read_specification
     from optrr.designs.worksheet import worksheet
-    from optrr.devices.auditing.audit import audit
+    from optrr.devices.audit import audit
     from optrr.domain.bins import Bins
     from optrr.domain.domain import Attribute, Domain
     from optrr.domain.public import PublicColumns
@@ -74,7 +74,7 @@ _HOMES = {
     "optrr.designs.specification": ("Specification", "read_specification"),
     "optrr.designs.solving": ("Wishes",),
     "optrr.designs.worksheet": ("worksheet",),
-    "optrr.devices.auditing.audit": ("audit",),
+    "optrr.devices.audit": ("audit",),
     "optrr.domain.bins": ("Bins",),
     "optrr.domain.domain": ("Attribute", "Domain"),
     "optrr.domain.public": ("PublicColumns",),

@@ -2,7 +2,7 @@
 
 A file says what it is: a design, a longitudinal design, sampled tables or variants, or a deployment. Each kind's own module
 knows its content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudinal.design`,
-:mod:`optrr.ways.protocols.sampled_tables`, :mod:`optrr.genomics.sampled_file`, :mod:`optrr.devices.deployment.verify`); the
+:mod:`optrr.ways.protocols.sampled_tables`, :mod:`optrr.genomics.sampled_file`, :mod:`optrr.devices.verify`); the
 artefacts themselves know nothing of files.
 """
 
@@ -16,11 +16,10 @@ from optrr.designs.asking import Asking
 from optrr.designs.checks import Verification
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design, verification, verify_design
-from optrr.devices.deployment.deployment_file import DeploymentFile, save_deployment
-from optrr.devices.deployment.export import DEFAULT_SIZE, Fitted, save_fitted
-from optrr.devices.deployment.export import export as export_design
-from optrr.devices.deployment.questions import DeployedQuestions
-from optrr.devices.deployment.verify import Deployed, load_deployment, verify_deployment
+from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeploymentFile, save_deployment
+from optrr.devices.export import DEFAULT_SIZE, Fitted, save_fitted
+from optrr.devices.export import export as export_design
+from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
 from optrr.genomics.sampled_variants import SampledVariants
@@ -48,7 +47,7 @@ Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | SampledVariants
 def save(made: Asking | LongitudinalDesign | SampledVariants | DeploymentFile | Fitted, path: str | Path) -> None:
     """Write the file that both sides work from, whole or not at all; it carries everything that :func:`load` needs.
 
-    An export's :class:`optrr.devices.deployment.export.Fitted` is written with the design that its reports are estimated with,
+    An export's :class:`optrr.devices.export.Fitted` is written with the design that its reports are estimated with,
     where that was made anew.
 
     Raises
@@ -81,7 +80,7 @@ def export(design: Design | SampledTables, path: str | Path, size: int = DEFAULT
     """Write the deployment file of a design, or of sampled tables: what a device needs to answer for one person.
 
     Where a design's own mechanism is too large, another takes its place
-    (:func:`optrr.devices.deployment.export.fitted_deployment`). The design to estimate with is then another one, which is
+    (:func:`optrr.devices.export.fitted_deployment`). The design to estimate with is then another one, which is
     written beside the file and returned.
 
     Parameters

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Domain
 from optrr.mechanisms.supports import unlikely_threshold
 from optrr.ways.protocols.sampled_tables import SampledTables

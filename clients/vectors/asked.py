@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Domain
 from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables

@@ -25,8 +25,8 @@ from laws import LAWS, law_of  # noqa: E402
 from reference import Bytes, Source, answered, randomized, thresholds  # noqa: E402
 from refusals import refused_files, refused_questions, refused_records  # noqa: E402
 
-from optrr.devices.deployment.deployment_file import DeploymentFile, canonical, digest_of  # noqa: E402
-from optrr.devices.deployment.export import deployment_of  # noqa: E402
+from optrr.devices.deployment_file import DeploymentFile, canonical, digest_of  # noqa: E402
+from optrr.devices.export import deployment_of  # noqa: E402
 from optrr.domain.domain import Attribute, Domain  # noqa: E402
 from optrr.mechanisms.mechanism import Mechanism  # noqa: E402
 

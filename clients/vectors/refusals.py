@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from optrr.devices.deployment.deployment_file import canonical, digest_of
+from optrr.devices.deployment_file import canonical, digest_of
 
 Content = dict[str, Any]
 

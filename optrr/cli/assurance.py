@@ -23,10 +23,10 @@ from optrr.designs.signing import is_exposed, sign_file, signature_check, signat
 from optrr.designs.specification import refuse_specification
 from optrr.designs.worksheet import Worksheet
 from optrr.designs.worksheet import worksheet as answered
-from optrr.devices.auditing.audit import LEVEL, QUERIES, AuditOptions
-from optrr.devices.auditing.audit import audit as audited
-from optrr.devices.auditing.clients import FEWEST, CommandClient, LogClient, RecordKinds, answered_codes, planned, plant
-from optrr.devices.auditing.label import Label, QuestionLabel, label_of
+from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
+from optrr.devices.audit import audit as audited
+from optrr.devices.clients import FEWEST, CommandClient, LogClient, RecordKinds, answered_codes, planned, plant
+from optrr.devices.label import Label, QuestionLabel, label_of
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.provenance import SUFFIX, origin_from_sidecar

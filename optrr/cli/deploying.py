@@ -18,7 +18,7 @@ from optrr.cli.printing import json_option, late_bar, print_json, warn, watched
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.signing import require_signed
-from optrr.devices.deployment.export import DEFAULT_SIZE, compressed_size, save_fitted
+from optrr.devices.export import DEFAULT_SIZE, compressed_size, save_fitted
 from optrr.errors import InvalidInput, not_installed
 from optrr.records.whole_files import refuse_replacing
 from optrr.records.writing import formula_doubts
@@ -89,7 +89,7 @@ def export(
     if matrix is None and events is None and program is None:
         _deployment(design, design_file, output, size, as_json)
         return
-    from optrr.devices.deployment.tables import save_events, save_matrix, save_program  # noqa: PLC0415
+    from optrr.devices.tables import save_events, save_matrix, save_program  # noqa: PLC0415
 
     if matrix is not None:
         what = save_matrix(design.mechanism, _named(design, matrix), output)
@@ -115,7 +115,7 @@ def _named(design: Design, text: str) -> tuple[str, ...]:
 
 def _keep(design_file: Path, written: Path) -> None:
     """Refuse to write over a design, the one that is exported or another, before any work is done."""
-    from optrr.devices.deployment.export import keep_design  # noqa: PLC0415
+    from optrr.devices.export import keep_design  # noqa: PLC0415
 
     refuse_replacing(
         written, [design_file], f"{design_file} is the design itself and would be written over; give another --output"
@@ -125,7 +125,7 @@ def _keep(design_file: Path, written: Path) -> None:
 
 def _deployment(design: Design, design_file: Path, output: Path, size: int | None, as_json: bool) -> None:
     Target("a deployment file", ".json").convert(output, None, None)
-    from optrr.devices.deployment.export import design_beside, fitted_deployment  # noqa: PLC0415
+    from optrr.devices.export import design_beside, fitted_deployment  # noqa: PLC0415
 
     with late_bar() as show:
         fitted = fitted_deployment(design, DEFAULT_SIZE if size is None else size, show)

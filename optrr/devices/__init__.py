@@ -1,12 +1,22 @@
-"""Designs on devices: ``deployment`` writes and checks the files by which clients randomize, ``auditing`` tries a client."""
+"""Designs on devices: the files by which clients randomize where the person is, and audits that try a client from outside.
+
+The format of deployment files is specified in ``docs/deployment-format.md``; clients in other languages are written from that
+page. ``export`` makes a file of a design, solved again where it would be too large; ``deployment_file`` writes and reads it,
+``exact`` computes every ε from its integers, ``verify`` checks it. ``tables`` are other forms of a mechanism: matrices,
+probabilities of change sets, POR's program.
+
+``audit`` asks a client (``clients``) about planted records and tests what comes back against its ``label``, by exact tests at
+one stated level (``result``): ``bounds`` for how large the true ε is at least, ``conformity`` with the label's law,
+``independence`` of answers, and ``asked`` where they are answers to questions.
+"""
 
 from optrr.lazy_names import lazy_names
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "optrr.devices.auditing.audit": ("AuditOptions",),
-        "optrr.devices.auditing.result": ("Audit",),
-        "optrr.devices.deployment.export": ("Fitted",),
+        "optrr.devices.audit": ("AuditOptions",),
+        "optrr.devices.export": ("Fitted",),
+        "optrr.devices.result": ("Audit",),
     },
 )

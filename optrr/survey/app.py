@@ -28,7 +28,7 @@ from starlette.routing import BaseRoute, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from optrr.designs.solving import Preserve
-from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment_file import DeployedQuestions
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import Given, path_of
 from optrr.survey.database import begin_survey, database_url, open_database, shown

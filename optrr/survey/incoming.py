@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 from starlette.requests import Request
 
-from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import refuse_repeats
@@ -89,7 +89,7 @@ class AnswerPacking:
         tables, cells = [], []
         for answer in packed:
             table, _, text = answer.decode("latin-1").partition(" ") if isinstance(answer, bytes) else ("", "", "")
-            if not _NUMBER.fullmatch(table) or not self._deployed.holds(int(table), text):
+            if not _NUMBER.fullmatch(table) or not self._deployed.members(int(table), text):
                 raise InvalidInput("a stored answer is none to the design's questions; restore a backup")
             tables.append(int(table))
             cells.append(text)
@@ -225,7 +225,7 @@ class _AnswerKind(_ReportKind):
         count = len(self._deployed.questions)
         if not 1 <= sent.table <= count:
             raise Refused(422, f"the report's table is none of this design's 1 to {count}")
-        if not self._deployed.holds(sent.table, sent.cells):
+        if not self._deployed.members(sent.table, sent.cells):
             raise Refused(
                 422,
                 "the report's cells are not the subsets of its table: as many numbers of each as the deployment file says, "

@@ -19,9 +19,8 @@ from optrr.designs.design_file import FORMAT as DESIGN_FORMAT
 from optrr.designs.design_file import load_design, save_design
 from optrr.designs.solving import Preserve, Wishes, design
 from optrr.designs.specification import Specification, Wording, read_specification
-from optrr.devices.deployment.deployment_file import Deployment, digest_of
-from optrr.devices.deployment.export import Fitted, compressed_size, fitted_deployment
-from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
+from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.errors import InvalidInput
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance

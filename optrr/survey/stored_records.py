@@ -16,8 +16,7 @@ import msgspec
 import pyarrow as pa
 import sqlalchemy as sa
 
-from optrr.devices.deployment.deployment_file import known_content
-from optrr.devices.deployment.questions import read_questions
+from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.columns import ColumnCodec
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain
 from optrr.errors import InvalidInput, in_one_line
@@ -93,7 +92,7 @@ class StoredRecords(Source):
         # under this key everything that reads records looks for their provenance
         known = {KEY: held.provenance}
         asked = format_of(held.design).startswith(f"{SAMPLED_TABLES}/")
-        self._answers = AnswerPacking(read_questions(*known_content(held.sampler, edited=False))) if asked else None
+        self._answers = AnswerPacking(DeployedQuestions.read(held.sampler)) if asked else None
         columns = SCHEMA if asked else pa.schema([(a.name, _codec(a).output_type) for a in self.domain])
         self.schema = columns.with_metadata(known)
 

@@ -12,11 +12,11 @@ import pytest
 from vectors import CLIENTS
 
 import optrr
-import optrr.devices.auditing.audit
+import optrr.devices.audit
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
-from optrr.devices.auditing.clients import LogClient, read_planted
-from optrr.devices.auditing.label import label_of
+from optrr.devices.clients import LogClient, read_planted
+from optrr.devices.label import label_of
 
 # A client in ten lines: the plain Python client behind the protocol of lines.
 CLIENT = f"""
@@ -214,7 +214,7 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
     both = ["audit", str(sampler), "--planted", str(planted), "--received", str(received)]
     assert run(both) == 0
     log = LogClient(received, label.domain)
-    assert optrr.audit(label, log, optrr.devices.auditing.audit.AuditOptions(planted=planted)).queries == 2000
+    assert optrr.audit(label, log, optrr.devices.audit.AuditOptions(planted=planted)).queries == 2000
     with pytest.raises(optrr.InvalidInput, match="name their file"):
         optrr.audit(label, log)
     # nothing was randomized

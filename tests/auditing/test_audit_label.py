@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from vectors import VECTORS, load_script
 
-from optrr.devices.auditing.label import label_of
-from optrr.devices.deployment.export import deployment_of
+from optrr.devices.export import deployment_of
+from optrr.devices.label import label_of
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism

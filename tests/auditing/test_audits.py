@@ -9,13 +9,13 @@ from scipy import stats
 from vectors import CLIENTS, VECTORS, load_script
 
 import optrr
-import optrr.devices.auditing.result
-from optrr.devices.auditing import bounds
-from optrr.devices.auditing.audit import AuditOptions
-from optrr.devices.auditing.clients import Answers, RecordKinds, planned
-from optrr.devices.auditing.label import Label, label_of
-from optrr.devices.auditing.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
-from optrr.devices.deployment.export import deployment_of
+import optrr.devices.result
+from optrr.devices import bounds
+from optrr.devices.audit import AuditOptions
+from optrr.devices.clients import Answers, RecordKinds, planned
+from optrr.devices.export import deployment_of
+from optrr.devices.label import Label, label_of
+from optrr.devices.result import ATTRIBUTE, CONDITIONAL, TOTAL, Finding
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
@@ -299,7 +299,7 @@ def test_a_client_that_depends_on_the_record_is_caught(planted: Mechanism) -> No
     assert "noise that repeats" in caught
 
 
-def violated(result: optrr.devices.auditing.result.Audit) -> set[str]:
+def violated(result: optrr.devices.result.Audit) -> set[str]:
     return {f.check for f in result.findings if f.violates}
 
 

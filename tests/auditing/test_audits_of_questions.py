@@ -18,9 +18,9 @@ from vectors import CLIENTS, load_script
 
 import optrr
 from optrr.cli.main import run
-from optrr.devices.auditing.audit import AuditOptions
-from optrr.devices.auditing.result import Audit
-from optrr.devices.deployment.questions import DeployedQuestions
+from optrr.devices.audit import AuditOptions
+from optrr.devices.deployment_file import DeployedQuestions
+from optrr.devices.result import Audit
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.ways.protocols.exported import questions_of

@@ -10,7 +10,7 @@ import pytest
 from mpmath import mp, mpf
 from scipy import stats
 
-from optrr.devices.auditing.result import (
+from optrr.devices.result import (
     LEAST,
     Worst,
     at_least,

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 
-from optrr.devices.deployment.deployment_file import canonical, digest_of
-from optrr.devices.deployment.export import deployment_of
+from optrr.devices.deployment_file import canonical, digest_of
+from optrr.devices.export import deployment_of
 from optrr.domain.domain import Attribute, Domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.ways.protocols.exported import questions_of

@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from optrr.devices.deployment.deployment_file import canonical, digest_of
-from optrr.devices.deployment.exact import total_epsilon
-from optrr.devices.deployment.questions import DeployedQuestions
-from optrr.devices.deployment.verify import decoded_deployment, verify_deployment
+from optrr.devices.deployment_file import DeployedQuestions, canonical, decoded_deployment, digest_of
+from optrr.devices.exact import total_epsilon
+from optrr.devices.verify import verify_deployment
 from optrr.errors import InvalidInput
 from tests import vectors
 from tests.javascript import run

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from optrr.devices.deployment.verify import DEPLOYMENTS, decoded_deployment
+from optrr.devices.deployment_file import decoded_deployment
+from optrr.devices.verify import DEPLOYMENTS
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import Content
 from tests import vectors

@@ -12,8 +12,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from optrr.devices.deployment.deployment_file import canonical, digest_of
-from optrr.devices.deployment.verify import verify_deployment
+from optrr.devices.deployment_file import canonical, digest_of
+from optrr.devices.verify import verify_deployment
 from optrr.errors import InvalidInput
 from tests import naive, vectors
 from tests.mutations import Content, measured, mutated

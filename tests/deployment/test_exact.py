@@ -8,8 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from optrr.devices.deployment.exact import epsilons
-from optrr.devices.deployment.export import plain
+from optrr.devices.exact import epsilons
+from optrr.devices.export import plain
 from tests import naive
 from tests.solvers.test_automaton import KINDS, random_law
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import optrr
-from optrr.devices.deployment.deployment_file import Deployment, read_deployment_text
-from optrr.devices.deployment.export import deployment_of, fitted_deployment
+from optrr.devices.deployment_file import Deployment
+from optrr.devices.export import deployment_of, fitted_deployment
 from optrr.errors import OptrrError
 from tests import naive
 from tests.brackets import Bracket
@@ -95,7 +95,7 @@ def shown(kind: str, design: optrr.Design) -> Shown:
     else:
         fitted = fitted_deployment(design, 1 << 18)
         deployed, law = fitted.deployment, fitted.design.law
-    deployed = read_deployment_text(deployed.to_bytes())
+    deployed = Deployment.read(deployed.to_bytes())
     least, most, flips = (enumerated if law.m <= ENUMERATED else passed)(deployed)
     with mp.workdps(naive.DIGITS):
         shares = zip(flips, law.one_way()[:, 1].tolist(), strict=True)

@@ -12,10 +12,10 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design, verification
-from optrr.devices.deployment.deployment_file import hexadecimal
-from optrr.devices.deployment.exact import epsilons, shortened
-from optrr.devices.deployment.export import deployment_of, fitted_deployment, plain
-from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.devices.deployment_file import hexadecimal
+from optrr.devices.exact import epsilons, shortened
+from optrr.devices.export import deployment_of, fitted_deployment, plain
+from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr_solvers import Problem
 from optrr_solvers.automaton.layers import Layers
@@ -178,7 +178,7 @@ def test_hints_can_be_followed_and_a_larger_size_never_costs_more(seed: int) -> 
 def test_a_search_ends_when_its_work_is_done_and_shows_it(
     twelve: optrr.Design, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("optrr.devices.deployment.export.MOST_WORK", 0)
+    monkeypatch.setattr("optrr.devices.export.MOST_WORK", 0)
     shown: list[float | None] = []
     made = fitted_deployment(twelve, product_size(twelve) + 500, lambda _, share: shown.append(share))
     assert made.design.method == "kronecker"

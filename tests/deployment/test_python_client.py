@@ -25,9 +25,8 @@ import pytest
 from conformance import FALSE_ALARM, Conformance, chi_square
 from scipy.stats import chi2
 
-from optrr.devices.deployment.deployment_file import canonical, read_deployment_text
-from optrr.devices.deployment.exact import MOST_WORK, total_epsilon, work
-from optrr.devices.deployment.verify import decoded_deployment
+from optrr.devices.deployment_file import Deployment, canonical, decoded_deployment
+from optrr.devices.exact import MOST_WORK, total_epsilon, work
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.ways.protocols.exported import questions_of
@@ -202,7 +201,7 @@ def test_vectors_catch_a_stream_that_hands_out_bytes_twice(monkeypatch: pytest.M
 def test_total_is_that_of_the_exact_sums(name: str) -> None:
     text = vectors.read(name)["deployment"].encode()
     sampler = client.Sampler(text)
-    assert f"{sampler.total():.15f}" == read_deployment_text(text).stated.total
+    assert f"{sampler.total():.15f}" == Deployment.read(text).stated.total
 
 
 @pytest.mark.parametrize("name", vectors.QUESTIONS)
@@ -681,20 +680,20 @@ def test_files_that_take_long_are_refused_before_any_sum(
     monkeypatch.setattr(client.Sampler, "total", lambda _: pytest.fail("the sums were begun"))
     with pytest.raises(client.Refused, match="its exact sums would take too long; export the design to a smaller size"):
         client.Sampler(text)
-    assert work(read_deployment_text(text).automaton) > MOST_WORK
+    assert work(Deployment.read(text).automaton) > MOST_WORK
 
 
 def test_the_work_of_a_file_is_that_of_verify() -> None:
     assert client.MOST_WORK == MOST_WORK
     for name in vectors.NAMES:
         text = vectors.read(name)["deployment"].encode()
-        assert client.Sampler(text)._work() == work(read_deployment_text(text).automaton)
+        assert client.Sampler(text)._work() == work(Deployment.read(text).automaton)
 
 
 def test_the_total_of_many_layers_is_the_exact_one() -> None:
     # 12,288 bits more with every ten layers, so that the client has rounded outward several times
     text = _of_layers(60, 1216)
-    exact = total_epsilon(read_deployment_text(text).automaton)
+    exact = total_epsilon(Deployment.read(text).automaton)
     assert client.Sampler(text).total() == exact
     client.Sampler(_of_layers(60, 1216, total=f"{exact:f}"))
     with pytest.raises(client.Refused, match="smaller total epsilon than it has"):

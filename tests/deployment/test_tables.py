@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 
 import optrr
 from optrr.cli.main import run
-from optrr.devices.deployment import tables
+from optrr.devices import tables
 from optrr.errors import InvalidInput
 from optrr_solvers import Problem, event_program
 from optrr_solvers.laws import TableLaw

@@ -16,10 +16,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
-from optrr.devices.deployment import exact
-from optrr.devices.deployment.deployment_file import canonical, digest_of
-from optrr.devices.deployment.questions import DeployedQuestions
-from optrr.devices.deployment.verify import decoded_deployment, load_deployment, verify_deployment
+from optrr.devices import exact
+from optrr.devices.deployment_file import DeployedQuestions, canonical, decoded_deployment, digest_of
+from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.ways.protocols.exported import questions_of

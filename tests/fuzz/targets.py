@@ -26,10 +26,10 @@ from optrr.designs import design_file
 from optrr.designs.design import Design
 from optrr.designs.signing import sign_file, signature_check
 from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.devices.auditing.clients import LogClient, RecordKinds, answered_codes, planned, plant, read_planted
-from optrr.devices.deployment.deployment_file import canonical, digest_of
-from optrr.devices.deployment.export import deployment_of
-from optrr.devices.deployment.verify import load_deployment, verify_deployment
+from optrr.devices.clients import LogClient, RecordKinds, answered_codes, planned, plant, read_planted
+from optrr.devices.deployment_file import canonical, digest_of
+from optrr.devices.export import deployment_of
+from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
 from optrr.files import verify

@@ -10,7 +10,7 @@ import pytest
 
 import optrr
 from optrr.designs.design_file import verification
-from optrr.devices.deployment.export import deployment_of
+from optrr.devices.export import deployment_of
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers.automaton.layers import ChoiceLayer
 from tests import naive

@@ -100,7 +100,7 @@ def test_the_javascript_clients_reports_are_merged_with_those_of_files(tmp_path,
 def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_names(tmp_path, capsys, monkeypatch):
     """At the usual size another mechanism takes the design's place; the size that keeps it is said, and clients take it."""
     # every attribute on its own will do for what takes its place; grids take half a minute
-    monkeypatch.setattr("optrr.devices.deployment.export.MOST_WORK", 0)
+    monkeypatch.setattr("optrr.devices.export.MOST_WORK", 0)
     design = panel(200, 4.0)
     save_design(design, tmp_path / "d.json")
     assert run(["export", str(tmp_path / "d.json"), "-o", str(tmp_path / "small.json")]) == 0

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
-from optrr.devices.deployment.verify import decoded_deployment
+from optrr.devices.deployment_file import decoded_deployment
 from optrr.domain.domain import Domain
 from optrr.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.ways.protocols.combining import Answered

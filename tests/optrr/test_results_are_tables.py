@@ -11,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import optrr
-import optrr.devices.auditing.audit
+import optrr.devices.audit
 import optrr.models.loglinear
 import optrr.models.regression.fitting
 import optrr.models.synthesis.drawing
@@ -110,7 +110,7 @@ MADE = {
     "Verification": lambda: verification(optrr.design(DOMAIN, 1.0)),
     "Allocation": lambda: optrr.allocate(DOMAIN, 1.0),
     "Tradeoff": lambda: optrr.tradeoff(DOMAIN, [0.5, 1.0]),
-    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.auditing.audit.AuditOptions(200)),
+    "Audit": lambda: optrr.audit(optrr.design(DOMAIN, 1.0), options=optrr.devices.audit.AuditOptions(200)),
     "Counts": counts,
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
     "EstimateAmong": lambda: optrr.tables.measures.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),

@@ -9,7 +9,7 @@ from optrr.budgets.workload import read_workload
 from optrr.cli.main import main
 from optrr.designs.design_file import load_design
 from optrr.designs.specification import read_specification
-from optrr.devices.deployment.verify import load_deployment
+from optrr.devices.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.releases import sealed

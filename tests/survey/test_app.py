@@ -29,7 +29,7 @@ import sqlalchemy as sa
 from optrr.designs.design import Design
 from optrr.designs.solving import design
 from optrr.designs.specification import read_specification
-from optrr.devices.deployment.export import compressed_size, deployment_of, fitted_deployment
+from optrr.devices.export import compressed_size, deployment_of, fitted_deployment
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.releases.provenance import Provenance

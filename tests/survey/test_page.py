@@ -21,7 +21,7 @@ import pytest
 import vectors
 from survey_client import Server, free_port
 
-from optrr.devices.deployment.deployment_file import canonical, digest_of
+from optrr.devices.deployment_file import canonical, digest_of
 
 # Chromium and a server in a process of its own take a few seconds to start
 pytestmark = pytest.mark.slow

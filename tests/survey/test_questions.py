@@ -27,8 +27,7 @@ from survey_client import TOKEN, Server, call, called, malformed
 
 import optrr
 from optrr.cli.main import run as run_command
-from optrr.devices.deployment.deployment_file import known_content
-from optrr.devices.deployment.questions import DeployedQuestions, read_questions
+from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.ways.protocols.exported import questions_of
@@ -245,8 +244,8 @@ def test_every_answer_of_a_client_is_read_within_the_bytes_that_are_said() -> No
             assert len(longest) <= reader.most_bytes
     for name in vectors.QUESTIONS:
         vector = vectors.read(name)
-        deployed = read_questions(*known_content(vector["deployment"].encode(), edited=False))
-        assert all(deployed.holds(*case["randomized"].values()) for case in vector["cases"]), name
+        deployed = DeployedQuestions.read(vector["deployment"].encode())
+        assert all(deployed.members(*case["randomized"].values()) for case in vector["cases"]), name
 
 
 def drawn(sampler: Any, records: list[dict[str, str | None]]) -> list[dict[str, Any]]:
@@ -492,7 +491,9 @@ def test_what_the_page_says_of_the_lists_is_so(tmp_path: Path) -> None:
         for report, members in zip(task["reports"], result["members"], strict=True):
             # in JavaScript 2.0 is 2
             right = type(report["table"]) in (int, float) and isinstance(report["cells"], str)
-            assert (members is not None) == (right and each.holds(int(report["table"]), report["cells"])), report
+            assert (members is not None) == (right and bool(each.members(int(report["table"]), report["cells"]))), (
+                report
+            )
             if members is not None:
                 assert "|".join(" ".join(map(str, m)) for m in members) == report["cells"]
 

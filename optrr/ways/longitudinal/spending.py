@@ -34,8 +34,8 @@ from math import atanh, comb, prod, tanh
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.devices.deployment.exact import MOST_WORK as MOST_WORDS
-from optrr.devices.deployment.exact import work
+from optrr.devices.exact import MOST_WORK as MOST_WORDS
+from optrr.devices.exact import work
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel

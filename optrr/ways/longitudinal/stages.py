@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from optrr.devices.deployment.exact import component_chances, thresholds
+from optrr.devices.exact import component_chances, thresholds
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, MethodTooLarge
 from optrr.mechanisms.kernel import EffectKernel

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from optrr.devices.deployment.deployment_file import known_content, save_deployment
-from optrr.devices.deployment.export import DEFAULT_SIZE, compressed_size, keep_design
-from optrr.devices.deployment.questions import DeployedQuestion, DeployedQuestions, read_questions
+from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions, save_deployment
+from optrr.devices.export import DEFAULT_SIZE, compressed_size, keep_design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.supports import unlikely_threshold
 from optrr.show.text import crossed
@@ -52,7 +51,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
     )
     stated = replace(made, total=f"{made.exact_total:f}")
     # what a reader would refuse is refused here, before anybody is asked
-    return read_questions(*known_content(stated.to_bytes(), edited=False))
+    return DeployedQuestions.read(stated.to_bytes())
 
 
 def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions:

@@ -1,7 +1,7 @@
 """Checks a deployment file: every ε in it is recomputed from its integers alone.
 
 Nothing else that the file says is trusted. How long it takes is known from the number of states and bits before any of it is
-done (:func:`optrr.devices.deployment.exact.work`); a file that takes long is checked in a process of its own, under the limits
+done (:func:`optrr.devices.exact.work`); a file that takes long is checked in a process of its own, under the limits
 of :mod:`optrr.designs.checks`.
 """
 
@@ -10,19 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import TypeAlias
 
 from optrr.designs.checks import Check, CheckedFiles, Verification, refuse_large
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
-from optrr.devices.deployment.deployment_file import Deployment, known_content, of_layers
-from optrr.devices.deployment.exact import epsilons, work
-from optrr.devices.deployment.export import deployment_of
-from optrr.devices.deployment.questions import DeployedQuestions, read_questions
-from optrr.errors import InvalidInput
+from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment, decoded_deployment
+from optrr.devices.exact import epsilons, work
+from optrr.devices.export import deployment_of
 from optrr.releases.sealed import Content, Given, path_of, read_named
-
-__all__ = ["Deployed", "decoded_deployment", "load_deployment", "verify_deployment"]
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
@@ -36,27 +31,6 @@ _UNKNOWN = (
     "that it belongs to design {}… is stated, and cannot be known from this file alone: give the design with --design"
 )
 _PAIRS = "pairs of states, rounded up"
-
-
-# What a deployment file holds.
-Deployed: TypeAlias = Deployment | DeployedQuestions
-
-
-def decoded_deployment(raw: bytes, source: Given) -> Deployed:
-    """The content of a deployment file, checked in form; its ε are as stated, and it may have been edited.
-
-    ``source`` is where the bytes stand, for messages.
-
-    Raises
-    ------
-    InvalidInput
-        where they are no deployment of this version, or its parts do not fit together.
-    """
-    try:
-        content, intact = known_content(raw, edited=True)
-        return read_questions(content, intact) if "questions" in content else of_layers(content, intact)
-    except InvalidInput as error:
-        raise InvalidInput(f"deployment file {source}: {error}") from error
 
 
 def verify_deployment(
@@ -114,7 +88,7 @@ def _takes_long(deployed: Deployed) -> bool:
 
 DEPLOYMENTS = CheckedFiles(
     "deployment file",
-    "optrr.devices.deployment.verify:DEPLOYMENTS.checked",
+    "optrr.devices.verify:DEPLOYMENTS.checked",
     decoded_deployment,
     _verified,
     _takes_long,

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.devices.auditing.clients import Answers
-from optrr.devices.auditing.conformity import changed_names
-from optrr.devices.auditing.label import Label
-from optrr.devices.auditing.result import (
+from optrr.devices.clients import Answers
+from optrr.devices.conformity import changed_names
+from optrr.devices.label import Label
+from optrr.devices.result import (
     ATTRIBUTE,
     CONDITIONAL,
     SHARING,

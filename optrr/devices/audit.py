@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from optrr.devices.auditing import bounds
-from optrr.devices.auditing.asked import (
+from optrr.devices import bounds
+from optrr.devices.asked import (
     QuestionAnswers,
     answer_events,
     answers_by_record,
@@ -23,7 +23,7 @@ from optrr.devices.auditing.asked import (
     pattern_events,
     questions_answered,
 )
-from optrr.devices.auditing.clients import (
+from optrr.devices.clients import (
     Answering,
     Answers,
     AuditedClient,
@@ -35,16 +35,16 @@ from optrr.devices.auditing.clients import (
     planned,
     read_planted,
 )
-from optrr.devices.auditing.conformity import changes_together, replacements, true_values, uniformly_planted
-from optrr.devices.auditing.independence import (
+from optrr.devices.conformity import changes_together, replacements, true_values, uniformly_planted
+from optrr.devices.independence import (
     Again,
     Repeated,
     noise_that_repeats,
     records_in_a_row,
     true_records_in_turns,
 )
-from optrr.devices.auditing.label import Codes, Label, Labelling, QuestionLabel, label_of
-from optrr.devices.auditing.result import (
+from optrr.devices.label import Codes, Label, Labelling, QuestionLabel, label_of
+from optrr.devices.result import (
     AGAIN,
     CHANGES,
     DECLARED,
@@ -121,7 +121,7 @@ def audit(
     client
         what is asked: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, or to objects with
         ``table`` and ``cells`` for a file of questions, which is run in two forked processes; a client of
-        :mod:`optrr.devices.auditing.clients`; by default our own randomizer of records.
+        :mod:`optrr.devices.clients`; by default our own randomizer of records.
 
     Returns
     -------

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.devices.auditing.clients import Answers, RecordKinds
-from optrr.devices.auditing.label import Codes, Label
-from optrr.devices.auditing.result import Worst, at_least, table_bound, two_sided
+from optrr.devices.clients import Answers, RecordKinds
+from optrr.devices.label import Codes, Label
+from optrr.devices.result import Worst, at_least, table_bound, two_sided
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Sets of attributes beyond those side by side whose changes are tabled, drawn at random.

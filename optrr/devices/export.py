@@ -27,14 +27,13 @@ from typing import Protocol
 
 from optrr.designs.design import Design
 from optrr.designs.design_file import encoded_design, load_design
-from optrr.devices.deployment.deployment_file import (
+from optrr.devices.deployment_file import (
     Deployment,
     DeploymentFile,
     StatedEpsilons,
-    read_deployment_text,
     save_deployment,
 )
-from optrr.devices.deployment.exact import Epsilons, epsilons, shortened
+from optrr.devices.exact import Epsilons, epsilons, shortened
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_files
@@ -79,7 +78,7 @@ def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
     layers = shortened(layers) if short else layers
     made = written(mechanism, layers, stated_epsilons(epsilons(layers)))
     # what a reader would refuse is refused here, before anybody is asked
-    return read_deployment_text(made.to_bytes())
+    return Deployment.read(made.to_bytes())
 
 
 def compressed_size(deployment: DeploymentFile) -> int:
@@ -372,7 +371,7 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progre
     The design's own mechanism is taken wherever it fits. Otherwise the one with the smallest ε that fits, among balls on
     coarser grids and every attribute randomized on its own: never worse than the latter, and a larger ``size`` never costs
     more ε than a smaller one does, but for what the design itself may be above the optimum (``design.gap``). Coarser grids
-    are tried up to so much work (:data:`optrr.devices.deployment.export.MOST_WORK`).
+    are tried up to so much work (:data:`optrr.devices.export.MOST_WORK`).
 
     Raises
     ------

@@ -3,7 +3,7 @@
 A question is drawn whatever the record is. An answer's pattern of matches has the label's law, whatever the record is; among
 the other categories every subset of a size is as likely. A set of patterns has a number of records that it fits, Π k_i or
 r_i − k_i, for every answer: divided by it, its probability is a mean over pairs of record and answer, which bounds ε as
-:mod:`optrr.devices.auditing.bounds` says.
+:mod:`optrr.devices.bounds` says.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.devices.auditing.bounds import Cells
-from optrr.devices.auditing.clients import Questions, RecordKinds
-from optrr.devices.auditing.conformity import record_groups
-from optrr.devices.auditing.independence import Again, Repeated, add_neighbours, add_repeats
-from optrr.devices.auditing.label import Codes, QuestionLabel
-from optrr.devices.auditing.result import Worst, table_bound, two_sided
-from optrr.devices.deployment.questions import DeployedQuestion
+from optrr.devices.bounds import Cells
+from optrr.devices.clients import Questions, RecordKinds
+from optrr.devices.conformity import record_groups
+from optrr.devices.deployment_file import DeployedQuestion
+from optrr.devices.independence import Again, Repeated, add_neighbours, add_repeats
+from optrr.devices.label import Codes, QuestionLabel
+from optrr.devices.result import Worst, table_bound, two_sided
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from optrr.devices.auditing.clients import Answers, BoolArray, RecordKinds
-from optrr.devices.auditing.label import Codes, Label
-from optrr.devices.auditing.result import Worst, at_least, two_sided
+from optrr.devices.clients import Answers, BoolArray, RecordKinds
+from optrr.devices.label import Codes, Label
+from optrr.devices.result import Worst, at_least, two_sided
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Distances at which records are compared attribute by attribute, and lengths of stretches whose changes are counted.

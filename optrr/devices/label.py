@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
-from optrr.devices.deployment.deployment_file import Deployment
-from optrr.devices.deployment.questions import DeployedQuestions
-from optrr.devices.deployment.verify import load_deployment
+from optrr.devices.deployment_file import DeployedQuestions, Deployment
+from optrr.devices.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism

@@ -44,7 +44,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.devices.auditing.label import Codes, Label
+from optrr.devices.label import Codes, Label
 from optrr.domain.domain import Domain, category_text
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
@@ -420,7 +420,7 @@ class CommandClient:
     seconds
         that a process may take.
     read
-        the codes of lines; of answers to questions :meth:`optrr.devices.auditing.label.QuestionLabel.read`.
+        the codes of lines; of answers to questions :meth:`optrr.devices.label.QuestionLabel.read`.
     """
 
     arguments: Sequence[str]
