@@ -20,7 +20,7 @@ from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr_solvers import Problem, solve
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
-from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.laws.few_changes import joint_law
 
 RESULTS = Path(__file__).parent / "results"
 MOST = 1_000_000

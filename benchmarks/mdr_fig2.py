@@ -24,7 +24,7 @@ from count_queries import (
 from matplotlib import pyplot as plt
 from paper_settings import MDR_FIG2_RETENTION, MDR_SIGMAS
 
-from optrr_solvers.laws.joint import joint_law, retention_epsilons
+from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
 QUERIES = 40
 

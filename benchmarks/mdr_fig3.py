@@ -32,7 +32,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.tables.estimation.adjustment import adjust
 from optrr.ways.protocols.kinds import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
-from optrr_solvers.laws.joint import retention_epsilons
+from optrr_solvers.laws.few_changes import retention_epsilons
 
 QUERIES = {sigma: 1500 if sigma == MDR_SIGMAS[0] else 150 for sigma in MDR_SIGMAS}
 RESAMPLES = 200

@@ -39,7 +39,7 @@ from optrr.designs.dependence import cramers_v, dependences_from_randomized
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.ways.protocols.kinds import cluster_law
 from optrr_solvers.laws import ProductLaw
-from optrr_solvers.laws.joint import retention_epsilons
+from optrr_solvers.laws.few_changes import retention_epsilons
 
 QUERIES = 100
 KINDS = ("as_published", "correct", "direct", "learned")

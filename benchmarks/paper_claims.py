@@ -32,7 +32,7 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.matrix import laplace, randomized_response, reconstruction_probability
 from optrr.tables.estimation.accuracy import mean_absolute_error, mean_squared_error
-from optrr_solvers.laws.joint import joint_law, retention_epsilons
+from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
 MATRICES, DRAWS, PRIORS = 2000, 200, 500
 RUNS, QUERIES = 40, 40

@@ -16,8 +16,8 @@ BACKS = (
     "optrr_solvers.laws.inverse_distance.inverse_distance_normaliser",
     "optrr_solvers.laws.inverse_distance.inverse_distance_retention",
     "optrr_solvers.laws.inverse_distance.records_at_distance",
-    "optrr_solvers.laws.joint.joint_law",
-    "optrr_solvers.laws.joint.retention_epsilons",
+    "optrr_solvers.laws.few_changes.joint_law",
+    "optrr_solvers.laws.few_changes.retention_epsilons",
 )
 
 

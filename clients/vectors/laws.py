@@ -19,7 +19,7 @@ from optrr_solvers.laws import (
     TableLaw,
     WeightedBall,
 )
-from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.laws.few_changes import joint_law
 
 
 def product(rng: np.random.Generator) -> Law:

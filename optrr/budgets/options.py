@@ -53,7 +53,7 @@ from optrr_solvers.allocating.split import Split, best_split, cluster_blocks, ev
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.laws import BlockLaw, ProductLaw
-from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.problem import EPSILON_RANGE
 
 # A mixture of questions is worth its questions where it saves this share of the error.

@@ -34,7 +34,7 @@ from optrr.releases.account import Release, check_limit
 from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, digest_of
 from optrr.show.text import amount, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
-from optrr_solvers.automaton.automaton import LABEL_TOLERANCE
+from optrr_solvers.automaton.build import LABEL_TOLERANCE
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.base import effect_transform
 from optrr_solvers.laws.record import record_of

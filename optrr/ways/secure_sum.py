@@ -51,7 +51,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.releases.account import Account, Spent, checked_epsilon
 from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.randomness import BitSource, RandomState, SystemSource, as_source, bounded
 
 # Words of the salt. If it could be guessed, a commitment would tell which small share it hides.

@@ -36,7 +36,7 @@ from optrr.ways.secure_sum import (
     tallied,
 )
 from optrr_solvers.laws import ProductLaw
-from optrr_solvers.laws.joint import joint_law
+from optrr_solvers.laws.few_changes import joint_law
 
 
 def random_table(rng, shape):

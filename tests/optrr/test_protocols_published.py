@@ -8,7 +8,7 @@ from optrr.designs.dependence import dependences_of
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.records.frames import FrameCodec
 from optrr.ways.protocols import Collector, optimum, rr_clusters
-from optrr_solvers.laws.joint import retention_epsilons
+from optrr_solvers.laws.few_changes import retention_epsilons
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ from optrr_solvers.allocating import program as allocation_program
 from optrr_solvers.allocating import search as allocation_search
 from optrr_solvers.allocating.accuracy import smallest_total
 from optrr_solvers.allocating.bound import CellCuts, Cut, TwoTotalsCuts, lower_error, minimum_under_cuts
-from optrr_solvers.allocating.effects import EffectLattice
-from optrr_solvers.allocating.oracle import KnapsackOracle
+from optrr_solvers.allocating.oracle import EffectLattice, KnapsackOracle
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.split import best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.totals import EffectTotals, grid_weights

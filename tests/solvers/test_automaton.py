@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from optrr_solvers import Problem, solve
-from optrr_solvers.automaton.automaton import automaton_of
+from optrr_solvers.automaton.build import automaton_of
 from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
 from optrr_solvers.laws import (
     BallLaw,
@@ -20,8 +20,8 @@ from optrr_solvers.laws import (
     TableLaw,
     WeightedBall,
 )
+from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.laws.inverse_distance import inverse_distance_law
-from optrr_solvers.laws.joint import joint_law
 from optrr_solvers.randomness import SeededSource, SystemSource
 from tests import naive
 

@@ -7,13 +7,13 @@ import pytest
 
 from optrr_solvers.errors import InvalidProblem, MethodTooLarge
 from optrr_solvers.laws import FewChangesLaw
+from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 from optrr_solvers.laws.inverse_distance import (
     inverse_distance_law,
     inverse_distance_normaliser,
     inverse_distance_retention,
     records_at_distance,
 )
-from optrr_solvers.laws.joint import joint_law, retention_epsilons
 
 SIZES = [(2, 3), (4,), (2, 2, 3), (5, 2, 3, 2)]
 

@@ -22,7 +22,7 @@ SOLVE = """
 import numpy as np
 from optrr_solvers import Problem
 from optrr_solvers import solve
-from optrr_solvers.programs.silence import silently
+from optrr_solvers.programs.backend import silently
 def once():
     return solve(Problem(np.array([2, 3, 4]), np.array([1.0, 0.5, 0.7])), method="lp")
 """

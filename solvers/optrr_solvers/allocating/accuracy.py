@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from optrr_solvers.allocating.effects import EffectLattice
-from optrr_solvers.allocating.frame import limits, oracle_of
-from optrr_solvers.allocating.oracle import cap_rows
+from optrr_solvers.allocating.lattice import oracle_of
+from optrr_solvers.allocating.oracle import EffectLattice, cap_rows
 from optrr_solvers.allocating.problem import MAX_TOTAL, AllocationProblem
 from optrr_solvers.allocating.program import MAX_PROGRAM_CELLS, Units, by_clarabel
 from optrr_solvers.allocating.split import best_split, single_blocks
@@ -169,7 +168,7 @@ class _Program:
         per_table = workload.shares[joint].toarray() / guess[:effects] ** 2
         limit = self.problem.target[joint] * (1 - self.margin)
         met = (per_table / limit[:, None]) @ cost <= total * np.ones(joint.size)
-        low, high = limits(self.problem, lattice.rows)
+        low, high = self.problem.limits(lattice.rows)
         # row of the lattice, 1 for a floor or −1 for a ceiling, and the rule, of every limit
         limited = [
             (k, 1.0, lam[k] >= total * (low[k] * (1 + self.margin) / guess[k]))
@@ -224,7 +223,7 @@ class _Program:
         slope = np.zeros(self.lattice.rows)
         used = lam.size
         slope[:used] = 2 * weighted.coefficients / lam**3
-        floors, ceilings = limits(self.problem, self.lattice.rows)
+        floors, ceilings = self.problem.limits(self.lattice.rows)
         limit = np.where(pulls > 0, floors, np.where(pulls < 0, ceilings, 0.0))
         h = self.lattice.cells_of(slope + pulls)
         wanted = weights > 0

@@ -25,9 +25,8 @@ import numpy as np
 
 from optrr_solvers.allocating.bound import lower_error
 from optrr_solvers.allocating.descent import Corner, Descent, Mixture
-from optrr_solvers.allocating.effects import effect_usage
-from optrr_solvers.allocating.frame import kronecker_split
-from optrr_solvers.allocating.oracle import Atom, KnapsackOracle
+from optrr_solvers.allocating.lattice import kronecker_split
+from optrr_solvers.allocating.oracle import Atom, KnapsackOracle, effect_usage
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocating.totals import EffectTotals, grid_weights
 from optrr_solvers.allocating.workload import TableWorkload

@@ -20,8 +20,7 @@ import numpy as np
 
 from optrr_solvers.allocating import lattice, program, search
 from optrr_solvers.allocating.accuracy import SmallestTotal, smallest_total
-from optrr_solvers.allocating.effects import MAX_ALLOCATION_CELLS, cells_of_classes
-from optrr_solvers.allocating.oracle import MAX_CAPPED_CELLS
+from optrr_solvers.allocating.oracle import MAX_ALLOCATION_CELLS, MAX_CAPPED_CELLS, cells_of_classes
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.allocating.split import best_split, single_blocks
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of

@@ -33,9 +33,13 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize
 
-from optrr_solvers.allocating.effects import MAX_ALLOCATION_CELLS, EffectLattice, cells_of_classes, effect_usage
-from optrr_solvers.allocating.frame import limits
-from optrr_solvers.allocating.oracle import KnapsackOracle
+from optrr_solvers.allocating.oracle import (
+    MAX_ALLOCATION_CELLS,
+    EffectLattice,
+    KnapsackOracle,
+    cells_of_classes,
+    effect_usage,
+)
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -106,7 +110,7 @@ def limits_of_rows(problem: AllocationProblem) -> tuple[FloatArray, FloatArray]:
     """
     workload = problem.workload
     effects = len(workload.effects)
-    low, high = limits(problem, effects + len(workload.classes))
+    low, high = problem.limits(effects + len(workload.classes))
     low = np.where(np.isfinite(low), low, 0.0)
     high = np.where(np.isfinite(high), high, low)
     low[:effects] = 1e-150

@@ -21,9 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import nnls
 
-from optrr_solvers.allocating.effects import EffectLattice
-from optrr_solvers.allocating.frame import limits
-from optrr_solvers.allocating.oracle import Atom, Oracle
+from optrr_solvers.allocating.oracle import Atom, EffectLattice, Oracle
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.totals import EffectTotals
 from optrr_solvers.arrays import FloatArray
@@ -113,7 +111,7 @@ class Descent:
         self.problem, self.cells, self.oracle = problem, cells, oracle
         self.corners = list(start)
         self.weights = np.eye(len(start))[0]
-        self.low, self.high = limits(problem, cells.rows)
+        self.low, self.high = problem.limits(cells.rows)
         both = np.isfinite(self.low) & np.isfinite(self.high)
         room = np.where(both, 1 - np.where(both, self.low, 0) / np.where(both, self.high, 1), 1.0)
         self.equations = room <= 4 * _EQUATION_TOLERANCE

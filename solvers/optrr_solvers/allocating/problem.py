@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr_solvers.allocating.workload import TableWorkload, needed_epsilon
+from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, needed_epsilon
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import Infeasible, InvalidProblem
 from optrr_solvers.laws.base import Law
@@ -132,6 +132,15 @@ class AllocationProblem:
     def cap(self) -> FloatArray:
         """Conditional caps, ``inf`` where there is none, shape (m,)."""
         return self._filled(self.caps, np.inf)
+
+    def limits(self, rows: int) -> tuple[FloatArray, FloatArray]:
+        """Floors and ceilings on λ for every row of a lattice; −inf and inf where there is none, shape (rows,) each."""
+        low, high = np.full(rows, -np.inf), np.full(rows, np.inf)
+        firsts = np.asarray([int(c[0]) for c in self.workload.classes])
+        sizes, floor, ceiling = self.workload.sizes[firsts], self.floor[firsts], self.ceiling[firsts]
+        low[-firsts.size :] = np.where(floor > 0, eigenvalues_of(sizes, floor), -np.inf)
+        high[-firsts.size :] = np.where(np.isfinite(ceiling), eigenvalues_of(sizes, ceiling), np.inf)
+        return low, high
 
     @property
     def limited(self) -> bool:

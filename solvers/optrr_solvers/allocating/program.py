@@ -23,9 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from optrr_solvers.allocating.effects import EffectLattice
-from optrr_solvers.allocating.frame import Answer, kronecker_start, limits, oracle_of
-from optrr_solvers.allocating.oracle import KnapsackOracle, cap_rows
+from optrr_solvers.allocating.lattice import Answer, kronecker_start, oracle_of
+from optrr_solvers.allocating.oracle import EffectLattice, KnapsackOracle, cap_rows
 from optrr_solvers.allocating.problem import AllocatedLaw, AllocationProblem
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge, SolveFailed
@@ -103,7 +102,7 @@ def solve(problem: AllocationProblem) -> AllocatedLaw:
     slope = np.zeros(lattice.rows)
     slope[:used] = 2 * weighted.coefficients / lam[:used] ** 3
     bound, _ = oracle.best(lattice.cells_of(slope + solved.push))
-    low, high = limits(problem, lattice.rows)
+    low, high = problem.limits(lattice.rows)
     push, wanted = solved.push, solved.target_weights > 0
     credit = float(push[push > 0] @ low[push > 0] + push[push < 0] @ high[push < 0])
     credit -= float(solved.target_weights[wanted] @ problem.target[wanted])
@@ -125,7 +124,7 @@ def _clarabel(problem: AllocationProblem, lattice: EffectLattice) -> _Solved:
     weights = workload.coefficients / guess[: len(workload.effects)] ** 2
     errors = cp.power(effects[: len(workload.effects)], -2)
     goal = cp.sum(cp.multiply(weights / weights.sum(), errors))
-    low, high = limits(problem, lattice.rows)
+    low, high = problem.limits(lattice.rows)
     floors, ceilings = np.flatnonzero(np.isfinite(low)), np.flatnonzero(np.isfinite(high))
     bounds = [
         effects[floors] >= low[floors] / guess[floors],

@@ -4,7 +4,7 @@ A cell is a total x; with the conditional means K_W(x) = E_μ[χ_W | X = x] a la
 
     λ_W = Σ_x μ(x) q(x) K_W(x) / Σ_x μ(x) q(x),
 
-so such laws form a lattice like that of :mod:`optrr_solvers.allocating.effects`, and the same descent serves it. Where
+so such laws form a lattice like that of :mod:`optrr_solvers.allocating.oracle`, and the same descent serves it. Where
 totals tell all change sets apart nothing is lost; for many attributes the sets of one total differ little.
 
 μ(x) K_W(x) is a product of one sparse polynomial per class. They are multiplied along a binary tree that shares the
@@ -18,7 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr_solvers.allocating.effects import effect_usage, mean_effects
+from optrr_solvers.allocating.oracle import effect_usage, mean_effects
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.binomial import log_change_counts

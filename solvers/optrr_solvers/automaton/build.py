@@ -1,4 +1,4 @@
-"""From a law's diagram to integers: how thresholds are rounded, and why the label still covers what is drawn.
+"""The automaton of a law, from its diagram to integers to draw with, and why the label still covers what is drawn.
 
 With W(s) = E_μ[q of what follows | state s], computed backwards, the attribute changes with probability
 p = (r−1) W(changed) / (W(kept) + (r−1) W(changed)). Rounding p to a multiple of 2^-k moves the logarithm of a path's
@@ -16,12 +16,15 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Arithmetic, Digits, Doubles, Numbers, complement, difference
-from optrr_solvers.automaton.diagram import Choice, Diagram, Step, is_uniform
+from optrr_solvers.automaton.bounds import DrawnEpsilons, truth
+from optrr_solvers.automaton.diagram import MOST_LAYERS, Choice, Diagram, Step, is_uniform
+from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import WORD_BITS, ChoiceLayer, Layer, Layers, merged
 from optrr_solvers.randomness import Words
 
@@ -164,3 +167,70 @@ def _at_least_one(words: Words) -> Words:
     """The words, at least 1: with 0 a change that the law allows could never happen."""
     words[-1] |= (~words.any(axis=0)).astype(np.uint64)
     return words
+
+
+# A law's own ε is the label where it is not below the ε of what is drawn, and not above it by more than this.
+LABEL_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Automaton:
+    """Integers that are drawn with, and the law's own ε (nats): total, and conditional of shape (m,)."""
+
+    built: Built
+    epsilon: float
+    conditional: FloatArray
+
+    @property
+    def layers(self) -> Layers:
+        """The integers."""
+        return self.built.layers
+
+    @property
+    def states(self) -> int:
+        """States before all attributes together."""
+        return self.layers.states
+
+    @property
+    def bits(self) -> int:
+        """Bits of a threshold."""
+        return self.layers.bits
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Draws from the integers."""
+        return Sampler(self.layers)
+
+    @cached_property
+    def truth(self) -> DrawnEpsilons:
+        """ε of what is drawn from the integers alone: accuracies rounded down, all others up."""
+        return truth(self.layers, exact=self.built.exact)
+
+    @cached_property
+    def epsilon_label(self) -> float:
+        """The law's total ε where it covers what is drawn, and what is drawn, rounded up, otherwise."""
+        return max(self.epsilon, self.truth.epsilon)
+
+    @cached_property
+    def conditional_labels(self) -> FloatArray:
+        """The law's conditional ε where they cover what is drawn, and what is drawn, rounded up, otherwise; shape (m,)."""
+        if self.truth.conditional is not None:
+            return np.maximum(self.conditional, self.truth.conditional)
+        # |ln q drawn − (1−δ) ln q| ≤ η on either side of a comparison; no conditional ε is above the total
+        shrunk = (self.conditional * (1 - self.built.shrink) + 2 * self.built.error) * (1 + 2.0**-51)
+        return np.maximum(self.conditional, np.minimum(shrunk, self.truth.epsilon))
+
+    def attribute_labels(self, law: FloatArray) -> FloatArray:
+        """The law's ε_i where what is drawn is as accurate, within 1e-9, and that, rounded down, otherwise; shape (m,)."""
+        drawn = self.truth.attribute
+        return np.where((law <= drawn) & (drawn - law <= LABEL_TOLERANCE), law, drawn)
+
+
+def automaton_of(sizes: IntArray, diagram: Diagram | None, epsilon: float, conditional: FloatArray) -> Automaton | None:
+    """The automaton of a reduced diagram; None without one, or where it would need too many layers or too wide words."""
+    if diagram is None or len(diagram.nodes) > MOST_LAYERS:
+        return None
+    try:
+        return Automaton(build(sizes, diagram, epsilon, conditional), epsilon, conditional)
+    except OutOfReach:
+        return None

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.automaton.automaton import Automaton, automaton_of
+from optrr_solvers.automaton.build import Automaton, automaton_of
 from optrr_solvers.automaton.diagram import MOST_LAYERS, MOST_STATES, Diagram
 from optrr_solvers.enclosure import sum_ceiling
 from optrr_solvers.randomness import BitSource

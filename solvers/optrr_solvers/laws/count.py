@@ -15,9 +15,9 @@ from scipy.special import logsumexp
 
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.diagram import MOST_STATES, Diagram, Totals, totals_diagram
+from optrr_solvers.enclosure import attribute_epsilon_bounds
 from optrr_solvers.laws.base import BoolArray, Law, checked_subset, joint_by_class
 from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_error
-from optrr_solvers.laws.exact import attribute_epsilon_bounds
 from optrr_solvers.laws.excess import ExcessTable, accuracies_drawn, log_expm1, uniform_changes
 from optrr_solvers.laws.record import SparseTable, dense, sparse
 from optrr_solvers.partition import group_numbers, partition
