@@ -49,11 +49,11 @@ from optrr.genomics.covariates import (
     read_covariates,
     refuse_without_table,
 )
-from optrr.genomics.csv_genotypes import table_columns
 from optrr.genomics.designing import aligned
-from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.genotypes import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.pages import scan_page
+from optrr.genomics.people_tables import table_columns
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.sampled_scan import scan_answers

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from optrr.cli.inputs import FILE, refuse_options
-from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.genotypes import GenotypeFilter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ from optrr.cli.process import cleaned_up
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import required
 from optrr.genomics.layout import layout_of
-from optrr.genomics.merging import merged_reports, read_reports, report_files
+from optrr.genomics.person_reports import merged_reports, read_reports, report_files
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.records.writing import WRITTEN
 from optrr.show.text import amount

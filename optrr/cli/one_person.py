@@ -15,9 +15,9 @@ from optrr.cli.printing import print_json, warn
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
 from optrr.genomics.asking import AssociationDesign, GenomicDesign
-from optrr.genomics.csv_genotypes import text_column
 from optrr.genomics.diary import PersonDiary
 from optrr.genomics.layout import layout_of
+from optrr.genomics.people_tables import text_column
 from optrr.genomics.person import named_references, read_person
 from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.sampled_variants import SampledVariants

@@ -30,8 +30,8 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import aligned
 from optrr.genomics.layout import layout_of
 from optrr.genomics.linkage import Linkage, linkage
+from optrr.genomics.pages import variants_page
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.variant_page import variants_page
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords

@@ -6,15 +6,15 @@
 
 ``asking`` is this way in; its steps can be taken one by one: ``genomic_design``, ``records_of``, ``randomize_records``.
 
-Genotypes are read in ``plink``, ``pgen``, ``vcf`` and ``csv_genotypes``; ``filters`` says which of them are used. By an
-``association_design`` everybody answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over
-the variants and makes their table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and
-``result_files`` has the table as others read it; with public ``covariates``, strata or a trait it is made in ``adjusting``.
-``variant_report`` estimates frequencies, call rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants.
-``sight`` says which odds ratios designs see, before anybody is asked, and ``study`` compares them on given people.
+Genotypes are read in ``cohort``, ``plink`` and ``vcf``, and written in ``writing``. By an ``association_design`` everybody
+answers about a few variants only (``sampled_variants``, ``sampled_scan``). ``scan`` walks over the variants and makes their
+table; the statistics and p-values come from ``tests``, odds ratios from ``odds``, and ``result_files`` has the table as others
+read it; with public ``covariates``, strata or a trait it is made in ``adjusting``. ``variant_report`` estimates frequencies,
+call rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants. ``sight`` says which odds ratios designs see,
+before anybody is asked, and ``study`` compares them on given people.
 
-Where people randomize at home, ``person`` reads one person's file, ``person_reports`` and ``diary`` draw and keep one report,
-and ``merging`` makes a file of many.
+Where people randomize at home, ``person`` reads one person's file, ``diary`` keeps the one report that is drawn, and
+``person_reports`` makes a file of many.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
 what it costs.
@@ -35,16 +35,14 @@ from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes, read_pane
 from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.diary import PersonDiary
-from optrr.genomics.filters import GenotypeFilter
-from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
+from optrr.genomics.genotypes import GenotypeFilter, Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.linkage import Linkage, linkage
-from optrr.genomics.merging import MergedReports, merged_reports, read_reports
 from optrr.genomics.person import read_person
-from optrr.genomics.person_reports import PersonReport
+from optrr.genomics.person_reports import MergedReports, PersonReport, merged_reports, read_reports
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.planned import PlannedScan
-from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_plink, write_records
+from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
 from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.sight import Sight, compared_ways, sight
@@ -52,7 +50,7 @@ from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
 from optrr.genomics.thresholds import Thresholds
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
-from optrr.genomics.vcf_writing import write_vcf
+from optrr.genomics.writing import write_plink, write_records, write_vcf
 
 __all__ = [
     "AssociationDesign",

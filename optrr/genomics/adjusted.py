@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from optrr.genomics.covariate_coding import ALONE
+from optrr.genomics.covariates import ALONE
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -29,8 +29,7 @@ from optrr.genomics.adjusted import (
 from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.adjusted_tail import KEPT, tail_of_sum
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.covariate_coding import told_apart
-from optrr.genomics.covariates import NOT_COVERED, CovariateValues
+from optrr.genomics.covariates import NOT_COVERED, CovariateValues, told_apart
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.text import amount, counted

@@ -32,8 +32,7 @@ from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.linkage import Linkage, linkage
-from optrr.genomics.merging import merged_reports, read_reports
-from optrr.genomics.person_reports import PersonReport, drawn_report
+from optrr.genomics.person_reports import PersonReport, drawn_report, merged_reports, read_reports
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
 from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import scan_answers
@@ -113,7 +112,7 @@ class GenomicDesign:
     def merge(self, places: Sequence[Path]) -> GenomicReports:
         """Reports of different people, from files or the folders that hold them, in random order.
 
-        Raises InvalidInput as :func:`optrr.genomics.merging.merged_reports`.
+        Raises InvalidInput as :func:`optrr.genomics.person_reports.merged_reports`.
         """
         return GenomicReports(self, merged_reports(self.design, read_reports(places, self.design)).cohort())
 

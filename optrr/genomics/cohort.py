@@ -7,7 +7,8 @@ X or Y; a table that names nobody of the genotype file is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,10 +17,23 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
-from optrr.genomics.csv_genotypes import read_csv_genotypes, table_columns, text_column
-from optrr.genomics.filters import EVERYTHING, GenotypeFilter
-from optrr.genomics.genotypes import BLOCK, Codes, Genotypes, Texts, Variants, allele_pairs, needs_sexes
-from optrr.genomics.pgen import PgenGenotypes, own_phenotype
+from optrr.genomics.genotypes import (
+    BLOCK,
+    EVERYTHING,
+    GENOTYPES,
+    MISSING,
+    Codes,
+    GenotypeFilter,
+    Genotypes,
+    MatrixGenotypes,
+    Texts,
+    Variants,
+    allele_pairs,
+    checked_people,
+    needs_sexes,
+)
+from optrr.genomics.layout import variant_alleles
+from optrr.genomics.people_tables import check_rows, table_columns, text_column
 from optrr.genomics.phenotypes import (
     UNKNOWN,
     PhenotypeColumns,
@@ -29,12 +43,16 @@ from optrr.genomics.phenotypes import (
     table_sexes,
     table_status,
 )
-from optrr.genomics.plink import PlinkGenotypes
+from optrr.genomics.plink import PgenGenotypes, PlinkGenotypes, own_phenotype
 from optrr.genomics.vcf import STANDARD_INPUT, VcfGenotypes
+from optrr.records.frames import FrameCodec
+from optrr.records.reading.registry import open_source
 from optrr.show.text import amount, counted
 
 _VCF_ENDINGS = (".vcf", ".vcf.gz", ".vcf.bgz", ".bcf")
 _TABLE_ENDINGS = (".csv", ".csv.gz", ".parquet")
+# Of a variant in a table: 0, 1, 2, and the missing value, whether or not a design randomizes it.
+_CATEGORIES = (*range(GENOTYPES), None)
 # Calls of a block: with a byte each, and a few copies, tens of megabytes however many people there are.
 _CALLS = 1 << 24
 # Status by the fam file alone.
@@ -124,7 +142,7 @@ def read_cohort(
 ) -> Cohort:
     """Genotypes by the file's ending (.bed, .pgen, .vcf[.gz], .bcf, .csv, .parquet; ``-`` is a VCF from a pipe) and status.
 
-    Unless a status is named, it is that of the fam or psam file, or of the file that :mod:`optrr.genomics.vcf_writing` writes
+    Unless a status is named, it is that of the fam or psam file, or of the file that :mod:`optrr.genomics.writing` writes
     beside a VCF. A few people may all be cases, or controls, and can be randomized; :meth:`Cohort.check_varies` is for tests.
 
     Parameters
@@ -233,10 +251,62 @@ def read_genotypes(
         chosen.check_kind(path, "table")
         inside = phenotype.table is None or phenotype.table == path
         others = [name for name in (phenotype.column, phenotype.sex, phenotype.group) if inside and name]
-        return read_csv_genotypes(path, _own_sample_column(path, phenotype), others, declared)
+        return _table_genotypes(path, _own_sample_column(path, phenotype), others, declared)
     raise InvalidInput(
         f"{path} is of no known kind; genotypes are read from .bed, .pgen, .vcf, .vcf.gz, .bcf, .csv, .parquet, or - (VCF)"
     )
+
+
+def _table_genotypes(
+    path: Path, sample_column: str | None, not_variants: Sequence[str], declared: Domain | None
+) -> MatrixGenotypes:
+    """From a CSV or Parquet table: a row for each person, a column for each variant, values 0, 1, 2 or empty.
+
+    A table is stored by person, so all of it is decoded at once: n · variants bytes. Every column but ``sample_column`` and
+    ``not_variants`` is a variant; people are numbered without the former. ``declared``: the domain of the design that
+    randomized the table, whose categories the genotypes are; 0, 1, 2 elsewhere.
+
+    Raises
+    ------
+    InvalidInput
+        naming the column, the kind of value and the record for anything but 0, 1, 2 or empty; for no variants, and
+        repeated ones.
+    """
+    skip = {sample_column, *not_variants}
+    names = [name for name in table_columns(path) if name not in skip]
+    if not names:
+        raise InvalidInput(
+            f"{path} has no variant columns beside {sorted(x for x in skip if x)}; give one for each variant"
+        )
+    twice, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")
+    known = {} if declared is None else {a.name: (*a.categories[:GENOTYPES], None) for a in declared}
+    domain = Domain.of({name: known.get(name, _CATEGORIES) for name in names})
+    file = open_source(path, domain)
+    codec: FrameCodec | None = None
+    blocks: list[Codes] = []
+    rows = 0
+    for batch in file.batches(names):
+        rows += batch.num_rows
+        check_rows(path, rows)
+        codec = codec or FrameCodec(domain, batch.schema)
+        blocks.append(codec.encode(batch).astype(np.int8))
+    if not blocks:
+        raise InvalidInput(f"{path} holds no people; give at least two")
+    codes = np.concatenate(blocks)
+    codes[codes == GENOTYPES] = MISSING
+    variants = Variants.named(list(domain.names), [variant_alleles(a) for a in domain])
+    return MatrixGenotypes(variants, _people(path, sample_column, codes.shape[0]), codes)
+
+
+def _people(path: Path, sample_column: str | None, n: int) -> Texts:
+    if sample_column is None:
+        return checked_people([str(k + 1) for k in range(n)], str(path))
+    names = text_column(path, sample_column)
+    if any(name is None for name in names):
+        raise InvalidInput(f"{path}, column {sample_column!r}: record {names.index(None) + 1} has no name; give one")
+    return checked_people([str(name) for name in names], str(path))
 
 
 def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:

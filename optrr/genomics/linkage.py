@@ -37,10 +37,10 @@ from scipy.special import ndtri
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.columns import arrow_columns, rows_in_json, write_columns
 from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.layout import Layout, star_eigenvalues
 from optrr.genomics.pairs import pair_tables
+from optrr.genomics.result_files import arrow_columns, rows_in_json, write_columns
 from optrr.genomics.scan import places_of
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.kernel import EffectKernel

@@ -25,10 +25,11 @@ from optrr.domain.domain import listed, shown
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_genotypes
 from optrr.genomics.designing import aligned, turned
-from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
+    EVERYTHING,
     MISSING,
     Codes,
+    GenotypeFilter,
     Genotypes,
     MatrixGenotypes,
     Variants,
@@ -170,10 +171,7 @@ def _filled(  # noqa: PLR0913 (the file, what it has and has not, and what that 
             "reference or were not called; say which (--absent reference, --absent missing)"
         )
     wanted = dict(zip(layout.names, layout.alleles, strict=True))
-    pairs = [wanted[name] for name in gone]
-    a1, a2 = (np.array([pair[k] or "." for pair in pairs], dtype=object) for k in (0, 1))
-    unknown = np.full(len(gone), ".", dtype=object)
-    made = Variants(unknown, np.zeros(len(gone), dtype=np.int64), np.array(gone, dtype=object), a1, a2)
+    made = Variants.named(gone, [wanted[name] for name in gone])
     if absent == "missing":
         return made, np.full((1, len(gone)), MISSING, dtype=np.int8)
     _check_reference(path, genotypes, variants, layout, reference)

@@ -6,13 +6,20 @@ the missing category, or a missing call that stays missing where the design has 
 ``question`` and ``answer`` in their place (:mod:`optrr.genomics.sampled_variants`). It names nobody, no file and no time.
 
 As CSV or Parquet it is a table of one record that carries its provenance; the release's id is the report's.
+
+The collector's side are reports of many people as one file, in an order that says nothing. Each report is checked: that its
+design is the one given, that its values are the design's, and that no other has its id. What comes out has the people numbered
+1 to n in random order. No file name, time or id is kept, so nothing leads from a row back to the report, nor to whoever handed
+it in. It says of itself that it is one release by that design, under an id that is made from the reports' own, so that merging
+the same reports again makes no second release of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,18 +31,21 @@ import pyarrow as pa
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr.genomics.genotypes import MISSING, Codes
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import MISSING, Codes, MatrixGenotypes, Variants
 from optrr.genomics.layout import STATUS, layout_of
-from optrr.genomics.randomize import randomize_records, write_records
+from optrr.genomics.randomize import randomize_records, randomized_cohort
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
+from optrr.genomics.writing import write_plink, write_records
 from optrr.mechanisms.mechanism import is_seeded
 from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import released_file
 from optrr.releases.account import Release
-from optrr.releases.provenance import SHUFFLED, Provenance
+from optrr.releases.provenance import SHUFFLED, SUFFIX, Provenance
 from optrr.releases.sealed import read_small
-from optrr_solvers.randomness import BitSource, RandomState, as_source
+from optrr_solvers.arrays import IntArray
+from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
 
 FORMAT = "optrr-report/1"
 _DIGEST, _ID = re.compile(r"[0-9a-f]{64}"), re.compile(r"[0-9a-f]{32}")
@@ -229,3 +239,117 @@ def codes_of(reports: Sequence[tuple[str, PersonReport]], domain: Domain) -> Cod
                 f"{where} has a value of {wrong!r} that is none of its categories; give it as it was written"
             ) from None
     return out
+
+
+@dataclass(frozen=True, eq=False)
+class MergedReports:
+    """Reports of different people in random order: codes of records, (n, m), or questions and answers, (n, 2)."""
+
+    asking: Design | SampledVariants
+    rows: Codes | IntArray
+    provenance: Provenance
+
+    def cohort(self) -> Cohort:
+        """Randomized genotypes and status. Raises InvalidInput for answers, and in the alleles layout."""
+        layout = layout_of(self.asking.domain)
+        if isinstance(self.asking, SampledVariants) or layout.status is None:
+            raise InvalidInput("these reports hold no genotype beside a status; write them as .csv or .parquet")
+        variants = Variants.named(layout.names, layout.alleles)
+        people = np.array([str(k + 1) for k in range(len(self.rows))], dtype=object)
+        true = Cohort(
+            MatrixGenotypes(variants, people, np.zeros((people.size, len(variants)), np.int8)),
+            np.arange(people.size),
+            self.rows[:, layout.status].astype(np.int8),
+        )
+        return randomized_cohort(true, self.rows.astype(np.int8), layout)
+
+    def answers(self) -> pa.Table:
+        """Questions and answers. Raises InvalidInput for records."""
+        if not isinstance(self.asking, SampledVariants):
+            raise InvalidInput("these reports are records, and no answers to questions; take cohort()")
+        columns = [pa.array(self.rows[:, k], pa.int32()) for k in range(len(SCHEMA))]
+        return pa.Table.from_arrays(columns, schema=SCHEMA).replace_schema_metadata(self.provenance.metadata())
+
+    def write(self, target: Path) -> None:
+        """To .bed (with .bim and .fam), .csv or .parquet. Raises InvalidInput for what that cannot hold."""
+        if isinstance(self.asking, SampledVariants):
+            with released_file(target, SCHEMA, self.provenance) as writer:
+                for batch in self.answers().to_batches():
+                    writer.write(batch)
+        elif target.suffix.lower() == ".bed":
+            write_plink(self.cohort(), target, self.provenance)
+        else:
+            people = np.arange(1, len(self.rows) + 1).astype(str).astype(object)
+            write_records(self.rows.astype(np.int8), self.asking.domain, people, target, self.provenance)
+
+
+def merged_reports(
+    asking: Design | SampledVariants,
+    reports: Iterable[tuple[str, PersonReport]],
+    random_state: RandomState = None,
+) -> MergedReports:
+    """Reports, each with what it is called in messages, in random order.
+
+    Raises
+    ------
+    InvalidInput
+        for no reports, two of one id, and values or answers that are none of the design's.
+    """
+    given = list(reports)
+    if not given:
+        raise InvalidInput("there are no reports; name the folder that holds them")
+    first: dict[str, str] = {}
+    for where, report in given:
+        if report.id in first:
+            raise InvalidInput(f"{first[report.id]} and {where} are the same report; give it once")
+        first[report.id] = where
+    rows = _answers(asking, given) if isinstance(asking, SampledVariants) else codes_of(given, asking.domain)
+    seeded = any(report.seeded for _, report in given)
+    ids = hashlib.sha256("\n".join([asking.digest, *sorted(first)]).encode()).hexdigest()[:32]
+    release = Release(asking.digest, asking.epsilon, seeded, "" if seeded else ids)
+    order = permutation(as_source(random_state), len(given))
+    return MergedReports(asking, rows[order], Provenance((release,), order=SHUFFLED))
+
+
+def _answers(asking: SampledVariants, given: Sequence[tuple[str, PersonReport]]) -> IntArray:
+    """Questions and answers, (n, 2). Raises InvalidInput for the first report that the design cannot have."""
+    for where, report in given:
+        if report.answer is None:
+            raise InvalidInput(
+                f"{where} is a record, and this design asks a question; give the design that it was drawn by"
+            )
+    rows = np.array([report.answer for _, report in given], dtype=np.int64)
+    try:
+        asking.told([(rows[:, 0] - 1, rows[:, 1])])
+    except InvalidInput:
+        for (where, _), row in zip(given, rows, strict=True):
+            try:
+                asking.told([(row[:1] - 1, row[1:])])
+            except InvalidInput as error:
+                raise InvalidInput(f"{where}: {error}") from error
+    return rows
+
+
+def report_files(places: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """The files of reports that are named, or lie in folders that are, and other files there.
+
+    Raises InvalidInput for a place that is not there.
+    """
+    files: list[Path] = []
+    others: list[Path] = []
+    for place in places:
+        if not place.is_dir():
+            if not place.exists():
+                raise InvalidInput(f"{place} does not exist; name reports, or the folder that holds them")
+            files.append(place)
+            continue
+        for path in sorted(place.iterdir()):
+            if path.is_file() and not path.name.startswith(".") and not path.name.endswith(SUFFIX):
+                (files if path.suffix.lower() in ENDINGS else others).append(path)
+    return files, others
+
+
+def read_reports(places: Sequence[Path], asking: Design | SampledVariants) -> Iterator[tuple[str, PersonReport]]:
+    """Every report of these files and folders. Raises InvalidInput as :func:`reports_in`."""
+    for path in report_files(places)[0]:
+        yield from reports_in(path, asking)

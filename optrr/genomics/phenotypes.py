@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from optrr.errors import InvalidInput
-from optrr.genomics.csv_genotypes import people_column, table_columns, text_column
 from optrr.genomics.genotypes import Codes, Texts
 from optrr.genomics.layout import STATUS
+from optrr.genomics.people_tables import people_column, table_columns, text_column
 from optrr.show.text import amount
 
 UNKNOWN = -1

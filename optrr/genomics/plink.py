@@ -1,29 +1,44 @@
-"""PLINK binary files (bed, bim, fam) through bed-reader.
+"""PLINK's binary files: bed, bim and fam through bed-reader, and PLINK 2's pgen, pvar and psam through pgenlib.
 
-A1 of the bim file is the counted allele, as in PLINK. Writing leaves out what the mechanism did not randomize: family and
-parents are set to "unknown" in the fam file, and so is sex, unless there are variants that mean nothing without it.
+A1, the counted allele, is that of the bim file, as in PLINK, and in PLINK 2 the alternate one, with A2 the reference. Of pgen
+files variants of more than two alleles are left out and counted; calls are the file's hard calls, or made of its dosages on
+request, and phase is ignored. The texts beside a pgen file are read here: pvar (also ``.pvar.zst``) with or without a line of
+names, psam with one.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, in_one_line
-from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter
-from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, checked_people, required, unique_names
-from optrr.genomics.plink_tables import names_of_people
-from optrr.records.whole_files import undo_killed_run, whole_files
-from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
+from optrr.genomics.genotypes import (
+    BLOCK,
+    EVERYTHING,
+    MISSING,
+    OUTSIDE,
+    Codes,
+    GenotypeFilter,
+    Variants,
+    called,
+    checked_people,
+    required,
+    single_copy_chromosomes,
+    unique_names,
+)
+from optrr.genomics.people_tables import names_of_people, people_column, table_columns, text_column
+from optrr.genomics.phenotypes import SEX, PhenotypeColumns, sexes
+from optrr.records.whole_files import undo_killed_run
+from optrr_solvers.arrays import IntArray
 
-_BED_MISSING = -127
+BED_MISSING = -127
 PLINK_FILES = (".bed", ".fam", ".bim")
 
 # What a fam file writes for men and women; anything else is unknown.
@@ -33,6 +48,16 @@ _FAM_MALE = {1: 1, 2: 0}
 _FIELDS = 6
 _NUMBERS = {".fam": {4: "sex"}, ".bim": {3: "position"}}
 _LARGEST = 2**31 - 1
+
+PGEN_FILES = (".pgen", ".pvar", ".psam")
+# A variant's columns where there is no line of names: those of a bim file, which may lack the third.
+_BIM = ("#CHROM", "ID", "CM", "POS", "ALT", "REF")
+_WANTED = ("#CHROM", "POS", "ID", "ALT", "REF")
+# Columns of a psam file that are no phenotype.
+_NO_PHENOTYPE = ("FID", "IID", "SID", "PAT", "MAT", SEX)
+_LONGEST_LINE = 1 << 26
+_REMEDY = "write it with plink2 --make-pgen"
+_PGEN_MISSING = -9
 
 
 class PlinkGenotypes:
@@ -104,7 +129,7 @@ class PlinkGenotypes:
                 codes: Codes = self._bed.read(np.s_[:, self._at[chosen]], dtype="int8", order="F", num_threads=1)
             except Exception as error:
                 raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}; is it cut short?") from error
-            codes[codes == _BED_MISSING] = MISSING
+            codes[codes == BED_MISSING] = MISSING
             yield chosen, codes
 
 
@@ -145,83 +170,156 @@ def _opened(path: Path) -> Any:
         raise InvalidInput(f"cannot read {path}: {in_one_line(error)}") from error
 
 
-@contextmanager
-def whole_plink(target: Path, provenance: Provenance | None = None) -> Iterator[Path]:
-    """A .bed path to write to, with its siblings; all three move to ``target``'s place when the block ends, or none.
+class PgenGenotypes:
+    """Reads ``FILE.pgen`` with its pvar and psam beside it; blocks come straight from the file.
 
-    Existing files stay untouched until then. While the three are moved ``target`` itself is absent: no bed file ever stands
-    beside a bim or fam file of another. With a provenance comes a sidecar that is bound to all three.
+    ``fam_male`` is 1 for men, 0 for women, −1 for unknown, shape (n,).
 
     Raises
     ------
     InvalidInput
-        where the system does not let the files be written.
-    """
-    if target.suffix != ".bed":
-        raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
-    places = [target.with_suffix(suffix) for suffix in PLINK_FILES]
-    if provenance is None:
-        with whole_files(places, withdraw=True) as (bed, *_):
-            yield bed
-        return
-    with whole_files([*places, sidecar_path(target)], withdraw=True) as (bed, fam, bim, beside):
-        yield bed
-        write_sidecar(beside, [bed, fam, bim], provenance)
-
-
-class PlinkWriter:
-    """Writes a bed file block by block, then bim and fam; ``path`` and its siblings must be free to write.
-
-    ``status`` is 0 control, 1 case; ``male`` says who is a man. Family and parents are written as unknown, and so is a
-    chromosome, an allele or a sex that is not known.
-
-    Raises
-    ------
-    InvalidInput
-        for names with blanks in them, which PLINK's text files cannot hold.
+        where one of the three files is missing or malformed, or no variant is left.
     """
 
-    def __init__(
-        self, path: Path, variants: Variants, people: Texts, status: Codes, male: NDArray[np.bool_] | None = None
-    ) -> None:
-        for names, what in ((people, "person"), (variants.name, "variant")):
-            blank = next((k for k, name in enumerate(names) if len(str(name).split()) != 1), None)
-            if blank is not None:
-                # a person is named by place only
-                which = f"variant {shown(str(names[blank]))}" if what == "variant" else f"{what} number {blank + 1}"
-                raise InvalidInput(f"{which} has a blank in its name; PLINK files cannot hold it, write .csv")
-        unknown = np.full(people.size, "0")
-        properties = {
-            "fid": unknown,
-            "iid": people.astype(str),
-            "father": unknown,
-            "mother": unknown,
-            "sex": np.zeros(people.size, dtype=np.int32) if male is None else np.where(male, 1, 2).astype(np.int32),
-            "pheno": np.where(status == 1, "2", "1"),
-            "chromosome": _known(variants.chromosome),
-            "sid": variants.name.astype(str),
-            "cm_position": np.zeros(len(variants)),
-            "bp_position": variants.position.astype(np.int32),
-            "allele_1": _known(variants.a1),
-            "allele_2": _known(variants.a2),
-        }
-        self._file = required("bed_reader").create_bed(
-            path, iid_count=people.size, sid_count=len(variants), properties=properties
+    def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
+        self.path = Path(path)
+        self._threshold = chosen.dosage_threshold
+        psam, pvar = psam_of(self.path), _pvar_of(self.path)
+        for file in (self.path, psam, pvar):
+            if not file.is_file():
+                raise InvalidInput(f"{file} does not exist; PLINK 2's data are .pgen, .pvar and .psam")
+        library = required("pgenlib")
+        self.people = checked_people([str(name) for name in people_column(psam, None)], str(psam))
+        has_sex = SEX in table_columns(psam)
+        texts = [text or "" for text in text_column(psam, SEX)] if has_sex else [""] * self.people.size
+        self.fam_male: Codes = sexes(texts, f"{psam}, column {SEX!r}")
+        rows, alleles = _rows(pvar)
+        self._offsets = np.concatenate([[0], np.cumsum(alleles)]).astype(np.uint64)
+        two = np.flatnonzero(alleles == 2)
+        everywhere = Variants.of([rows[k] for k in two])
+        if not two.size:
+            raise InvalidInput(f"{pvar} lists no variant of two alleles; give files with at least one")
+        inside = chosen.within(everywhere)
+        self.variants = everywhere.take(np.flatnonzero(inside))
+        self._at: IntArray = two[inside].astype(np.int64)
+        gone = {"not biallelic": len(rows) - two.size, OUTSIDE: int(np.count_nonzero(~inside))}
+        self.skipped = {reason: count for reason, count in gone.items() if count}
+        self._library, self._variants_in_file = library, len(rows)
+        self._has_dosages = ~single_copy_chromosomes(self.variants.chromosome).astype(bool)
+        self._opened().close()
+
+    def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
+        """Copies of the alternate allele, n × size bytes at a time."""
+        reader = self._opened()
+        try:
+            for start in range(0, self._at.size, size):
+                chosen = slice(start, min(start + size, self._at.size))
+                yield chosen, self._block(reader, chosen).T
+        finally:
+            reader.close()
+
+    def _block(self, reader: Any, chosen: slice) -> Codes:
+        at = self._at[chosen].astype(np.uint32)
+        codes: Codes = np.empty((at.size, self.people.size), dtype=np.int8)
+        try:
+            reader.read_list(at, codes)
+            codes[codes == _PGEN_MISSING] = MISSING
+            dosed = np.flatnonzero(self._has_dosages[chosen])
+            if self._threshold is not None and dosed.size:
+                dosages = np.empty((dosed.size, self.people.size), dtype=np.float32)
+                reader.read_dosages_list(at[dosed], dosages)
+                codes[dosed] = called(dosages.astype(np.float64), self._threshold)
+        except RuntimeError as error:
+            raise self._unreadable(error) from error
+        return codes
+
+    def _opened(self) -> Any:
+        try:
+            return self._library.PgenReader(
+                str(self.path).encode(),
+                raw_sample_ct=self.people.size,
+                variant_ct=self._variants_in_file,
+                allele_idx_offsets=None if (np.diff(self._offsets) == 2).all() else self._offsets,
+            )
+        except RuntimeError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> InvalidInput:
+        said = error.args[0] if error.args else error
+        text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+        return InvalidInput(
+            f"cannot read {self.path}: {in_one_line(text.strip())}; check that it is whole and that .pvar and .psam are its own"
         )
 
-    def write(self, codes: Codes) -> None:
-        """Append variants, shape (n, k)."""
-        for variant in np.ascontiguousarray(np.where(codes == MISSING, np.int8(_BED_MISSING), codes).T):
-            self._file.write(variant)
 
-    def __enter__(self) -> PlinkWriter:
-        self._file.__enter__()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._file.__exit__(*exception)
+def psam_of(pgen: Path) -> Path:
+    """Where the people of a pgen file stand."""
+    return pgen.with_suffix(".psam")
 
 
-def _known(texts: Texts) -> NDArray[np.str_]:
-    """The texts, with PLINK's 0 for unknown where a table has none."""
-    return np.where(texts == ".", "0", texts.astype(str))
+def own_phenotype(pgen: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
+    """Where the status stands in the psam file, unless another table is named.
+
+    Raises
+    ------
+    InvalidInput
+        where several columns could be the phenotype, or none.
+    """
+    if phenotype.table is not None:
+        return phenotype
+    psam = psam_of(pgen)
+    column = phenotype.column
+    if column is None:
+        known = [name for name in table_columns(psam) if name not in _NO_PHENOTYPE] if psam.is_file() else []
+        if len(known) != 1:
+            what = "several phenotypes" if known else "no phenotype"
+            raise InvalidInput(
+                f"{psam} has {what}; name the one to use (--phenotype-column), or a table (--phenotype FILE)"
+            )
+        (column,) = known
+    return PhenotypeColumns(psam, None, column, phenotype.cases, phenotype.controls, phenotype.sex, phenotype.zero_one)
+
+
+def _pvar_of(pgen: Path) -> Path:
+    packed = pgen.with_suffix(".pvar.zst")
+    return packed if packed.is_file() and not pgen.with_suffix(".pvar").is_file() else pgen.with_suffix(".pvar")
+
+
+def _rows(pvar: Path) -> tuple[list[tuple[str, int, str, str, str]], IntArray]:
+    """Chromosome, position, name, A1 and A2 of every variant, and how many alleles it has."""
+    rows: list[tuple[str, int, str, str, str]] = []
+    alleles: list[int] = []
+    at: list[int] = []
+    for number, line in enumerate(_lines(pvar), start=1):
+        if line.startswith("##") or not line.strip():
+            continue
+        fields = line.split()
+        if not at:
+            names = fields if line.startswith("#") else _BIM if len(fields) == len(_BIM) else (*_BIM[:2], *_BIM[3:])
+            if not set(_WANTED) <= set(names):
+                raise InvalidInput(f"{pvar}, line {number} does not name {', '.join(_WANTED)}; {_REMEDY}")
+            at = [names.index(name) for name in _WANTED]
+            if line.startswith("#"):
+                continue
+        if len(fields) <= max(at) or not fields[at[1]].isdigit():
+            raise InvalidInput(
+                f"{pvar}, line {number} has too few fields, or no whole number as its position; mend it there"
+            )
+        chromosome, position, name, alternate, reference = (fields[k] for k in at)
+        alleles.append(1 + max(1, len(alternate.split(","))))
+        rows.append((chromosome, int(position), name, alternate, reference))
+    return rows, np.array(alleles, dtype=np.int64)
+
+
+def _lines(pvar: Path) -> Iterator[str]:
+    """The file's lines, decompressed where it is .zst."""
+    try:
+        packed = pvar.suffix == ".zst"
+        raw = BufferedReader(pa.input_stream(str(pvar), compression="zstd")) if packed else pvar.open("rb")
+        with raw, TextIOWrapper(raw, encoding="utf-8") as file:
+            while line := file.readline(_LONGEST_LINE + 1):
+                if len(line) > _LONGEST_LINE:
+                    raise InvalidInput(f"{pvar} has a line of more than {_LONGEST_LINE >> 20} MiB; {_REMEDY}")
+                yield line
+    except (UnicodeDecodeError, OSError, pa.ArrowException) as error:
+        raise InvalidInput(f"cannot read {pvar}: {in_one_line(error)}; {_REMEDY}") from error

@@ -4,9 +4,6 @@ The mechanism works by person, genotype files by variant. The records stand betw
 memory up to half a gigabyte and beyond that in an unnamed temporary file, which holds true genotypes and vanishes with the
 process. Everything else works in blocks, so the memory on top is bounded however many variants there are.
 
-Written files are shuffled, and people in them are numbered anew: a place in the order of the true records tells about the
-status, where cases come first, and so does a name that was given in that order.
-
 It is not protected who is in the file, nor who was left out because the status is not known. So randomize before people are
 chosen by anything private.
 
@@ -17,13 +14,11 @@ pattern of missing calls is published as it is, and no ε covers it.
 from __future__ import annotations
 
 import tempfile
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
@@ -33,17 +28,14 @@ from optrr.genomics.genotypes import (
     MISSING,
     Codes,
     MatrixGenotypes,
-    Texts,
     refuse_single_copies,
     with_single_copies,
 )
 from optrr.genomics.layout import Layout
-from optrr.genomics.plink import PlinkWriter, whole_plink
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
-from optrr.releases.provenance import KEPT, Provenance
 from optrr_solvers.arrays import in_a_row
-from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, permutation
+from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
 
 MissingPolicy = Literal["refuse", "exclude"]
 
@@ -187,77 +179,3 @@ def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
     return Cohort(
         genotypes, np.arange(cohort.n), records[:, layout.status].copy(), cohort.left_out, cohort.male, cohort.relatives
     )
-
-
-def write_plink(
-    cohort: Cohort,
-    target: Path,
-    provenance: Provenance | None = None,
-    *,
-    random_state: RandomState | BitSource = None,
-    keep_names: bool = False,
-) -> None:
-    """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
-
-    Family and parents, which nothing randomized, are not written, and sex only where variants of chromosome X or Y mean
-    nothing without it. ``provenance`` is that of randomized genotypes; it goes into a sidecar, and says whether people are
-    shuffled, by ``random_state``. Unless ``keep_names``, people in randomized files are numbered 1 to n.
-    """
-    order, people = written_people(cohort.people, provenance, random_state, keep_names)
-    male = None if cohort.male is None else cohort.male[order]
-    with (
-        whole_plink(target, provenance) as bed,
-        PlinkWriter(bed, cohort.variants, people, cohort.status[order], male) as out,
-    ):
-        for _, codes in cohort.blocks(BLOCK):
-            out.write(codes[order])
-
-
-def written_people(
-    people: Texts, provenance: Provenance | None, random_state: RandomState | BitSource, keep_names: bool
-) -> tuple[NDArray[np.int64], Texts]:
-    """Who is written first, second, …, and under which names."""
-    shuffle = provenance is not None and provenance.order != KEPT
-    order = permutation(as_source(random_state), people.size) if shuffle else np.arange(people.size)
-    if provenance is None or keep_names:
-        return order, people[order]
-    return order, np.array([str(k + 1) for k in range(people.size)], dtype=object)
-
-
-def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of itself, and in which order)
-    records: Codes,
-    domain: Domain,
-    people: Texts,
-    target: Path,
-    provenance: Provenance,
-    *,
-    random_state: RandomState | BitSource = None,
-    keep_names: bool = False,
-) -> None:
-    """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text.
-
-    Order and names as of :func:`write_plink`.
-    """
-    import pyarrow as pa  # noqa: PLC0415 (PLINK output needs none of it)
-
-    from optrr.domain.columns import ColumnCodec  # noqa: PLC0415
-    from optrr.records.writing import check_written_suffix, released_file  # noqa: PLC0415
-
-    check_written_suffix(target)
-    if domain.m and "sample" in domain.names:
-        raise InvalidInput("an attribute is called 'sample', the column of people's names; rename it")
-    codecs = [ColumnCodec(a, pa.string()) for a in domain]
-    schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
-    step = max(1, min(records.shape[0], _CELLS // domain.m))
-    order, names = written_people(people, provenance, random_state, keep_names)
-    with released_file(target, schema, provenance) as writer:
-        for start in range(0, records.shape[0], step):
-            piece = records[order[start : start + step]]
-            missing = piece == MISSING
-            columns = [codec.decode(np.maximum(piece[:, i], 0)) for i, codec in enumerate(codecs)]
-            columns = [
-                pa.array(np.where(missing[:, i], None, c.to_numpy(zero_copy_only=False))) if missing[:, i].any() else c
-                for i, c in enumerate(columns)
-            ]
-            called = pa.array(names[start : start + step].astype(str).tolist(), type=pa.string())
-            writer.write(pa.RecordBatch.from_arrays([called, *columns], schema=schema))

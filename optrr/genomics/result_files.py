@@ -11,22 +11,27 @@ them (Z_STAT, T_STAT) and else the root of χ² with the sign of the effect.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.genomics.columns import Columns, text_file
 from optrr.genomics.genotypes import single_copy_chromosome
 from optrr.records.whole_files import whole_file, whole_files
+from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
 from optrr.show.version import SOFTWARE
 from optrr_solvers.arrays import FloatArray
@@ -45,7 +50,10 @@ _NUMBERS = {str(k): k for k in range(1, 23)} | dict.fromkeys(("XY", "25", "PAR",
 _SINGLE_NUMBERS = {"X": 23, "Y": 24, "MT": 25}
 _LETTERS = re.compile("[ACGT]+")
 _RS = re.compile("rs[0-9]+")
-_MANDATORY = ("standard_error", "effect_allele_frequency", "p_value")
+# Rows formatted at once, so that text takes a few megabytes.
+_ROWS = 1 << 14
+
+Columns = Mapping[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,43 @@ class ScannedStudy:
     def __post_init__(self) -> None:
         if not self.assembly.strip():
             raise InvalidInput("GWAS-SSF says which genome assembly positions refer to; name it (--assembly GRCh38)")
+
+
+def arrow_columns(columns: Columns) -> pa.Table:
+    """The columns as a table; undefined numbers are null."""
+    return pa.table({name: pa.array(values.tolist(), from_pandas=True) for name, values in columns.items()})
+
+
+@contextmanager
+def text_file(path: Path) -> Iterator[TextIO]:
+    """A file to write text to, compressed where its name ends in .gz."""
+    if path.suffix.lower() == ".gz":
+        # no name and no time inside, so that one result is one file
+        with (
+            path.open("wb") as raw,
+            gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+            TextIOWrapper(packed, encoding="utf-8") as out,
+        ):
+            yield out
+    else:
+        with path.open("w", encoding="utf-8") as out:
+            yield out
+
+
+def write_columns(path: Path, columns: Columns) -> None:
+    """A file of tab separated columns, NA where undefined; whole or not at all; compressed where the name ends in .gz."""
+    rows = len(next(iter(columns.values())))
+    with whole_file(path) as partial, text_file(partial) as out:
+        out.write("\t".join(columns) + "\n")
+        for start in range(0, rows, _ROWS):
+            pieces = [_texts(column[start : start + _ROWS]) for column in columns.values()]
+            out.writelines("\t".join(row) + "\n" for row in zip(*pieces, strict=True))
+
+
+def rows_in_json(columns: Columns) -> list[dict[str, Any]]:
+    """One object for each row; undefined numbers are None."""
+    values = [in_json(c) if c.dtype.kind == "f" else c.tolist() for c in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def check_form(form: str, test: str, naive: bool) -> None:
@@ -246,3 +291,9 @@ def _yaml(name: str, value: Any, indent: str = "") -> str:
 def _numbers(values: NDArray[np.generic], missing: str) -> list[str]:
     numbers = np.asarray(values, dtype=np.float64)
     return [f"{x:.6g}" if np.isfinite(x) else missing for x in numbers.tolist()]
+
+
+def _texts(values: NDArray[np.generic]) -> list[str]:
+    if values.dtype.kind != "f":
+        return [str(v) for v in values]
+    return ["NA" if math.isnan(v) else f"{v:.6g}" for v in values.tolist()]

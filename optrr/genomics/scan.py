@@ -35,13 +35,12 @@ from optrr.designs.design import Design
 from optrr.domain.domain import listed
 from optrr.errors import InvalidInput, did_you_mean, warn
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.columns import arrow_columns, write_columns
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import GENOTYPES, Variants
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
-from optrr.genomics.result_files import ScannedStudy, check_form, write_plink2, write_ssf
+from optrr.genomics.result_files import ScannedStudy, arrow_columns, check_form, write_columns, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
     GENOME_WIDE,

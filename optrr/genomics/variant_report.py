@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.columns import arrow_columns, rows_in_json, write_columns
 from optrr.genomics.frequencies import Proportions, call_rates, frequencies
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.groups import CASES, CONTROLS, Group
 from optrr.genomics.hardy_weinberg import ProportionsTest, proportions_test
 from optrr.genomics.layout import Layout
+from optrr.genomics.result_files import arrow_columns, rows_in_json, write_columns
 from optrr.genomics.sampled_scan import cell_tables
 from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel

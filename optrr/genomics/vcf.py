@@ -3,19 +3,14 @@
 A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles, records without genotypes
 and those where nobody is diploid, except on chromosomes X, Y and MT, are left out and counted by reason. Phase is ignored. A
 call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK. Which records and calls are used
-beyond that is asked by a :class:`optrr.genomics.filters.GenotypeFilter`.
+beyond that is asked by a :class:`optrr.genomics.genotypes.GenotypeFilter`.
 
-The native library runs in a process of its own (:mod:`optrr.genomics.vcf`): a file that crashes it is one line here.
+The native library runs in a process of its own, so that a file that crashes it is one line here. The process has the file's
+size to go by: its memory and its time are limited, it writes no core file, and what it sends is checked, because a library that
+has been led astray may send anything.
 
-How large a VCF is once expanded, found with bounded memory before any native library reads it.
-
-A compressed file may hold a thousand times its size; htslib keeps a whole line in memory. The lines are counted and measured
-here, a megabyte at a time, and a file beyond the limits is refused with the limit and the remedy.
-
-A VCF read in a process of its own, so that what ends the native library is an error message here.
-
-The process has the file's size to go by: its memory and its time are limited, it writes no core file, and what it sends is
-checked, because a library that has been led astray may send anything.
+A compressed file may hold a thousand times its size, and htslib keeps a whole line in memory. So lines are counted and measured
+first, a megabyte at a time, and a file beyond the limits is refused with the limit and the remedy.
 """
 
 from __future__ import annotations
@@ -36,8 +31,20 @@ from typing import IO, Any
 import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, none_within
-from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, SINGLE, Codes, Variants, checked_people, required
+from optrr.genomics.genotypes import (
+    BLOCK,
+    EVERYTHING,
+    GENOTYPES,
+    MISSING,
+    OUTSIDE,
+    SINGLE,
+    Codes,
+    GenotypeFilter,
+    Variants,
+    checked_people,
+    none_within,
+    required,
+)
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -87,11 +94,6 @@ def checked_size(path: Path) -> int:
         if lines > MOST_RECORDS:
             raise InvalidInput(f"{path} has more than {MOST_RECORDS:,} lines; {_SPLIT}")
     return total
-
-
-def too_many_records(path: Path) -> InvalidInput:
-    """What a file beyond ``MOST_RECORDS`` is answered with where the records are read."""
-    return InvalidInput(f"{path} has more than {MOST_RECORDS:,} records; {_SPLIT}")
 
 
 def _expanded(path: Path) -> Iterator[bytes]:
@@ -185,12 +187,8 @@ def _received(process: subprocess.Popen[bytes], path: Path) -> Iterator[tuple[by
             raise _ended(process.wait(), path)
         if kind == b"Z":
             return
-        if kind == b"T":
-            raise too_many_records(path)
-        if kind == b"M":
-            raise _out_of_memory(path)
-        if kind == b"E":
-            raise _unreadable(content, path)
+        if kind in b"TME":
+            raise _refused(kind, content, path)
         yield kind, content
 
 
@@ -202,16 +200,17 @@ def decoded(content: bytes, path: Path) -> Any:
         raise _ended(0, path) from error
 
 
-def _unreadable(content: bytes, path: Path) -> InvalidInput:
+def _refused(kind: bytes, content: bytes, path: Path) -> InvalidInput:
+    """What the process says of the file before it ends by itself."""
+    if kind == b"T":
+        return InvalidInput(f"{path} has more than {MOST_RECORDS:,} records; {_SPLIT}")
+    if kind == b"M":
+        return InvalidInput(
+            f"cannot read {path}: its header or a line takes more than {MEMORY >> 20} MiB of memory; split it by people"
+        )
     error = decoded(content, path)
     hint = "; is it cut short or malformed?" if error["opened"] else "; check that it is a VCF (bcftools view)"
     return InvalidInput(f"cannot read {path}: {in_one_line(error['said'])}{hint}")
-
-
-def _out_of_memory(path: Path) -> InvalidInput:
-    return InvalidInput(
-        f"cannot read {path}: its header or a line takes more than {MEMORY >> 20} MiB of memory; split it by people"
-    )
 
 
 def _ended(code: int, path: Path) -> InvalidInput:

@@ -22,7 +22,7 @@ from optrr.genomics.asking import GenomicReports
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import CovariateColumns, read_covariates
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
-from optrr.genomics.randomize import write_plink
+from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel
 
 # ε at which randomization changes nobody.

@@ -15,7 +15,8 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import aligned
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import genomic_domain, layout_of
-from optrr.genomics.randomize import records_of, write_plink
+from optrr.genomics.randomize import records_of
+from optrr.genomics.writing import write_plink
 
 ALLELES = [("A", "G"), ("C", "T"), ("A", "T")]
 

@@ -13,7 +13,7 @@ from optrr import genomics
 from optrr.errors import InvalidInput
 from optrr.genomics.linkage import linkage, squared_correlations
 from optrr.genomics.pairs import pair_tables
-from optrr.genomics.randomize import write_plink
+from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers import ProductLaw
 

@@ -21,7 +21,7 @@ from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics import vcf
 from optrr.genomics.cohort import read_genotypes
-from optrr.genomics.csv_genotypes import text_column
+from optrr.genomics.people_tables import text_column
 
 VCF = (
     b'##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'

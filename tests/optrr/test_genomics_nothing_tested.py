@@ -26,7 +26,7 @@ from optrr.genomics import (
     read_cohort,
     read_genotypes,
 )
-from optrr.genomics.vcf_writing import write_vcf
+from optrr.genomics.writing import write_vcf
 from optrr.show.text import counted
 
 

@@ -12,7 +12,7 @@ import pytest
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_cohort
-from optrr.genomics.csv_genotypes import people_column, table_columns, text_column
+from optrr.genomics.people_tables import people_column, table_columns, text_column
 from optrr.genomics.phenotypes import PhenotypeColumns
 
 GENOTYPES = "sample,rs1\na,0\nb,1\nc,2\nd,1\ne,0\n"

@@ -22,7 +22,7 @@ from optrr.genomics.layout import genomic_domain, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slope, qq, qq_slope, save_figure
-from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, write_records
+from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
 from optrr.genomics.scan import Associations, ScanOptions, scan
 from optrr.genomics.tests import (
     all_tables,
@@ -31,6 +31,7 @@ from optrr.genomics.tests import (
     naive_score_test,
     score_test,
 )
+from optrr.genomics.writing import write_records
 from optrr.mechanisms.kernel import unrandomized
 from optrr.models.tests.family import bonferroni, false_discovery_rate
 from optrr.records.frames import FrameCodec

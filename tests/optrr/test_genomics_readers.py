@@ -13,9 +13,9 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.genomics.randomize import write_plink
 from optrr.genomics.scan import ScanOptions, associations
 from optrr.genomics.tests import all_tables, cohort_tables, copy_tables, genotype_tables
+from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import unrandomized
 
 HEADER = '##fileformat=VCFv4.2\n##contig=<ID=1,length=1000>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'

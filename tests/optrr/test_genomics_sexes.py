@@ -14,10 +14,10 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, single_copy_chromosome, with_single_copies
 from optrr.genomics.phenotypes import PhenotypeColumns, sexes
-from optrr.genomics.randomize import write_plink
 from optrr.genomics.scan import ScanOptions, associations
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.tests import CopyTables, copy_tables, score_test, single_copy_odds, single_copy_scores
+from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 
 PLAIN = unrandomized((3, 2))

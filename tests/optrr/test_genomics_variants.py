@@ -19,12 +19,12 @@ from optrr.errors import InvalidInput
 from optrr.genomics.frequencies import call_rates, frequencies
 from optrr.genomics.groups import CASES, CONTROLS, Group, in_proportions
 from optrr.genomics.hardy_weinberg import proportions_test
-from optrr.genomics.randomize import write_plink
 from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.scan import ScanOptions, associations, cohort_kernel
 from optrr.genomics.tests import CopyTables, copy_tables
 from optrr.genomics.thresholds import Thresholds, everybody, filtered
 from optrr.genomics.variant_report import answers_report
+from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers import ProductLaw
 

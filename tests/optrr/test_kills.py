@@ -21,7 +21,7 @@ import optrr
 from optrr.cli.main import run
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
-from optrr.genomics.randomize import write_plink
+from optrr.genomics.writing import write_plink
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")
 N = 10_000

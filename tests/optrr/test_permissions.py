@@ -110,7 +110,7 @@ def plink(folder: Path) -> None:
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     from optrr.genomics.cohort import Cohort  # noqa: PLC0415
     from optrr.genomics.genotypes import MatrixGenotypes, Variants  # noqa: PLC0415
-    from optrr.genomics.randomize import write_plink  # noqa: PLC0415
+    from optrr.genomics.writing import write_plink  # noqa: PLC0415
 
     people = np.array([f"p{k}" for k in range(8)], dtype=object)
     codes = np.arange(16, dtype=np.int8).reshape(8, 2) % 3

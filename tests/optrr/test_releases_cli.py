@@ -23,7 +23,7 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import MatrixGenotypes, Variants
-from optrr.genomics.randomize import write_plink
+from optrr.genomics.writing import write_plink
 from optrr.mechanisms.perturb import release_pipe
 
 N = 3000

@@ -1,0 +1,161 @@
+"""Tables of people, column by column, as texts: CSV, Parquet, and phenotype and covariate files as PLINK has them.
+
+PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``. People
+are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files. Lines that begin with ``##``
+before it say nothing here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its
+place.
+
+A list of people is a text file of names, one a line, or of FID and IID as PLINK's ``--keep`` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from optrr.domain.domain import listed
+from optrr.errors import InvalidInput, did_you_mean
+from optrr.records.reading.registry import open_source
+
+# Endings that PLINK's users give such files, and that no other reader has: without a line of names they are refused.
+PLINK_TABLES = (".txt", ".pheno", ".phe", ".cov", ".covar", ".psam")
+# Endings of files that are read as such tables where their first line says so.
+_PERHAPS = (*PLINK_TABLES, ".tsv", ".tab", ".dat", "")
+_FAMILY, _PERSON = "FID", "IID"
+_LONGEST_LINE = 1 << 20
+# Texts of a value that is not there.
+_NOTHING = ("", "NA", "nan", "NaN")
+# Fields of a list of people: FID and IID, or a name alone.
+_FIELDS = 2
+
+# Rows of a table: names and values of people are held as text, about 1 GB in all. A compressed table may hold any number.
+MOST_ROWS = 5_000_000
+
+
+def is_plink_table(path: Path) -> bool:
+    """Whether the file begins with PLINK's line of names.
+
+    Raises
+    ------
+    InvalidInput
+        for a file whose ending is of such tables, without that line; for what cannot be read.
+    """
+    ending = path.suffix.lower()
+    if ending not in _PERHAPS or not path.is_file():
+        return False
+    if _plink_names(path):
+        return True
+    if ending in PLINK_TABLES:
+        raise InvalidInput(
+            f"{path} has no line of names as PLINK has it; begin it with 'FID IID' or '#IID' and the names of the other "
+            "columns, or save it as .csv"
+        )
+    return False
+
+
+def table_columns(path: Path) -> list[str]:
+    """Names of the table's columns."""
+    return _plink_names(path) if is_plink_table(path) else list(open_source(path).schema.names)
+
+
+def text_column(path: Path, column: str) -> list[str | None]:
+    """A column as text, None where it is empty. Raises InvalidInput where it is missing or longer than ``MOST_ROWS``."""
+    values = _plink_values(path, column) if is_plink_table(path) else _values(path, column)
+    out = list(islice(values, MOST_ROWS + 1))
+    check_rows(path, len(out))
+    return out
+
+
+def people_column(path: Path, column: str | None) -> list[str | None]:
+    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID (with FID where it repeats)."""
+    if column is not None or not is_plink_table(path):
+        return text_column(path, column or "sample")
+    families = text_column(path, _FAMILY) if _FAMILY in table_columns(path) else None
+    return names_of_people(families, text_column(path, _PERSON))
+
+
+def names_of_people(families: Sequence[str | None] | None, persons: Sequence[str | None]) -> list[str | None]:
+    """IIDs, or FID_IID where an IID occurs in several families."""
+    if families is None or len(set(persons)) == len(persons):
+        return list(persons)
+    return [f"{f}_{i}" for f, i in zip(families, persons, strict=True)]
+
+
+def listed_people(path: Path) -> set[str]:
+    """The names of a list of people. Raises InvalidInput where it is none."""
+    if not path.is_file():
+        raise InvalidInput(f"{path} does not exist; give a text file of people's names")
+    try:
+        lines = [line.split() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from error
+    if lines and lines[0][0].lstrip("#") in (_FAMILY, _PERSON):
+        if not is_plink_table(path):
+            raise InvalidInput(f"{path} has a line of names, and an ending of other files; call it .txt")
+        return {str(name) for name in people_column(path, None)}
+    wrong = next((k for k, fields in enumerate(lines, start=1) if len(fields) > _FIELDS), None)
+    if wrong is not None:
+        raise InvalidInput(f"{path}, line {wrong} has more than FID and IID; write one person a line")
+    families = [fields[0] for fields in lines] if any(len(fields) == _FIELDS for fields in lines) else None
+    return {str(name) for name in names_of_people(families, [fields[-1] for fields in lines])}
+
+
+def check_rows(path: Path, rows: int) -> None:
+    """Raise InvalidInput for more than ``MOST_ROWS``."""
+    if rows > MOST_ROWS:
+        raise InvalidInput(
+            f"{path} has more than {MOST_ROWS:,} rows; split it by people, or convert genotypes to PLINK"
+        )
+
+
+def _values(path: Path, column: str) -> Iterator[str | None]:
+    file = open_source(path)
+    if column not in file.schema.names:
+        raise InvalidInput(f"{path} has no column {column!r}; it has {', '.join(map(repr, file.schema.names[:10]))}")
+    for batch in file.batches([column]):
+        for value in batch.column(0).to_pylist():
+            yield None if value is None or str(value).strip() in ("", "NA") else str(value)
+
+
+def _plink_values(path: Path, column: str) -> Iterator[str | None]:
+    """Raises InvalidInput for a column that is not there, and for lines of another number of fields than the first has."""
+    names = _plink_names(path)
+    if column not in names:
+        raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
+    at, above = names.index(column), True
+    for number, line in enumerate(_lines(path), start=1):
+        if above:
+            above = line.startswith("##")
+            continue
+        fields = line.split()
+        if fields and len(fields) != len(names):
+            raise InvalidInput(
+                f"{path}, line {number} has {len(fields)} fields, and the line of names {len(names)}; write NA for a value "
+                "that is not there"
+            )
+        if fields:
+            yield None if fields[at] in _NOTHING else fields[at]
+
+
+def _plink_names(path: Path) -> list[str]:
+    """Names of the columns; empty where the first line does not begin as PLINK's does."""
+    names = next((line.split() for line in _lines(path) if not line.startswith("##")), [])
+    if names:
+        names[0] = names[0].removeprefix("#")
+    return names if names[:1] == [_PERSON] or names[:2] == [_FAMILY, _PERSON] else []
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            while line := file.readline(_LONGEST_LINE + 1):
+                if len(line) > _LONGEST_LINE:
+                    raise InvalidInput(
+                        f"{path} has a line of more than {_LONGEST_LINE >> 20} MiB; check that it is a table"
+                    )
+                yield line
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8; save it in that encoding") from error
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check that it is a table") from error

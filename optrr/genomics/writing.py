@@ -1,0 +1,303 @@
+"""Cohorts and randomized records as files: PLINK's bed, bim and fam, VCF (plain, or in the blocks of bgzip), CSV and Parquet.
+
+Files of randomized people are shuffled, and people in them are numbered anew: a place in the order of the true records tells
+about the status, where cases come first, and so does a name that was given in that order. All files of a form appear together,
+with a sidecar that is bound to all of them: a status beside the genotypes of other people is worse than none. What nothing
+randomized is not written: family and parents are "unknown" in a fam file, and so is sex, unless there are variants of
+chromosome X or Y that mean nothing without it.
+
+A VCF has no place for a status. So it stands in ``NAME.pheno`` beside ``NAME.vcf`` (for ``NAME.vcf.gz`` in ``NAME.vcf.pheno``)
+as PLINK has it: ``#IID status`` with 2 for a case and 1 for a control, and SEX where it is written. ALT is A1, the counted
+allele, and REF is A2, which need not be the reference genome's. Calls are written with two alleles everywhere, as PLINK's files
+have them: 1/1 where somebody has one copy, and it is A1.
+
+bgzip's blocks (SAM specification, §4.1): gzip members of at most 64 KiB that say their own size, then an empty one.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from optrr.domain.columns import ColumnCodec
+from optrr.domain.domain import Domain, shown
+from optrr.errors import InvalidInput
+from optrr.genomics.cohort import Cohort
+from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Texts, Variants, required
+from optrr.genomics.layout import STATUS
+from optrr.genomics.phenotypes import SEX, side_file
+from optrr.genomics.plink import BED_MISSING, PLINK_FILES
+from optrr.records.whole_files import whole_files
+from optrr.records.writing import check_written_suffix, released_file
+from optrr.releases.provenance import KEPT, Provenance, sidecar_path, write_sidecar
+from optrr.show.text import epsilon_text
+from optrr.show.version import SOFTWARE
+from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
+
+WRITTEN_VCF = (".vcf", ".vcf.gz")
+
+# Bytes of text in one block: as bgzip has it, so that a block that does not shrink still fits in 64 KiB.
+_BLOCK_TEXT = 0xFF00
+_BLOCK_HEAD = struct.Struct("<4BI2BH2BHH")
+_LAST_BLOCK = bytes.fromhex("1f8b08040000000000ff0600424302001b0003000000000000000000")
+
+# A call by its code: missing, which numpy's index −1 finds last, stands there.
+_CALLS = np.array([list(b"\t0/0"), list(b"\t0/1"), list(b"\t1/1"), list(b"\t./.")], dtype=np.uint8)
+_COLUMNS = "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\tFORMAT"
+
+# Cells of a table written at once.
+_CELLS = 1 << 22
+
+
+def is_written_vcf(path: Path) -> bool:
+    """Whether a file of this name is written as a VCF."""
+    return path.name.lower().endswith(WRITTEN_VCF)
+
+
+def write_plink(
+    cohort: Cohort,
+    target: Path,
+    provenance: Provenance | None = None,
+    *,
+    random_state: RandomState | BitSource = None,
+    keep_names: bool = False,
+) -> None:
+    """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
+
+    ``provenance`` is that of randomized genotypes; it goes into a sidecar, and says whether people are shuffled, by
+    ``random_state``. Unless ``keep_names``, people in randomized files are numbered 1 to n. A chromosome or an allele that is
+    not known is written as PLINK's 0.
+
+    Raises
+    ------
+    InvalidInput
+        for another ending, names with blanks in them, and where the system does not let the files be written.
+    """
+    if target.suffix != ".bed":
+        raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
+    variants = cohort.variants
+    order, people = written_people(cohort.people, provenance, random_state, keep_names)
+    for names, what in ((people, "person"), (variants.name, "variant")):
+        blank = _first_blank(names)
+        if blank is not None:
+            # a person is named by place only
+            which = f"variant {shown(str(names[blank]))}" if what == "variant" else f"{what} number {blank + 1}"
+            raise InvalidInput(f"{which} has a blank in its name; PLINK files cannot hold it, write .csv")
+    unknown = np.full(people.size, "0")
+    sex = 0 if cohort.male is None else np.where(cohort.male[order], 1, 2)
+    properties = {
+        "fid": unknown,
+        "iid": people.astype(str),
+        "father": unknown,
+        "mother": unknown,
+        "sex": np.broadcast_to(sex, people.size).astype(np.int32),
+        "pheno": np.where(cohort.status[order] == 1, "2", "1"),
+        "chromosome": _known(variants.chromosome),
+        "sid": variants.name.astype(str),
+        "cm_position": np.zeros(len(variants)),
+        "bp_position": variants.position.astype(np.int32),
+        "allele_1": _known(variants.a1),
+        "allele_2": _known(variants.a2),
+    }
+    with (
+        _together([target.with_suffix(suffix) for suffix in PLINK_FILES], provenance) as (bed, *_),
+        required("bed_reader").create_bed(
+            bed, iid_count=people.size, sid_count=len(variants), properties=properties
+        ) as file,
+    ):
+        for _, codes in cohort.blocks(BLOCK):
+            own = codes[order]
+            for variant in np.ascontiguousarray(np.where(own == MISSING, np.int8(BED_MISSING), own).T):
+                file.write(variant)
+
+
+def write_vcf(
+    cohort: Cohort,
+    target: Path,
+    provenance: Provenance | None = None,
+    *,
+    random_state: RandomState | BitSource = None,
+    keep_names: bool = False,
+) -> None:
+    """The cohort as ``target`` (.vcf or .vcf.gz) and its side file: both appear, or none.
+
+    The header says by which design and at which ε calls were randomized. The rest as of :func:`write_plink`.
+
+    Raises
+    ------
+    InvalidInput
+        for another ending, names with blanks, and variants without a chromosome or letters for both alleles.
+    """
+    if not is_written_vcf(target):
+        raise InvalidInput(f"{target} is to be a VCF, which is written as {' or '.join(WRITTEN_VCF)}")
+    _check_variants(cohort.variants)
+    order, people = written_people(cohort.people, provenance, random_state, keep_names)
+    blank = _first_blank(people)
+    if blank is not None:
+        raise InvalidInput(f"person number {blank + 1} has a blank in the name; leave out --keep-names, or write .csv")
+    male = None if cohort.male is None else cohort.male[order]
+    with _together([target, side_file(target)], provenance) as (vcf, beside):
+        with vcf.open("wb") as file, _compressed(file, target.suffix.lower() == ".gz") as out:
+            out.write(_header(cohort.variants, people, provenance).encode())
+            for chosen, codes in cohort.blocks(BLOCK):
+                out.write(_lines(cohort.variants.take(chosen), codes[order]))
+        beside.write_text(_statuses(people, cohort.status[order], male), encoding="utf-8")
+
+
+def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of itself, and in which order)
+    records: Codes,
+    domain: Domain,
+    people: Texts,
+    target: Path,
+    provenance: Provenance,
+    *,
+    random_state: RandomState | BitSource = None,
+    keep_names: bool = False,
+) -> None:
+    """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text.
+
+    Order and names as of :func:`write_plink`.
+    """
+    check_written_suffix(target)
+    if domain.m and "sample" in domain.names:
+        raise InvalidInput("an attribute is called 'sample', the column of people's names; rename it")
+    codecs = [ColumnCodec(a, pa.string()) for a in domain]
+    schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
+    step = max(1, min(records.shape[0], _CELLS // domain.m))
+    order, names = written_people(people, provenance, random_state, keep_names)
+    with released_file(target, schema, provenance) as writer:
+        for start in range(0, records.shape[0], step):
+            piece = records[order[start : start + step]]
+            missing = piece == MISSING
+            columns = [codec.decode(np.maximum(piece[:, i], 0)) for i, codec in enumerate(codecs)]
+            columns = [
+                pa.array(np.where(missing[:, i], None, c.to_numpy(zero_copy_only=False))) if missing[:, i].any() else c
+                for i, c in enumerate(columns)
+            ]
+            called = pa.array(names[start : start + step].astype(str).tolist(), type=pa.string())
+            writer.write(pa.RecordBatch.from_arrays([called, *columns], schema=schema))
+
+
+def written_people(
+    people: Texts, provenance: Provenance | None, random_state: RandomState | BitSource, keep_names: bool
+) -> tuple[NDArray[np.int64], Texts]:
+    """Who is written first, second, …, and under which names."""
+    shuffle = provenance is not None and provenance.order != KEPT
+    order = permutation(as_source(random_state), people.size) if shuffle else np.arange(people.size)
+    if provenance is None or keep_names:
+        return order, people[order]
+    return order, np.array([str(k + 1) for k in range(people.size)], dtype=object)
+
+
+@contextmanager
+def _together(places: Sequence[Path], provenance: Provenance | None) -> Iterator[Sequence[Path]]:
+    """Paths to write to; all files move to their places when the block ends, or none, with a sidecar of the provenance.
+
+    Existing files stay untouched until then. While they are moved the first is absent: it never stands beside files of others.
+    """
+    sidecar = [] if provenance is None else [sidecar_path(places[0])]
+    with whole_files([*places, *sidecar], withdraw=True) as written:
+        files = written[: len(places)]
+        yield files
+        if provenance is not None:
+            write_sidecar(written[-1], files, provenance)
+
+
+def _first_blank(names: Texts) -> int | None:
+    """The first of the names that has a blank in it, or nothing else."""
+    return next((k for k, name in enumerate(names) if len(str(name).split()) != 1), None)
+
+
+def _known(texts: Texts) -> NDArray[np.str_]:
+    """The texts, with PLINK's 0 for unknown where a table has none."""
+    return np.where(texts == ".", "0", texts.astype(str))
+
+
+def _header(variants: Variants, people: Texts, provenance: Provenance | None) -> str:
+    lines = ["##fileformat=VCFv4.2", f"##source={SOFTWARE}"]
+    if provenance is not None:
+        release = provenance.randomizations[-1]
+        lines += [
+            "##optrr_calls=locally randomized, person by person: none is known to be true, and tests undo it by the design",
+            f"##optrr_design={release.design}",
+            f"##optrr_epsilon={epsilon_text(release.epsilon)} nats for one person's record in this release",
+            *(f"##optrr_warning={line}" for line in provenance.not_private("this file")),
+        ]
+    lines.append("##optrr_alleles=ALT is the allele that the design counts; REF need not be the reference genome's")
+    lines += [f"##contig=<ID={name}>" for name in dict.fromkeys(variants.chromosome)]
+    lines.append('##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">')
+    return "\n".join(lines) + "\n" + "\t".join([_COLUMNS, *people]) + "\n"
+
+
+def _lines(variants: Variants, codes: Codes) -> bytes:
+    """One line for each variant."""
+    columns = (variants.chromosome, variants.position, variants.name, variants.a2, variants.a1)
+    heads = ("\t".join(map(str, row)) for row in zip(*columns, strict=True))
+    calls = (_CALLS[column].tobytes() for column in codes.T)
+    return b"".join(f"{head}\t.\t.\t.\tGT".encode() + own + b"\n" for head, own in zip(heads, calls, strict=True))
+
+
+def _statuses(people: Texts, status: Codes, male: NDArray[np.bool_] | None) -> str:
+    columns = [people, *([] if male is None else [np.where(male, "1", "2")]), np.where(status == 1, "2", "1")]
+    head = ["#IID", *([] if male is None else [SEX]), STATUS]
+    return "".join("\t".join(row) + "\n" for row in [head, *zip(*columns, strict=True)])
+
+
+def _check_variants(variants: Variants) -> None:
+    columns = zip(variants.name, variants.chromosome, variants.a1, variants.a2, strict=True)
+    for name, chromosome, a1, a2 in columns:
+        letters = all(set(str(allele).upper()) <= set("ACGTN") and allele for allele in (a1, a2))
+        if not letters or chromosome in (".", "", "0"):
+            raise InvalidInput(
+                f"variant {shown(str(name))} has no chromosome, or no letters for both alleles, and a VCF cannot do without; "
+                "write .bed, .csv or .parquet"
+            )
+        if len(str(name).split()) != 1 or ";" in str(name):
+            raise InvalidInput(f"variant {shown(str(name))} has a blank or a semicolon in its name; write .csv")
+
+
+class _Blocks:
+    """Writes text in bgzip's blocks."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._text = file, bytearray()
+
+    def write(self, text: bytes) -> None:
+        """Append text; whole blocks go to the file."""
+        self._text += text
+        whole = len(self._text) - len(self._text) % _BLOCK_TEXT
+        for start in range(0, whole, _BLOCK_TEXT):
+            self._block(bytes(self._text[start : start + _BLOCK_TEXT]))
+        del self._text[:whole]
+
+    def finish(self) -> None:
+        """The rest, and the empty block that says that nothing is cut off."""
+        if self._text:
+            self._block(bytes(self._text))
+        self._file.write(_LAST_BLOCK)
+
+    def _block(self, text: bytes) -> None:
+        packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+        packed = packer.compress(text) + packer.flush()
+        # a gzip head with a field of six bytes: B, C, its length, and the block's size less one
+        size = _BLOCK_HEAD.size + len(packed) + 7
+        self._file.write(_BLOCK_HEAD.pack(31, 139, 8, 4, 0, 0, 255, 6, 66, 67, 2, size))
+        self._file.write(packed + struct.pack("<II", zlib.crc32(text), len(text)))
+
+
+@contextmanager
+def _compressed(file: BinaryIO, blocks: bool) -> Iterator[BinaryIO | _Blocks]:
+    if not blocks:
+        yield file
+        return
+    out = _Blocks(file)
+    yield out
+    out.finish()
