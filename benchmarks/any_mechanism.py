@@ -125,7 +125,7 @@ def predicted_error(way: SampledTables, names: tuple[str, ...], table: np.ndarra
 def populations() -> Iterator[tuple[str, Domain, np.ndarray]]:
     """People by name, their domain and codes: Adult, Berkeley's admissions, and seven markers of the 1000 Genomes Project."""
     domain = adult_domain()
-    yield "Adult", domain, np.concatenate(list(encoded_batches(adult(), domain)))
+    yield "Adult", domain, np.concatenate(list(encoded_batches(adult(), domain, domain)))
     admitted = np.genfromtxt(DATA / "ucb_admissions.csv", delimiter=",", dtype=str, skip_header=1)
     codes = np.stack([np.unique(column, return_inverse=True)[1] for column in admitted[:, :3].T], axis=1)
     berkeley = Domain.of({"department": 6, "gender": 2, "admitted": 2})

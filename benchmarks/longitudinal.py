@@ -200,7 +200,7 @@ def checks() -> list[tuple[str, float]]:
         runs = [simulated_support(some[attribute], TRUE[attribute], rng) for _ in range(RUNS)]
         seen = np.mean([np.sum((r - TRUE[attribute]) ** 2) for r in runs]) * SIMULATED_PEOPLE * people
         out.append((name, float(seen / errors((some, people), SIMULATED_ROUNDS)[attribute])))
-    records = np.concatenate(list(encoded_batches(adult(), DOMAIN)))
+    records = np.concatenate(list(encoded_batches(adult(), DOMAIN, DOMAIN)))
     for name, design in designed(one, forever).items():
         seen = [
             panel_errors(design, records[rng.integers(0, len(records), SIMULATED_PEOPLE)], rng) for _ in range(RUNS)
@@ -302,7 +302,7 @@ def probe() -> object:
     made = ways(one, forever)
     rng = np.random.default_rng(1)
     support = made[next(name for name in made if not name.startswith("designed"))][0][4]
-    codes = np.concatenate(list(encoded_batches(adult(), DOMAIN)))[:200]
+    codes = np.concatenate(list(encoded_batches(adult(), DOMAIN, DOMAIN)))[:200]
     return [
         {name: errors(way, rounds) for name, way in made.items() for rounds in ROUNDS[:2]},
         simulated_support(support, TRUE[4], rng),

@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 from optrr.domain.domain import Domain
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
+from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions, perturbed_frame
+from optrr.records.reading.source import Places
+from optrr.releases.account import Release
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analyses import Reports
-    from optrr.domain.public import PublicColumns
-    from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
     from optrr.models.tests import PredictedPower
-    from optrr.records.reading.source import Places
-    from optrr.releases.account import Release
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.impossible import CountedTable
     from optrr_solvers.randomness import RandomState
@@ -68,10 +68,7 @@ class Asking(ABC):
 
         ``inf`` where the table cannot be estimated without bias.
 
-        Raises
-        ------
-        InvalidInput
-            for unknown or repeated attributes.
+        Raises InvalidInput for unknown or repeated attributes.
         """
 
     @abstractmethod
@@ -85,10 +82,7 @@ class Asking(ABC):
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """Unbiased proportions over these attributes from the answers, with standard errors and intervals.
 
-        Raises
-        ------
-        InvalidInput
-            for answers that this way of asking cannot give, or a table that it cannot estimate.
+        Raises InvalidInput for answers that this way of asking cannot give, or a table that it cannot estimate.
         """
 
     def reports(self, *given: Any) -> Reports:
@@ -123,8 +117,6 @@ class Asking(ABC):
     @property
     def public(self) -> PublicColumns:
         """Columns that stand beside the attributes and are not randomized."""
-        from optrr.domain.public import NONE  # noqa: PLC0415 (as in FullRecords)
-
         return NONE
 
     def randomize(
@@ -155,26 +147,7 @@ class Asking(ABC):
                     f"a frame is randomized without {', '.join(options)}; name a target file, or leave it out"
                 )
             return self.perturb(data, random_state)
-        from optrr.mechanisms.mechanism import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
-
         return self.release_file(data, target, random_state, ReleaseOptions(**options))
-
-    def perturb_file(  # noqa: PLR0913 (all but two have defaults)
-        self,
-        source: Places,
-        target: str | os.PathLike[str],
-        random_state: RandomState = None,
-        *,
-        progress: Callable[[int], None] | None = None,
-        drop: Collection[str] = (),
-        keep_order: bool = False,
-    ) -> int:
-        """The answers to the records of one file, in another, shuffled, whole or not at all; returns how many there are."""
-        from optrr.mechanisms.mechanism import ReleaseOptions  # noqa: PLC0415 (as in FullRecords)
-
-        return self.release_file(
-            source, target, random_state, ReleaseOptions(progress, drop, keep_order=keep_order)
-        ).records
 
     def release_file(
         self,
@@ -183,7 +156,7 @@ class Asking(ABC):
         random_state: RandomState = None,
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
-        """The same, with what the file says of its answers (:class:`optrr.mechanisms.mechanism.ReleaseOptions`)."""
+        """The answers to the records of one file in another, as :meth:`randomize` with a ``target`` and options writes them."""
         raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
 
     def standard_error(self, names: str | Iterable[str], n: int) -> float:
@@ -223,8 +196,6 @@ class FullRecords(Asking):
         Public columns go through as they are.
         """
         if self.public:
-            from optrr.mechanisms.mechanism import perturbed_frame  # noqa: PLC0415
-
             return perturbed_frame(data, self.mechanism, self.public, random_state)
         return self.mechanism.perturb(data, random_state)
 
@@ -250,8 +221,6 @@ class FullRecords(Asking):
         """The options of a release with the public columns that were declared, beside those that it declares itself."""
         if not self.public:
             return options
-        from optrr.mechanisms.mechanism import ReleaseOptions  # noqa: PLC0415 (as above)
-
         how = options or ReleaseOptions()
         return replace(how, public=self.public.merged(how.public))
 
@@ -259,6 +228,9 @@ class FullRecords(Asking):
         self, *attributes: str, truth: ArrayLike, n: float, level: float = 0.05, **hypothesis: Any
     ) -> PredictedPower:
         """The chance that a test at this level rejects where ``truth`` is true of n people.
+
+        Raises InvalidInput for proportions of another shape, and as the test refuses. SingularMarginal where the mechanism
+        hides the effect.
 
         Parameters
         ----------
@@ -268,11 +240,6 @@ class FullRecords(Asking):
             the true proportions, an axis for each attribute, those of ``given`` last.
         hypothesis
             ``hypothesis``, ``given``, ``proportions`` and ``scores``, as there.
-
-        Raises
-        ------
-        InvalidInput
-            for proportions of another shape, and as the test refuses. SingularMarginal where the mechanism hides the effect.
         """
         from optrr.analyses import chance_to_reject  # noqa: PLC0415 (as above)
 

@@ -194,10 +194,8 @@ class CheckedFiles(Generic[Record]):
     def verified(self, path: Given, *, limited: bool) -> Verification:
         """All checks of a file; what does not hold is in the result.
 
-        Raises
-        ------
-        InvalidInput
-            where it cannot be read as what it should be; where it is ``limited``, and has more than 64 MB or takes longer.
+        Raises InvalidInput where it cannot be read as what it should be; where it is ``limited``, and has more than 64 MB or
+        takes longer.
         """
         if limited:
             refuse_large(path, self.what)
@@ -206,10 +204,8 @@ class CheckedFiles(Generic[Record]):
     def loaded(self, path: Given, *, limited: bool = True) -> Record:
         """What a file holds that is as it was written and in which every number holds.
 
-        Raises
-        ------
-        InvalidInput
-            for any other; and where its checks take longer, or more memory, than :class:`Limits` allows to a file of its size.
+        Raises InvalidInput for any other; and where its checks take longer, or more memory, than :class:`Limits` allows to a
+        file of its size.
         """
         raw = read_named(path, self.what)
         result, record = self._checked(raw, path, limited, loading=True)

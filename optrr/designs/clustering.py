@@ -166,6 +166,8 @@ def greedy_clusters(
 ) -> Clusters:
     """MDR's Algorithm 1.
 
+    Raises InvalidInput for a matrix that is not symmetric, m by m, in 0..1; T_v below 2 or T_d outside 0..1.
+
     Parameters
     ----------
     dependence
@@ -182,11 +184,6 @@ def greedy_clusters(
     tuple of tuples
         attribute positions, ascending in each cluster, clusters by their first attribute. Equal dependences are taken in
         the order of the attributes.
-
-    Raises
-    ------
-    InvalidInput
-        for a matrix that is not symmetric, m by m, in 0..1; T_v below 2 or T_d outside 0..1.
     """
     m = len(sizes)
     strength = checked_matrix(dependence, m)
@@ -269,17 +266,14 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
 ) -> NamedClusters:
     """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1, SIC's power iteration, or spectral clustering.
 
+    Raises InvalidInput for dependences of other attributes, limits out of range, or an unknown algorithm.
+
     Parameters
     ----------
     max_combinations, min_dependence
         T_v and T_d; see :func:`optrr.designs.clustering.greedy_clusters`.
     clusters
         how many groups power iteration and spectral clustering form first; with no more attributes than that, one.
-
-    Raises
-    ------
-    InvalidInput
-        for dependences of other attributes, limits out of range, or an unknown algorithm.
     """
     if dependences.names != domain.names:
         raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
@@ -377,17 +371,15 @@ def coarsen(
 ) -> Coarsening:
     """Merge categories until Π r_i is at most ``max_combinations``; every attribute keeps at least two.
 
+    Raises InvalidInput where two categories each are already too many (2^m above the limit), and for unknown names or bad
+    marginals.
+
     Parameters
     ----------
     marginals
         how common each category is, by attribute; from public data or an estimate.
     ordinal
         attributes whose categories are in order: only neighbours are merged.
-
-    Raises
-    ------
-    InvalidInput
-        where two categories each are already too many (2^m above the limit), and for unknown names or bad marginals.
     """
     if 2**domain.m > max_combinations:
         raise InvalidInput(
@@ -505,15 +497,12 @@ def drop_near_duplicates(
 
     A V of 1 means that the attribute with more categories determines the other, so the larger one represents.
 
+    Raises InvalidInput for a threshold outside 0..1, or dependences of other attributes.
+
     Parameters
     ----------
     pair_table
         (kept, dropped) to their table of proportions or counts, no negative entries, axes in this order.
-
-    Raises
-    ------
-    InvalidInput
-        for a threshold outside 0..1, or dependences of other attributes.
     """
     if not 0 < threshold <= 1:
         raise InvalidInput(f"the threshold is {threshold}; give a dependence above 0, up to 1")

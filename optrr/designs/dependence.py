@@ -289,6 +289,9 @@ def dependences_from_randomized(
 ) -> Dependences:
     """Dependences of all pairs from records randomized by ``mechanism``.
 
+    Raises InvalidInput where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another
+    design's.
+
     Parameters
     ----------
     data
@@ -299,11 +302,6 @@ def dependences_from_randomized(
         from the unbiased estimates; False measures the randomized records as they are (attenuated).
     small_sample
         also take the noise's part off V: unrelated attributes then come out near 0 instead of near the noise.
-
-    Raises
-    ------
-    InvalidInput
-        where a pair's eigenvalue is nearly 0, for unusable records, and for records that say they are another design's.
     """
     tables = pair_tables(data, mechanism)
     warn_of_records(list(tables.values()), mechanism)

@@ -198,10 +198,7 @@ class Design(Labelled, FullRecords, TableResult):
     def plot_pairs(self) -> Figure:
         """How much of the association of each pair comes through, relative to Kronecker: darker is more, red turns its sign.
 
-        Raises
-        ------
-        InvalidInput
-            for one attribute, or more than 64.
+        Raises InvalidInput for one attribute, or more than 64.
         """
         ratio = self.pair_visibilities
         if ratio is None:

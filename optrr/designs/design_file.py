@@ -30,7 +30,7 @@ from optrr.designs.checks import LAST_PLACES, SAME, Check, CheckedFiles, Verific
 from optrr.designs.design import FELT, Design
 from optrr.designs.specification import refuse_specification
 from optrr.domain.domain import DeclaredAttribute, Domain, declaration
-from optrr.domain.public import NONE, PublicColumns, PublicRecord
+from optrr.domain.public import PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import drawn_epsilon
 from optrr.records.whole_files import whole_file
@@ -175,14 +175,11 @@ def encoded_design(design: Design) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class DesignRecord:
-    """What a design file holds: domain and solution, the numbers it states, and whether it is as it was written."""
+    """What a design file holds: a design, the numbers it states, by name, and whether it is as it was written."""
 
-    domain: Domain
-    solution: Solution
+    design: Design
     stated: dict[str, list[float]]
     intact: bool
-    earlier: tuple[Release, ...] = ()
-    public: PublicColumns = NONE
 
 
 def decoded_design(raw: bytes, source: Given) -> DesignRecord:
@@ -190,25 +187,26 @@ def decoded_design(raw: bytes, source: Given) -> DesignRecord:
 
     ``source`` is where it stands, for messages.
 
-    Raises
-    ------
-    InvalidInput
-        where it is malformed, or of an unknown version.
+    Raises InvalidInput where it is malformed, or of an unknown version.
     """
     record = _SEALED.decoded(raw, source)
     digest, record.digest = record.digest, ""
     try:
-        domain, solution = _contents(record)
-        earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
-        public = PublicColumns.of_record(record.public).apart_from(domain)
+        design = _design_of(record)
     except (ValueError, ArithmeticError) as error:
         raise InvalidInput(f"design file {source}: {in_one_line(error)}") from error
-    return DesignRecord(domain, solution, stated_numbers(record), digest == sha256_of(record), earlier, public)
+    stated = {
+        "epsilon": [record.epsilon],
+        "lower_bound": [record.lower_bound],
+        "attribute_epsilons": [a.epsilon for a in record.attributes],
+        "conditional_epsilons": [a.conditional_epsilon for a in record.attributes],
+    }
+    return DesignRecord(design, stated, digest == sha256_of(record))
 
 
 def _checks_of(record: DesignRecord) -> Verification:
-    made = Design(record.domain, record.solution)
-    return Verification(tuple(checks(made, record.stated)), record.intact, made.digest, record.public)
+    made = record.design
+    return Verification(tuple(checks(made, record.stated)), record.intact, made.digest, made.public)
 
 
 DESIGNS = CheckedFiles(
@@ -216,14 +214,13 @@ DESIGNS = CheckedFiles(
     "optrr.designs.design_file:DESIGNS.checked",
     decoded_design,
     _checks_of,
-    lambda record: is_heavy(record.solution),
+    lambda record: is_heavy(record.design.solution),
 )
 
 
 def load_design(path: Given, *, limited: bool = True) -> Design:
     """Read a design file and recompute every number in it; see :func:`optrr.load`."""
-    record = DESIGNS.loaded(path, limited=limited)
-    return Design(record.domain, record.solution, record.earlier, record.public)
+    return DESIGNS.loaded(path, limited=limited).design
 
 
 def verify_design(path: Given, *, limited: bool = True) -> Verification:
@@ -231,17 +228,7 @@ def verify_design(path: Given, *, limited: bool = True) -> Verification:
     return DESIGNS.verified(path, limited=limited)
 
 
-def stated_numbers(record: _DesignContent) -> dict[str, list[float]]:
-    """The claims of a file, by name."""
-    return {
-        "epsilon": [record.epsilon],
-        "lower_bound": [record.lower_bound],
-        "attribute_epsilons": [a.epsilon for a in record.attributes],
-        "conditional_epsilons": [a.conditional_epsilon for a in record.attributes],
-    }
-
-
-def _contents(record: _DesignContent) -> tuple[Domain, Solution]:
+def _design_of(record: _DesignContent) -> Design:
     domain = Domain(tuple(a.attribute() for a in record.attributes))
     caps = [np.inf if a.conditional_cap is None else a.conditional_cap for a in record.attributes]
     problem = Problem(
@@ -264,7 +251,8 @@ def _contents(record: _DesignContent) -> tuple[Domain, Solution]:
         notes=tuple(record.notes),
         tolerance=record.tolerance,
     )
-    return domain, solution
+    earlier = () if record.earlier is msgspec.UNSET else tuple(map(Release.from_record, record.earlier))
+    return Design(domain, solution, earlier, PublicColumns.of_record(record.public))
 
 
 def _certificate_record(c: Certificate | None) -> _CertificateRecord | None:
@@ -306,18 +294,18 @@ def checks(design: Design, stated: Mapping[str, Sequence[float]] | None = None) 
     }
     with np.errstate(divide="ignore"):
         # probabilities too small for a double make numbers infinite, and those are refused
-        return _all(design, claims, design.solution.status if stated else provable_status(design.solution))
-
-
-def _all(design: Design, claims: Mapping[str, Sequence[float]], status: Status) -> list[Check]:
-    return [
-        _total(design, claims["epsilon"][0]),
-        _lower(design, claims["lower_bound"][0]),
-        _attributes(design, np.asarray(claims["attribute_epsilons"])),
-        _conditional(design, np.asarray(claims["conditional_epsilons"])),
-        _requirements(design),
-        _optimality(design, claims["lower_bound"][0], status),
-    ]
+        return [
+            _total(design, claims["epsilon"][0]),
+            _lower(design, claims["lower_bound"][0]),
+            _attributes(design, np.asarray(claims["attribute_epsilons"])),
+            _conditional(design, np.asarray(claims["conditional_epsilons"])),
+            _requirements(design),
+            _optimality(
+                design,
+                claims["lower_bound"][0],
+                design.solution.status if stated else provable_status(design.solution),
+            ),
+        ]
 
 
 def provable_status(solution: Solution) -> Status:

@@ -93,10 +93,7 @@ class Proposal:
 def propose(data: Any, wanted: Proposing) -> Proposal:
     """A domain for PUBLIC data, or for data whose owner accepts what the look gives away. One pass, bounded memory.
 
-    Raises
-    ------
-    InvalidInput
-        for columns that are not there, bins for text, or data in which no column can be an attribute.
+    Raises InvalidInput for columns that are not there, bins for text, or data in which no column can be an attribute.
     """
     source = open_source(data)
     present = source.column_names()

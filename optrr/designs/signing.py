@@ -68,6 +68,9 @@ def sign_file(
 ) -> str:
     """Sign the bytes of a file; returns the public key's fingerprint.
 
+    Raises InvalidInput where a file cannot be read, the key is no private Ed25519 key in PEM, or the passphrase does not open
+    it.
+
     Parameters
     ----------
     kind
@@ -76,11 +79,6 @@ def sign_file(
         where the 64 bytes are written; by default beside the file (:func:`signature_path`).
     passphrase
         asked for it where the key is encrypted.
-
-    Raises
-    ------
-    InvalidInput
-        where a file cannot be read, the key is no private Ed25519 key in PEM, or the passphrase does not open it.
     """
     private = _private_key(key, passphrase)
     held = content_of(file, "the file to sign")
@@ -97,11 +95,8 @@ def sign_file(
 def signature_check(file: Given, key: Path, signature: Path | None = None, kind: str = DESIGN) -> Check:
     """Whether the file was signed, as one of this kind, by the owner of a public key.
 
-    Raises
-    ------
-    InvalidInput
-        where a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold is in the
-        result.
+    Raises InvalidInput where a file cannot be read, or the key is no public Ed25519 key in PEM; a signature that does not hold
+    is in the result.
     """
     public = _public_key(key)
     place = signature_path(path_of(file)) if signature is None else signature
@@ -118,10 +113,7 @@ def signature_check(file: Given, key: Path, signature: Path | None = None, kind:
 def require_signed(file: Content, key: Path | None, signature: Path | None, kind: str = DESIGN) -> Content:
     """The file itself, if it was signed by the owner of the public key; where no key is given nothing is asked.
 
-    Raises
-    ------
-    InvalidInput
-        also for a signature without a key.
+    Raises InvalidInput also for a signature without a key.
     """
     if key is None:
         if signature is not None:

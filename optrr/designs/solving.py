@@ -199,6 +199,9 @@ def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
 ) -> Design:
     """The design of ``law``, with status "baseline": it claims no optimality, and the bound below it holds all the same.
 
+    Raises InvalidProblem where an accuracy is outside 1e-6..50 nats from below: such an attribute says nothing and should not
+    be asked for.
+
     Parameters
     ----------
     requested
@@ -207,11 +210,6 @@ def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
         see :class:`optrr_solvers.Solution`.
     started
         by :func:`time.perf_counter`, for the seconds it took.
-
-    Raises
-    ------
-    InvalidProblem
-        where an accuracy is outside 1e-6..50 nats from below: such an attribute says nothing and should not be asked for.
     """
     epsilons = np.minimum(law.attribute_epsilons(), EPSILON_RANGE[1]) if requested is None else requested
     problem = Problem(domain.sizes, epsilons, names=domain.names)

@@ -58,7 +58,7 @@ class AttributeSpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """A whole file."""
+    """A whole file, as it says it."""
 
     attributes: list[AttributeSpec]
     epsilon: float | None = None
@@ -69,63 +69,33 @@ class Spec:
     public: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What a key may hold: its Python types, and how a person would say it."""
-
-    types: tuple[type, ...]
-    said: str
-
-
-_TEXT = _Kind((str,), "a text in quotes")
-_NUMBER = _Kind((int, float), "a number of nats without quotes, such as 1.0")
-_LIST = _Kind((list,), "a list in brackets")
-_ATTRIBUTE = {
+# What a key may hold: its Python types, and how a person would say it.
+_Kind = tuple[tuple[type, ...], str]
+_TEXT: _Kind = ((str,), "a text in quotes")
+_NUMBER: _Kind = ((int, float), "a number of nats without quotes, such as 1.0")
+_ATTRIBUTE: dict[str, _Kind] = {
     "name": _TEXT,
-    "size": _Kind((int,), "a whole number without quotes"),
-    "categories": _LIST,
+    "size": ((int,), "a whole number without quotes"),
+    "categories": ((list,), "a list in brackets"),
     "epsilon": _NUMBER,
     "question": _TEXT,
-    "bins": _Kind((list,), "a list of edges, such as [-inf, 18, 65, inf]"),
-    "closed": _Kind((str,), '"left" or "right"'),
-    "ordered": _Kind((bool,), "true or false"),
-    "missing": _Kind((list, bool), 'a list of marks, such as ["NA", "."], or true'),
+    "bins": ((list,), "a list of edges, such as [-inf, 18, 65, inf]"),
+    "closed": ((str,), '"left" or "right"'),
+    "ordered": ((bool,), "true or false"),
+    "missing": ((list, bool), 'a list of marks, such as ["NA", "."], or true'),
     "rest": _TEXT,
 }
-_WHOLE = {
-    "attributes": _Kind((list,), "a list of attributes, each under [[attributes]]"),
+_WHOLE: dict[str, _Kind] = {
+    "attributes": ((list,), "a list of attributes, each under [[attributes]]"),
     "epsilon": _NUMBER,
     "title": _TEXT,
     "asker": _TEXT,
     "introduction": _TEXT,
     "language": _TEXT,
-    "public": _Kind((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
+    "public": ((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
 }
 # A line of TOML with which attributes begin.
 _TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attributes[ \t]*=)", re.MULTILINE)
-
-
-def spec_record(raw: Any) -> Spec:
-    """The file's content, checked.
-
-    Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
-    """
-    if not isinstance(raw, Mapping):
-        raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')
-    _checked(raw, _WHOLE, "the specification")
-    if "attributes" not in raw:
-        raise InvalidInput("it lists no attributes; give each one under [[attributes]] with a name and its categories")
-    attributes = []
-    for number, given in enumerate(raw["attributes"], 1):
-        if not isinstance(given, Mapping):
-            raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
-        named = given.get("name")
-        place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
-        _checked(given, _ATTRIBUTE, place)
-        if named is None:
-            raise InvalidInput(f"{place} has no name; give it one")
-        attributes.append(AttributeSpec(**given))
-    return Spec(**{**raw, "attributes": attributes})
 
 
 def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) -> None:
@@ -133,10 +103,10 @@ def _checked(given: Mapping[str, Any], keys: Mapping[str, _Kind], place: str) ->
         if key not in keys:
             hint = did_you_mean(key, keys) or f"; the keys are {', '.join(keys)}"
             raise InvalidInput(f"{place} has the unknown key {shown(key)}{hint}")
-        kind = keys[key]
+        types, said = keys[key]
         # Python takes true for a whole number; a person who writes it does not mean one
-        if not isinstance(value, kind.types) or (isinstance(value, bool) and bool not in kind.types):
-            raise InvalidInput(f"{place} has {key} = {_said(value)}; give {kind.said}")
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise InvalidInput(f"{place} has {key} = {_said(value)}; give {said}")
 
 
 def _said(value: Any) -> str:
@@ -368,17 +338,32 @@ def read_specification(path: Given) -> Specification:
 
 
 def declared(raw: Any) -> Specification:
-    """The specification that a file's content declares. Raises InvalidInput naming the attribute and the key."""
-    return _specification(spec_record(raw))
+    """The specification that a file's content declares.
+
+    Raises InvalidInput naming the attribute and the key, with the key that was probably meant.
+    """
+    if not isinstance(raw, Mapping):
+        raise InvalidInput('it holds no object with attributes; write {"attributes": […]}')
+    _checked(raw, _WHOLE, "the specification")
+    if "attributes" not in raw:
+        raise InvalidInput("it lists no attributes; give each one under [[attributes]] with a name and its categories")
+    attributes = []
+    for number, given in enumerate(raw["attributes"], 1):
+        if not isinstance(given, Mapping):
+            raise InvalidInput(f"attribute {number} is {_said(given)}; give a name and categories, each with its key")
+        named = given.get("name")
+        place = f"attribute {shown(named)}" if isinstance(named, str) else f"attribute {number}"
+        _checked(given, _ATTRIBUTE, place)
+        if named is None:
+            raise InvalidInput(f"{place} has no name; give it one")
+        attributes.append(AttributeSpec(**given))
+    return _specification(Spec(**{**raw, "attributes": attributes}))
 
 
 def read_declared(path: Given, what: str, parts: str) -> Any:
     """What a TOML or JSON file declares, by its suffix; ``what`` it is, and of which ``parts``, for messages.
 
-    Raises
-    ------
-    InvalidInput
-        with the place in the file and the remedy, where it is neither, empty, not UTF-8, or has a key twice.
+    Raises InvalidInput with the place in the file and the remedy, where it is neither, empty, not UTF-8, or has a key twice.
     """
     source = path_of(path)
     try:

@@ -109,6 +109,9 @@ _SHOWN = 8
 class Attribute:
     """A column and its declared categories.
 
+    Raises InvalidInput for fewer than two categories, two with the same text, a value that is none of those below, or another
+    number of categories than bins.
+
     Parameters
     ----------
     name
@@ -124,12 +127,6 @@ class Attribute:
         texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
     rest
         the category that every undeclared value is read as, such as ``other``; None refuses such values.
-
-    Raises
-    ------
-    InvalidInput
-        for fewer than two categories, two with the same text, a value that is none of the above, or another number of
-        categories than bins.
     """
 
     name: str

@@ -35,6 +35,9 @@ class PublicRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tru
 class PublicColumns:
     """The public columns of some records, by what they are for.
 
+    Raises InvalidInput for a column without a name, and one that is named for two purposes, except that a stratum or cluster
+    may be a group.
+
     Parameters
     ----------
     weight
@@ -45,11 +48,6 @@ class PublicColumns:
         what was sampled first within the stratum, such as a school: records of one cluster depend on each other.
     group
         columns to estimate by.
-
-    Raises
-    ------
-    InvalidInput
-        for a column without a name, and one that is named for two purposes, except that a stratum or cluster may be a group.
     """
 
     weight: str | None = None

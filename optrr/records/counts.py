@@ -36,17 +36,12 @@ def record_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterat
     yield from source.batches(domain.names)
 
 
-def encoded_batches(data: Any, domain: Domain, *, allow_extra: bool = False) -> Iterator[NDArray[np.int32]]:
+def encoded_batches(data: Any, domain: Domain, declared: Domain | None) -> Iterator[NDArray[np.int32]]:
     """Codes of each batch, shape (n, m), in the order of the data, from whatever holds it; empty batches are left out.
 
-    Raises InvalidInput for missing columns, unless ``allow_extra`` for columns that are not the domain's attributes, and for an
-    undeclared value, with the first record it stands in.
+    Other columns and refusals are those of :func:`record_batches`; also refused is an undeclared value, with the first record
+    that it stands in.
     """
-    return _encoded(data, domain, None if allow_extra else domain)
-
-
-def _encoded(data: Any, domain: Domain, declared: Domain | None) -> Iterator[NDArray[np.int32]]:
-    """The same, where the data may have all columns that are ``declared``, or any where it is None."""
     codec: FrameCodec | None = None
     for batch in record_batches(data, domain, declared):
         if codec is None or not batch.schema.equals(codec.schema):
@@ -60,7 +55,7 @@ def _encoded(data: Any, domain: Domain, declared: Domain | None) -> Iterator[NDA
 def encoded(data: Any, domain: Domain) -> NDArray[np.int32]:
     """Codes of all records, shape (N, m), of data that may have other columns, too. Raises InvalidInput as above."""
     empty = np.zeros((0, domain.m), dtype=np.int32)
-    return np.concatenate([empty, *encoded_batches(data, domain, allow_extra=True)])
+    return np.concatenate([empty, *encoded_batches(data, domain, None)])
 
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
@@ -74,10 +69,7 @@ class Counts(CellsResult):
     ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
     from codes, which can say nothing.
 
-    Raises
-    ------
-    InvalidInput
-        for another shape, or entries that are not whole numbers of at least 0.
+    Raises InvalidInput for another shape, or entries that are not whole numbers of at least 0.
     """
 
     domain: Domain
@@ -149,6 +141,9 @@ def count_many(
 ) -> dict[tuple[str, ...], Counts]:
     """Counts of every attribute set, in one pass over the data.
 
+    Raises InvalidInput for unknown categories, undeclared missing values, missing or undeclared columns, no records, or tables
+    of more than 2^27 cells together.
+
     Parameters
     ----------
     data
@@ -161,12 +156,6 @@ def count_many(
         which attributes to cross, each set in the order of its table's axes.
     allow_extra
         ignore columns that the domain does not declare instead of refusing them.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown categories, undeclared missing values, missing or undeclared columns, no records, or tables of more
-        than 2^27 cells together.
     """
     sets = [tuple(domain.names[i] for i in domain.indices(names)) for names in attribute_sets]
     if isinstance(data, Counts):
@@ -182,7 +171,7 @@ def count_many(
         checked_columns(list(data.columns), wanted, declared)
         tally.cells[:] = summed(data, needed, tally.cells.size, partial(_cells_of, wanted, sets))
     else:
-        for codes in _code_chunks(data, domain, needed, allow_extra):
+        for codes in _code_chunks(data, domain, needed, declared):
             tally.add(codes)
     if not tally.cells.any():
         raise InvalidInput("the data holds no records; give at least one")
@@ -208,7 +197,7 @@ def distinct(data: Any, domain: Domain, allow_extra: bool = False) -> tuple[IntA
         table = count_many(data, domain, [domain.names], allow_extra)[domain.names].table
         return np.argwhere(table), table[table > 0]
     rows, numbers = np.zeros((0, domain.m), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    for codes in _code_chunks(data, domain, list(domain.names), allow_extra):
+    for codes in _code_chunks(data, domain, domain.names, None if allow_extra else domain):
         merged, inverse = np.unique(np.concatenate([rows, codes]), axis=0, return_inverse=True)
         each = np.concatenate([numbers, np.ones(codes.shape[0], dtype=np.int64)])
         rows, numbers = merged, np.bincount(inverse.ravel(), weights=each, minlength=merged.shape[0]).astype(np.int64)
@@ -254,7 +243,9 @@ class _Tally:
         }
 
 
-def _code_chunks(data: Any, domain: Domain, needed: list[str], allow_extra: bool) -> Iterator[NDArray[np.integer]]:
+def _code_chunks(
+    data: Any, domain: Domain, needed: Sequence[str], declared: Domain | None
+) -> Iterator[NDArray[np.integer]]:
     """Codes of the needed attributes, chunk by chunk."""
     if isinstance(data, np.ndarray):
         codes = checked_codes(data, domain)
@@ -262,4 +253,4 @@ def _code_chunks(data: Any, domain: Domain, needed: list[str], allow_extra: bool
         for start in range(0, codes.shape[0], RECORDS):
             yield codes[start : start + RECORDS, columns]
         return
-    yield from _encoded(data, domain.subset(needed), None if allow_extra else domain)
+    yield from encoded_batches(data, domain.subset(needed), declared)

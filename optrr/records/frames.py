@@ -53,10 +53,7 @@ _NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u"
 def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | None) -> None:
     """Refuse repeated columns, missing ones of ``wanted``, and, unless ``declared`` is None, ones not declared in it.
 
-    Raises
-    ------
-    InvalidInput
-        naming the column.
+    Raises InvalidInput naming the column.
     """
     repeats = [name for name, times in Counter(present).items() if times > 1]
     if repeats:
@@ -95,11 +92,8 @@ class FrameCodec:
     ``public`` columns go through as they are. ``records`` counts those encoded so far (from ``first_record``), so that errors
     can say which record is bad.
 
-    Raises
-    ------
-    InvalidInput
-        for missing, repeated, undeclared columns, a type that cannot be categorical, and public columns that are attributes or
-        are not there.
+    Raises InvalidInput for missing, repeated, undeclared columns, a type that cannot be categorical, and public columns that
+    are attributes or are not there.
     """
 
     def __init__(

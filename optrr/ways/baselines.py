@@ -171,7 +171,7 @@ class FieldProtocol(Asking):
 
     def perturb(self, data: Any, random_state: RandomState = None) -> FieldReports:
         """Everybody's report on a frame with columns "0", "1", … of codes; :func:`collect` takes the codes themselves."""
-        return collect(self, np.concatenate(list(encoded_batches(data, self.domain))), random_state)
+        return collect(self, np.concatenate(list(encoded_batches(data, self.domain, self.domain))), random_state)
 
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """Unbiased proportions of one attribute, or of two under SPL, from :class:`FieldReports`.

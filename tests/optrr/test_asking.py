@@ -156,7 +156,7 @@ def test_what_is_for_studies_has_no_file(tmp_path):
     with pytest.raises(InvalidInput, match="no file"):
         optrr.save(split((2, 3), 1.0), tmp_path / "x.json")
     with pytest.raises(InvalidInput, match="in memory"):
-        split((2, 3), 1.0).perturb_file("a.csv", tmp_path / "b.csv")
+        split((2, 3), 1.0).randomize("a.csv", tmp_path / "b.csv")
 
 
 def test_a_protocol_s_file_is_what_its_clients_run(tmp_path):

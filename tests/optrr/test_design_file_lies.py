@@ -159,7 +159,7 @@ def test_a_flip_too_small_for_a_double_is_drawn_as_labelled_or_refused(nats: flo
     content["attributes"][0].update(epsilon=nats, conditional_epsilon=nats)
     content["epsilon"] = nats + 9
     path = resealed(content, tmp_path / "d.json")
-    automaton = decoded_design(path.read_bytes(), path).solution.law.automaton
+    automaton = decoded_design(path.read_bytes(), path).design.law.automaton
     # thresholds of 6144 bits resolve 900 nats, and not 4900: there nothing but a threshold of 0 could be drawn with
     assert (automaton is not None) == (nats == 900) == verified(path)
     if automaton is not None:
@@ -230,7 +230,7 @@ def texts(value: str, rng: np.random.Generator) -> str:
 def broken_promises(path: Path) -> list[str]:
     """What a file says that its law, enumerated over all change sets, does not keep; 1e-10 is what the sums may err by."""
     record = decoded_design(path.read_bytes(), path)
-    law, problem, stated = record.solution.law, record.solution.problem, record.stated
+    law, problem, stated = record.design.law, record.design.solution.problem, record.stated
     total, accuracy, conditional = enumerated(law)
     out = []
     if not stated["epsilon"][0] >= total - 1e-10:
@@ -239,7 +239,7 @@ def broken_promises(path: Path) -> list[str]:
         out.append("conditional")
     if not np.all(np.asarray(stated["attribute_epsilons"]) <= accuracy + 1e-10 * (1 + np.abs(accuracy))):
         out.append("accuracy")
-    if record.solution.status != "baseline":
+    if record.design.solution.status != "baseline":
         if not np.all(accuracy >= problem.epsilons - 1e-8):
             out.append("request")
         if problem.caps is not None and not np.all(conditional <= problem.caps + 1e-8):
@@ -248,7 +248,7 @@ def broken_promises(path: Path) -> list[str]:
     if problem.kappa <= 1 and not stated["lower_bound"][0] <= problem.kronecker_epsilon + 1e-10:
         out.append("lower bound")
     if (
-        record.solution.status == "optimal"
+        record.design.solution.status == "optimal"
         and not total - stated["lower_bound"][0] <= OPTIMAL_GAP * max(1, total) + 1e-8
     ):
         out.append("optimal")

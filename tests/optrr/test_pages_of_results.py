@@ -95,8 +95,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
     ]
     header = ",".join(["grade", f'"{ODD}"', "other"])
     (here / "true.csv").write_text("\n".join([header, *rows]) + "\n")
-    design.perturb_file(here / "true.csv", here / "out.csv")
-    design.perturb_file(here / "true.csv", here / "seeded.csv", 3)
+    design.randomize(here / "true.csv", here / "out.csv")
+    design.randomize(here / "true.csv", here / "seeded.csv", 3)
     # a copy in the same folder is known for what it is, so this one has a line less
     (here / "unbound.csv").write_text("".join((here / "out.csv").read_text().splitlines(keepends=True)[:-1]))
     (here / "spec.json").write_text(

@@ -60,7 +60,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"a": rng.integers(0, 2, 50), "b": rng.integers(0, 3, 50)})
     frame.to_csv(folder / "true.csv", index=False)
-    made.perturb_file(folder / "true.csv", folder / "given.csv")
+    made.randomize(folder / "true.csv", folder / "given.csv")
     key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     (folder / "key.pem").write_bytes(key)
     return folder

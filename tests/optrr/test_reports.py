@@ -26,7 +26,7 @@ def design(tmp_path, monkeypatch):
         rng = np.random.default_rng(seed)
         true = {"a": np.where(rng.random(N) < 0.3, "x", "y"), "b": rng.integers(0, 3, N)}
         pa_csv.write_csv(pa.table(true), "true.csv")
-        made.perturb_file("true.csv", name)
+        made.randomize("true.csv", name)
     return made
 
 

@@ -207,7 +207,7 @@ def test_places_tell_nothing_in_answers_to_one_table(here, design):
     asking = SampledTables(design.domain, (("sex",),), np.ones(1), 1.0)
     asking.release_file("true.csv", "out.csv")
     assert abs(z_of_place(pa_csv.read_csv("out.csv")["cells"].to_numpy())) < FAR
-    asking.perturb_file("true.csv", "kept.csv", keep_order=True)
+    asking.randomize("true.csv", "kept.csv", keep_order=True)
     assert z_of_place(pa_csv.read_csv("kept.csv")["cells"].to_numpy()) > 10 * FAR
 
 

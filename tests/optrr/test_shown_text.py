@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(pa.Table.from_pylist([{**r, SECOND: SECRET} for r in rows]), here / "wrong.parquet")
     made = optrr.design({a["name"]: a["categories"] for a in attributes}, 2.0, preserve="pairs")
     optrr.save(made, here / "d.json")
-    made.perturb_file(here / "true.parquet", here / "out.parquet")
+    made.randomize(here / "true.parquet", here / "out.parquet")
     return here
 
 

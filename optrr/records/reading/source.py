@@ -130,10 +130,7 @@ class Source(ABC):
 
         A column of text may come as a dictionary where ``schema`` says text.
 
-        Raises
-        ------
-        InvalidInput
-            where the place cannot be read to its end, or can be read only once and has been.
+        Raises InvalidInput where the place cannot be read to its end, or can be read only once and has been.
         """
 
     def share_read(self) -> float | None:

@@ -96,7 +96,7 @@ class LongitudinalRecord:
     @property
     def is_heavy(self) -> bool:
         """Whether the checks of either law may take long; see :func:`optrr.designs.checks.is_heavy`."""
-        solution = self.optimum.solution
+        solution = self.optimum.design.solution
         return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
 
 
@@ -124,12 +124,12 @@ def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
 
 
 def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
-    domain = optimum.domain
+    domain = optimum.design.domain
     if not len(record.requested) == len(record.attributes) == domain.m:
         raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
     if (record.threshold is None) == (record.each is None):
         raise InvalidInput("it has both a coin and a second law, or neither; one of them makes the reports")
-    law = optimum.solution.law if record.permanent is None else law_of(record.permanent, domain.sizes)
+    law = optimum.design.law if record.permanent is None else law_of(record.permanent, domain.sizes)
     permanent = Mechanism(domain, law)
     if record.threshold is None:
         return TwoStage(
@@ -174,7 +174,7 @@ def _certified(record: LongitudinalRecord) -> Check:
     """The stage that the optimum's lower bound speaks of is as accurate as the optimum."""
     coin = isinstance(record.mechanism.instantaneous, WholeOrUniform)
     stage = record.mechanism if coin else record.mechanism.permanent
-    asked, given = record.optimum.solution.law.labels.attribute, stage.attribute_epsilons
+    asked, given = record.optimum.design.law.labels.attribute, stage.attribute_epsilons
     holds = bool(np.all(given >= asked - SAME * (1 + asked)))
     return Check(
         "accuracies of the optimum", ends_text(asked), ends_text(given), "one report" if coin else "for ever", holds
@@ -322,8 +322,7 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 
 def _checks_of(record: LongitudinalRecord) -> Verification:
-    optimum = Design(record.optimum.domain, record.optimum.solution)
-    return Verification((*checks(optimum, record.optimum.stated), *stage_checks(record)), record.intact)
+    return Verification((*checks(record.optimum.design, record.optimum.stated), *stage_checks(record)), record.intact)
 
 
 LONGITUDINAL_DESIGNS = CheckedFiles(
@@ -344,8 +343,7 @@ def load_longitudinal(path: Given, *, limited: bool = True) -> LongitudinalDesig
         where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
     """
     record = LONGITUDINAL_DESIGNS.loaded(path, limited=limited)
-    optimum = Design(record.optimum.domain, record.optimum.solution, record.optimum.earlier)
-    return LongitudinalDesign(optimum, record.mechanism, record.requested)
+    return LongitudinalDesign(record.optimum.design, record.mechanism, record.requested)
 
 
 def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:

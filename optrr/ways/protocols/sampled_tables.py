@@ -416,7 +416,7 @@ class SampledTables(Asking):
     def batches(self, data: Any, random_state: RandomState | BitSource = None) -> Iterator[pa.RecordBatch]:
         """Everybody's answer, batch by batch; time O(n R) for a table of R cells, memory for one batch."""
         source = as_source(random_state)
-        return (self._answers(codes, source) for codes in encoded_batches(data, self.domain))
+        return (self._answers(codes, source) for codes in encoded_batches(data, self.domain, self.domain))
 
     def _answers(self, codes: NDArray[np.int32], source: BitSource) -> pa.RecordBatch:
         asked = self._drawn(codes.shape[0], source)
