@@ -30,6 +30,17 @@ from optrr.errors import InvalidInput
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 
+__all__ = [
+    "MAX_DENSE",
+    "MIN_EIGENVALUE",
+    "EffectKernel",
+    "Kernel",
+    "MatrixKernel",
+    "ProductKernel",
+    "SingularMarginal",
+    "unrandomized",
+]
+
 # An effect shrunk by 1e-6 has, from 10^10 records, a standard error above 1, the largest value a proportion can have. Solvers
 # meet λ = 0 to 1e-9, which is far smaller, so an effect that the mechanism hides is never taken for one that can be estimated.
 MIN_EIGENVALUE = 1e-6
@@ -142,10 +153,6 @@ class Kernel(ABC):
         """
         return np.clip(self.forward(table), *self.range)
 
-    def solve_squared(self, table: ArrayLike) -> FloatArray:
-        """The elementwise square of (Pᵀ)⁻¹ applied to a table. Raises SingularMarginal."""
-        return self.solve_power(table, 2)
-
     def variance(self, observed: ArrayLike, n: float) -> FloatArray:
         """Unbiased estimate of every cell's variance in `solve(observed)`, n records: the diagonal of RVL eq. 18."""
         return self.exact_variance(observed, n - 1)
@@ -153,7 +160,7 @@ class Kernel(ABC):
     def exact_variance(self, expected: ArrayLike, n: float) -> FloatArray:
         """Exact multinomial variance of every cell of the unbiased estimate, if outputs have these probabilities."""
         lam = np.asarray(expected, dtype=np.float64)
-        return np.asarray(np.maximum(self.solve_squared(lam) - self.solve(lam) ** 2, 0.0) / n)
+        return np.asarray(np.maximum(self.solve_power(lam, 2) - self.solve(lam) ** 2, 0.0) / n)
 
     def data_variance(self, observed: ArrayLike, n: float) -> FloatArray:
         """Unbiased estimate of every cell's variance around *this data set's* proportions: (P⁻¹)²λ̂ − π̂, over n.
@@ -161,7 +168,7 @@ class Kernel(ABC):
         With the records held fixed only the randomization varies.
         """
         lam = np.asarray(observed, dtype=np.float64)
-        return np.asarray(np.maximum(self.solve_squared(lam) - self.solve(lam), 0.0) / n)
+        return np.asarray(np.maximum(self.solve_power(lam, 2) - self.solve(lam), 0.0) / n)
 
     def functional_variance(self, weights: ArrayLike, observed: ArrayLike, n: float) -> FloatArray:
         """Unbiased estimate of Var(Σ c π̂) for weights c (a table, or a batch of them), O(k Π r) each, no matrix."""
@@ -188,16 +195,16 @@ class Kernel(ABC):
 
     def _dense(self) -> FloatArray:
         # row u of P holds the reports of somebody who is surely in cell u
-        return self._on_every_cell("forward")
+        return self._on_every_cell(self.forward)
 
     def inverse(self) -> FloatArray:
         """P⁻¹, (R, R): π̂ = λ̂ P⁻¹ for row vectors; R at most 4096."""
         self._check_dense()
-        return self._on_every_cell("solve")
+        return self._on_every_cell(self.solve)
 
-    def _on_every_cell(self, operation: str) -> FloatArray:
+    def _on_every_cell(self, operation: Callable[[FloatArray], FloatArray]) -> FloatArray:
         each = np.eye(self.cells).reshape(*(1 for _ in self.batch), -1, *self.sizes)
-        return np.asarray(getattr(self, operation)(each)).reshape(*self.batch, self.cells, self.cells)
+        return operation(each).reshape(*self.batch, self.cells, self.cells)
 
     def _check_dense(self) -> None:
         if self.cells > MAX_DENSE:
@@ -322,7 +329,7 @@ class EffectKernel(Kernel):
         self.batch = self.eigenvalues.shape[:-k]
 
     def part(self, which: int | slice | IntArray) -> EffectKernel:
-        """The kernels of some of the tables, of one without a batch; itself where one kernel serves them all."""
+        """The kernels of some of the tables."""
         if not self.batch:
             return self
         changes = None if self._changes is None else self._changes[which]
@@ -331,11 +338,9 @@ class EffectKernel(Kernel):
     @cached_property
     def cell_probabilities(self) -> FloatArray:
         """Probability of one particular output by its change set, shape (2,)*k: an entry of P."""
-        if self._changes is not None:
-            return self._per_cell(self._changes)
-        return self._per_cell(self._along_effects(inverse_effect_transform, self.eigenvalues))
-
-    def _per_cell(self, changes: FloatArray) -> FloatArray:
+        changes = self._changes
+        if changes is None:
+            changes = self._along_effects(inverse_effect_transform, self.eigenvalues)
         return np.asarray(changes / self._outputs)
 
     @property
@@ -404,7 +409,7 @@ class EffectKernel(Kernel):
             return self._cell_range(self.cell_probabilities)
         product = self.eigenvalues * self._along_effects(effect_transform, self._heaviest * self._outputs)
         chances = inverse_effect_transform(product, np.asarray(self.sizes))
-        return self._cell_range(self._per_cell(np.maximum(chances, 0.0)))
+        return self._cell_range(np.maximum(chances, 0.0) / self._outputs)
 
     @property
     def heavy_weights(self) -> FloatArray:
@@ -414,7 +419,7 @@ class EffectKernel(Kernel):
     def weight_moments(self, power: int) -> CellRange:
         """P times a power of its inverse's entries has the product of their eigenvalues."""
         product = self.eigenvalues * self._power_eigenvalues(power)
-        return self._cell_range(self._per_cell(inverse_effect_transform(product, np.asarray(self.sizes))))
+        return self._cell_range(inverse_effect_transform(product, np.asarray(self.sizes)) / self._outputs)
 
     def _cell_range(self, by_change_set: FloatArray) -> CellRange:
         weights = (by_change_set.flat[0], by_change_set.min(), by_change_set.max())
@@ -439,7 +444,7 @@ class EffectKernel(Kernel):
     @cached_property
     def _inverse_entries(self) -> FloatArray:
         """Entries of P⁻¹ by change set, shape (2,)*k."""
-        return self._per_cell(self._along_effects(inverse_effect_transform, self._inverse_eigenvalues))
+        return self._along_effects(inverse_effect_transform, self._inverse_eigenvalues) / self._outputs
 
     def _power_eigenvalues(self, power: int) -> FloatArray:
         """Eigenvalues of the matrix of these powers of the entries of P⁻¹."""

@@ -61,6 +61,22 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
 from optrr_solvers.randomness import BitSource
 
+__all__ = [
+    "DistortionMatrix",
+    "MatrixMechanism",
+    "from_probabilities",
+    "laplace",
+    "laplace_enclosure",
+    "laplace_epsilon",
+    "optimal_cuts",
+    "posterior",
+    "randomized_response",
+    "reconstruction_error",
+    "reconstruction_probability",
+    "reconstruction_squared_error",
+    "truncated_geometric",
+]
+
 Enclosure = tuple[Fraction, Fraction]
 
 _CONTEXT = Context(prec=60, Emax=10**9, Emin=-(10**9))

@@ -263,6 +263,10 @@ class Randomizer(ABC):
         value is missing. Declare types, too.) Arrow tables and pandas frames then say in their metadata (``attrs``) by which
         design they were randomized; polars frames have no place for it.
 
+        Raises InvalidInput naming the column, the kind of value and the first record it stands in, never the value; also for an
+        index that is called like an attribute, for records that are randomized already, and for what is not in memory, such as
+        a Spark frame.
+
         Parameters
         ----------
         data
@@ -273,13 +277,6 @@ class Randomizer(ABC):
             Generator must not be in the state that the records were drawn from.
         again
             randomize records that say they are randomized already; what they have spent is carried on.
-
-        Raises
-        ------
-        InvalidInput
-            naming the column, the kind of value and the first record it stands in, never the value; also for an index that is
-            called like an attribute, for records that are randomized already, and for what is not in memory, such as a Spark
-            frame.
         """
         return perturbed_frame(data, self, NONE, random_state, again)
 

@@ -54,10 +54,7 @@ def perturb(  # noqa: PLR0913 (all but two have defaults)
     A file is shuffled, unless ``keep_order``; frames and batches keep the order of the data, and pandas frames their index. No
     ε covers these: in sorted or grouped data a record's place tells its values.
 
-    Raises
-    ------
-    InvalidInput
-        also for a file without a target.
+    Raises InvalidInput also for a file without a target.
     """
     if target is not None:
         return perturb_file(data, mechanism, target, random_state, again=again, keep_order=keep_order)
@@ -113,6 +110,9 @@ def release_file(
     records a temporary file holds them beside the target, randomized, while they are shuffled. CSV values are text: numbers
     match categories by their digits. Types and columns as in :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`.
 
+    Raises InvalidInput for unusable paths, columns, categories or missing values, and for a file without records or of records
+    that are randomized already; nothing is written.
+
     Parameters
     ----------
     source_path, target_path
@@ -122,12 +122,6 @@ def release_file(
         None draws random bits from the operating system; anything else is for studies, and repeats the order, too.
     options
         columns to drop, progress, what the release follows, and whether the order is kept.
-
-    Raises
-    ------
-    InvalidInput
-        for unusable paths, columns, categories or missing values, and for a file without records or of records that are
-        randomized already; nothing is written.
     """
     target, how = Path(target_path), options or ReleaseOptions()
     check_written_suffix(target)

@@ -54,19 +54,16 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
     (HDFS and local disks do; an object store needs a committer of its own). A target without records, such as a failed job of
     another program leaves, is replaced.
 
+    Raises InvalidInput for missing, repeated or undeclared columns, unusable types, records that are randomized already, and a
+    target that holds something. For unknown categories and undeclared missing values, with the partition they stand in and the
+    record within it; nothing is published then.
+
     Parameters
     ----------
     again
         randomize records that say they are randomized already; what they have spent is carried on.
     keep_order
         leave the records in their partitions and their order, which tells about the true ones, instead of shuffling them.
-
-    Raises
-    ------
-    InvalidInput
-        for missing, repeated or undeclared columns, unusable types, records that are randomized already, and a target that
-        holds something. For unknown categories and undeclared missing values, with the partition they stand in and the
-        record within it; nothing is published then.
     """
     before = known_frame(frame, again)
     schema = arrow_schema(frame)

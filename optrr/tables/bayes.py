@@ -43,6 +43,8 @@ from optrr.tables.estimation.estimator import check_confidence
 from optrr.tables.estimation.impossible import counted_table
 from optrr_solvers.arrays import FloatArray
 
+__all__ = ["Posterior", "Quantity", "posterior"]
+
 # Shares and expected reports below this are 0 to every number that follows; it keeps logarithms finite.
 _LEAST = 1e-300
 
@@ -156,12 +158,8 @@ class DrawSummary:
 def moments(values: FloatArray, confidence: float) -> DrawSummary:
     """Of values (L, C, K): K numbers after each of L sweeps of C chains."""
     length, chains, count = values.shape
-    halves = (
-        values[: 2 * (length // 2)]
-        .reshape(2, length // 2, chains, count)
-        .swapaxes(1, 2)
-        .reshape(-1, length // 2, count)
-    )
+    apart = values[: 2 * (length // 2)].reshape(2, length // 2, chains, count)
+    halves = apart.swapaxes(1, 2).reshape(-1, length // 2, count)
     flat = halves.reshape(-1, count)
     tail = (1 - confidence) / 2
     lower, upper = np.quantile(flat, [tail, 1 - tail], axis=0)
@@ -183,11 +181,8 @@ def _effective(halves: FloatArray) -> FloatArray:
     disagreement = halves.mean(axis=1).var(axis=0, ddof=1)
     spread = halves.reshape(-1, halves.shape[2]).var(axis=0)
     most = float(halves.shape[0] * halves.shape[1])
-    return np.asarray(
-        np.minimum(
-            np.divide(number * spread, disagreement, out=np.full(spread.shape, most), where=disagreement > 0), most
-        )
-    )
+    alike = np.full(spread.shape, most)
+    return np.asarray(np.minimum(np.divide(number * spread, disagreement, out=alike, where=disagreement > 0), most))
 
 
 PROMISE = (
@@ -214,24 +209,12 @@ class Quantity:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior(CellsResult):
-    """Posterior of the true proportions of a population, given randomized counts and a Dirichlet prior.
+    """Posterior of the true proportions of a population, given the counts of ``n`` randomized records and a Dirichlet prior.
 
-    Parameters
-    ----------
-    domain
-        the attribute set; tables have the shape of its sizes.
-    n
-        number of records counted.
-    prior
-        Dirichlet parameters of the cells, of that shape: as many true records as the prior counts for.
-    draws
-        tables drawn from the posterior, (L, C, *sizes): L sweeps of C chains, after as many that were left out.
-    confidence
-        posterior probability of each interval, which leaves as much below as above.
-    seed
-        with which the same draws come again; None where a generator was given.
-    warnings
-        what a reader must know, one sentence each.
+    ``prior`` has the parameters of the cells, of the shape of the ``domain``'s sizes: as many true records as the prior counts
+    for. ``draws`` (L, C, *sizes) are tables drawn from the posterior, L sweeps of C chains, after as many that were left out;
+    with the ``seed`` they come again, which is None where a generator was given. ``confidence`` is the posterior probability of
+    each interval, which leaves as much below as above.
     """
 
     domain: Domain
@@ -252,22 +235,22 @@ class Posterior(CellsResult):
     @property
     def proportions(self) -> FloatArray:
         """Posterior means, which sum to 1."""
-        return self.moments.mean.reshape(self.prior.shape)
+        return self.numbers()["estimate"]
 
     @property
     def standard_deviations(self) -> FloatArray:
         """Of the posterior."""
-        return self.moments.deviation.reshape(self.prior.shape)
+        return self.numbers()["standard_deviation"]
 
     @property
     def lower(self) -> FloatArray:
         """Lower ends of the cells' intervals."""
-        return self.moments.lower.reshape(self.prior.shape)
+        return self.numbers()["lower"]
 
     @property
     def upper(self) -> FloatArray:
         """Upper ends."""
-        return self.moments.upper.reshape(self.prior.shape)
+        return self.numbers()["upper"]
 
     @property
     def effective_draws(self) -> float:
@@ -277,10 +260,8 @@ class Posterior(CellsResult):
     def quantity(self, function: Callable[[FloatArray], FloatArray]) -> Quantity:
         """Any number of the true table, such as an odds ratio: ``function`` takes tables (B, *sizes) and gives (B,) numbers.
 
-        Raises
-        ------
-        InvalidInput
-            where it gives something else, or numbers that are not finite. SolveFailed where the draws say too little of it.
+        Raises InvalidInput where it gives something else, or numbers that are not finite. SolveFailed where the draws say too
+        little of it.
         """
         flat = self.draws.reshape(-1, *self.prior.shape)
         values = np.asarray(function(flat), dtype=np.float64)
@@ -359,6 +340,11 @@ def posterior(
 ) -> Posterior:
     """Credible intervals of the population's proportions, for samples too small for anything else to say much.
 
+    The draws are those of a Markov chain whose law is exactly the posterior; what their number leaves uncertain is measured.
+    Where the mechanism hides an effect, the posterior of it is the prior's, and a warning says so. Raises InvalidInput for
+    counts of another domain, priors out of range, or no records. MethodTooLarge for too many cells. SolveFailed where the
+    draws do not settle: no limit is then shown.
+
     Parameters
     ----------
     counts
@@ -373,16 +359,6 @@ def posterior(
     random_state
         a seed or a generator; the result names the seed that was drawn where none is given.
 
-    Raises
-    ------
-    InvalidInput
-        for counts of another domain, priors out of range, or no records. MethodTooLarge for too many cells. SolveFailed where
-        the draws do not settle: no limit is then shown.
-
-    Notes
-    -----
-    The draws are those of a Markov chain whose law is exactly the posterior; what their number leaves uncertain is measured.
-    Where the mechanism hides an effect, the posterior of it is the prior's, and a warning says so.
     """
     check_confidence(confidence)
     kernel = counted_table(counts, mechanism).kernel
@@ -405,11 +381,10 @@ def posterior(
     seed = None
     if not isinstance(random_state, np.random.Generator):
         seed = random_state = int(np.random.default_rng().integers(2**32)) if random_state is None else random_state
-    rng = np.random.default_rng(random_state)
     table = counts.table.ravel()
     seen = table > 0
     law = PosteriorLaw(kernel.matrix()[:, seen], table[seen].astype(np.float64), alpha.ravel())
-    draws = _settled(law, confidence, rng)
+    draws = _settled(law, confidence, np.random.default_rng(random_state))
     tables = draws.reshape(*draws.shape[:2], *kernel.sizes)
     warnings = _warnings(counts, kernel, float(alpha.sum()))
     return Posterior(counts.domain, counts.n, alpha, tables, confidence, seed, warnings)

@@ -133,11 +133,8 @@ class PooledAsking:
     def declared(cls, asking: Any, pool: Mapping[str, Iterable[Category]]) -> PooledAsking:
         """By attribute the categories that count as one.
 
-        Raises
-        ------
-        InvalidInput
-            for an attribute or a category that there is not, fewer than two categories of one attribute, or all of them; for
-            categories in order, of which the rest would be none, and the missing value, which stays what it is.
+        Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
+        of them; for categories in order, of which the rest would be none, and the missing value, which stays what it is.
         """
         parts = {}
         for name, categories in pool.items():
@@ -230,10 +227,8 @@ def pooled(reports: Opened, pool: Pool, names: Sequence[str] = ()) -> Opened:
 
     Shares are estimated, without bias, from the reports themselves, which are read for it.
 
-    Raises
-    ------
-    InvalidInput
-        as :meth:`PooledAsking.declared` and :meth:`PooledAsking.below`, and for answers to questions, which are no records.
+    Raises InvalidInput as :meth:`PooledAsking.declared` and :meth:`PooledAsking.below`, and for answers to questions, which are
+    no records.
     """
     asking = reports.asking
     if isinstance(asking, PooledAsking) or not hasattr(asking, "mechanism"):

@@ -46,7 +46,7 @@ def test_every_operation_is_the_dense_one(kind, names):
     np.testing.assert_allclose(kernel.solve(lam), pi, **close)
     np.testing.assert_allclose(kernel.adjoint(c).ravel(), p @ c.ravel(), **close)
     np.testing.assert_allclose(kernel.solve_adjoint(c).ravel(), np.linalg.inv(p) @ c.ravel(), **close)
-    np.testing.assert_allclose(kernel.solve_squared(lam).ravel(), q**2 @ lam.ravel(), **close)
+    np.testing.assert_allclose(kernel.solve_power(lam, 2).ravel(), q**2 @ lam.ravel(), **close)
     np.testing.assert_allclose(kernel.covariance(lam, 100), covariance, **close)
     np.testing.assert_allclose(kernel.variance(lam, 100).ravel(), np.diag(covariance), **close)
     np.testing.assert_allclose(kernel.functional_variance(c, lam, 100), c.ravel() @ covariance @ c.ravel(), **close)
@@ -106,7 +106,7 @@ def test_what_reports_weigh_is_read_from_the_dense_inverse(kind, names):
 def test_batches_are_the_tables_one_by_one():
     kernel = mechanism("table").kernel(("c", "a"))
     tables = np.random.default_rng(0).normal(size=(5, 2, 4, 3))
-    for operation in (kernel.forward, kernel.solve, kernel.solve_squared):
+    for operation in (kernel.forward, kernel.solve, lambda table: kernel.solve_power(table, 2)):
         whole = operation(tables)
         for i in range(5):
             np.testing.assert_allclose(whole[i, 1], operation(tables[i, 1]), rtol=1e-12, atol=1e-14)
@@ -121,9 +121,11 @@ def test_products_and_matrices_agree_with_the_kronecker_product():
     whole = MatrixKernel(p, product.sizes)
     assert product.sizes == (3, 2, 3, 2)
     x = rng.normal(size=(4, *product.sizes))
-    for name in ("forward", "adjoint", "solve", "solve_adjoint", "solve_squared"):
+    for name in ("forward", "adjoint", "solve", "solve_adjoint"):
         one, other = getattr(product, name)(x), getattr(whole, name)(x)
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max(), err_msg=name)
+    one, other = product.solve_power(x, 2), whole.solve_power(x, 2)
+    np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max())
     np.testing.assert_allclose(product.solve_power(x, 3), whole.solve_power(x, 3), rtol=1e-7, atol=1e-3)
     # a report is heavy in a product where it is in every part
     masks = [heaviest(x) for x in (left, mechanism("table").matrix(("b", "a")), right)]

@@ -25,10 +25,7 @@ from optrr_solvers.arrays import FloatArray
 def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:
     """B: the upper α/r quantile of χ²_1 (MDR §2.3).
 
-    Raises
-    ------
-    InvalidInput
-        for fewer than one cell, or an α that is not above 0 and below 1.
+    Raises InvalidInput for fewer than one cell, or an α that is not above 0 and below 1.
     """
     if not cells >= 1:
         raise InvalidInput(f"{cells} cells; give a number of cells of at least 1")
@@ -40,10 +37,8 @@ def bonferroni_quantile(cells: int, alpha: float = 0.05) -> float:
 def absolute_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
     """e_abs: with confidence 1−α no observed proportion is further than this from its expectation (MDR eq. 5).
 
-    Raises
-    ------
-    InvalidInput
-        for observed values that are not proportions summing to 1, n below 1, or an α outside (0, 1); so for the next two.
+    Raises InvalidInput for observed values that are not proportions summing to 1, n below 1, or an α outside (0, 1); so for the
+    next two.
     """
     lam = _observed(observed)
     _check_records(n)

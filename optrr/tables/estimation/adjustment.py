@@ -102,6 +102,9 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
 ) -> AdjustedRecords:
     """Algorithm 2 on distinct records.
 
+    Raises InvalidInput for margins that are not distributions or do not fit the codes, or weights that are no weights of the
+    records.
+
     Parameters
     ----------
     codes
@@ -114,11 +117,6 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
         attribute positions in each group; single attributes 0..m−1 unless given. "Clusters" in MDR's words.
     tolerance, max_rounds
         stop when every cell of every margin is this near its target, or after so many rounds.
-
-    Raises
-    ------
-    InvalidInput
-        for margins that are not distributions or do not fit the codes, or weights that are no weights of the records.
     """
     rows = np.asarray(codes, dtype=np.int64)
     chosen = groups if groups is not None else [(i,) for i in range(rows.shape[1])]

@@ -378,6 +378,9 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
 ) -> Derived:
     """A statistic of the true records of the counts' attribute set, with its interval; the target is the population.
 
+    Raises InvalidInput for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores
+    that are not finite numbers. SingularMarginal where the mechanism hides the table.
+
     Parameters
     ----------
     counts
@@ -392,12 +395,6 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         also a standard error from this many parametric bootstrap samples; 0 for none.
     random_state
         of the bootstrap.
-
-    Raises
-    ------
-    InvalidInput
-        for an unknown statistic, a table it cannot have, a confidence that is not between 0 and 1, or scores that are not
-        finite numbers. SingularMarginal where the mechanism hides the table.
     """
     check_confidence(confidence)
     check_bootstrap(bootstrap)

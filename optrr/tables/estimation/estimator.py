@@ -78,29 +78,15 @@ def check_bootstrap(samples: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(CellsResult):
-    """Estimated proportions of one attribute set.
+    """Estimated ``proportions`` of one attribute set, from ``n`` records; arrays have the shape of the ``domain``'s sizes.
 
-    Parameters
-    ----------
-    domain
-        the attribute set; ``proportions`` and the arrays after it have the shape of its sizes.
-    n
-        number of records counted.
-    standard_errors
-        of each cell: the unbiased estimate's, or the method's own from a parametric bootstrap, as ``errors`` says; NaN where
-        the cell cannot be estimated without bias, or all reports that tell about it are alike.
-    lower, upper
-        ends of each cell's interval, within [0, 1], at ``confidence`` for that cell alone, or for all of them together where
-        ``simultaneous``. They invert a test by the unbiased estimate (:mod:`optrr.tables.estimation.score_interval`), whatever
-        the method, and are moved outwards to contain ``proportions``. NaN where ``interval`` is "none".
-    target
-        "population" or "data": what the interval covers.
-    bias
-        one sentence on the bias of ``method``.
-    convergence
-        None for methods that do not iterate.
-    warnings
-        what a reader must know, one sentence each.
+    ``standard_errors`` are the unbiased estimate's, or the method's own from a parametric bootstrap, as ``errors`` says; NaN
+    where a cell cannot be estimated without bias, or all reports that tell about it are alike. ``lower`` and ``upper`` are the
+    ends of each cell's interval, within [0, 1], at ``confidence`` for that cell alone, or for all of them together where
+    ``simultaneous``, for the ``target``. They invert a test by the unbiased estimate
+    (:mod:`optrr.tables.estimation.score_interval`), whatever the method, and are moved outwards to contain ``proportions``; NaN
+    where ``interval`` is "none". ``bias`` is one sentence on that of the method, and ``convergence`` None where nothing
+    iterates.
     """
 
     domain: Domain
@@ -196,25 +182,21 @@ INTERVAL_CELLS = 1 << 15
 _ALIKE = 1e-12
 
 
-def without_errors(domain: Domain, n: int, fitted: FittedTable, **fields: Any) -> Estimate:
-    """An estimate without errors and intervals so far, with further fields of :class:`Estimate`."""
+def with_errors(
+    domain: Domain, n: int, fitted: FittedTable, kernel: Kernel, observed: FloatArray, **fields: Any
+) -> Estimate:
+    """A table with the unbiased estimate's standard errors around its target; with a warning where there are none.
+
+    Without intervals so far, and with further fields of :class:`Estimate`.
+    """
     unknown = np.full(fitted.proportions.shape, np.nan)
-    return Estimate(
-        domain=domain,
-        n=n,
-        proportions=fitted.proportions,
-        standard_errors=unknown,
-        lower=unknown,
-        upper=unknown,
-        interval="none",
-        errors="none",
-        convergence=fitted.convergence,
-        **fields,
+    numbers: dict[str, Any] = {
+        "proportions": fitted.proportions,
+        **dict.fromkeys(("standard_errors", "lower", "upper"), unknown),
+    }
+    out = Estimate(
+        domain=domain, n=n, **numbers, interval="none", errors="none", convergence=fitted.convergence, **fields
     )
-
-
-def with_standard_errors(out: Estimate, kernel: Kernel, observed: FloatArray) -> Estimate:
-    """With the unbiased estimate's standard errors around its target; with a warning where there are none."""
     try:
         variance = kernel.variance if out.target == "population" else kernel.data_variance
         variances = variance(observed, out.n)
@@ -224,7 +206,7 @@ def with_standard_errors(out: Estimate, kernel: Kernel, observed: FloatArray) ->
     if out.target == "data":
         return replace(out, standard_errors=np.sqrt(variances), errors="unbiased")
     # all reports that tell about a cell are alike here, so they show no variance, although there is one
-    alike = variances * (out.n - 1) <= _ALIKE * kernel.solve_squared(observed)
+    alike = variances * (out.n - 1) <= _ALIKE * kernel.solve_power(observed, 2)
     warnings = (*without_error(alike, "the reports that tell about them are"), *out.warnings)
     return replace(
         out, standard_errors=np.where(alike, np.nan, np.sqrt(variances)), errors="unbiased", warnings=warnings
@@ -349,6 +331,9 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
 ) -> Estimate:
     """Proportions of the true records over the counts' attribute set.
 
+    Raises InvalidInput for an unknown method, counts of another domain, or too few records. SingularMarginal where the
+    mechanism hides an effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
+
     Parameters
     ----------
     counts
@@ -370,12 +355,6 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
         of the bootstrap.
     interval_cells
         tables with more cells have no intervals, and say so; each cell's takes about 0.3 ms.
-
-    Raises
-    ------
-    InvalidInput
-        for an unknown method, counts of another domain, or too few records. SingularMarginal where the mechanism hides an
-        effect of the attribute set and the method cannot do without it; `ibu` and `adjusted` can, and say so.
     """
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
@@ -394,18 +373,9 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
             f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
             f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
         )
-    plain = without_errors(
-        data.domain,
-        data.n,
-        fit(data),
-        method=method,
-        confidence=confidence,
-        bias=BIAS[method],
-        target=target,
-        simultaneous=simultaneous,
-        warnings=warnings,
-    )
-    out = with_standard_errors(plain, data.kernel, data.observed)
+    wished: dict[str, Any] = {"confidence": confidence, "target": target, "simultaneous": simultaneous}
+    named = {"method": method, "bias": BIAS[method], "warnings": warnings}
+    out = with_errors(data.domain, data.n, fit(data), data.kernel, data.observed, **named, **wished)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
@@ -444,6 +414,9 @@ def estimate_adjusted(
 ) -> Estimate:
     """The table over some attributes of the adjusted records of a file; axes in the order asked for.
 
+    Raises InvalidInput for unknown attributes, categories that are not declared, or fewer than two records. SingularMarginal
+    where the mechanism hides an attribute or a cluster.
+
     Parameters
     ----------
     data
@@ -454,12 +427,6 @@ def estimate_adjusted(
         of the table.
     confidence, simultaneous
         of the intervals, as in `estimate`.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown attributes, categories that are not declared, or fewer than two records. SingularMarginal where the
-        mechanism hides an attribute or a cluster.
     """
     check_confidence(confidence)
     domain = checked_mechanism(mechanism).domain
@@ -478,9 +445,9 @@ def estimate_adjusted(
 
     reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     warn_of_records([Counts(asked, table(weights), origins)], mechanism)
+    named = {"method": "adjusted", "bias": BIAS["adjusted"]}
     wished = {"confidence": confidence, "simultaneous": simultaneous}
-    plain = without_errors(asked, n, reweighted, method="adjusted", bias=BIAS["adjusted"], **wished)
-    return with_intervals(with_standard_errors(plain, kernel, observed), kernel, observed)
+    return with_intervals(with_errors(asked, n, reweighted, kernel, observed, **named, **wished), kernel, observed)
 
 
 def estimate_of_supports(
@@ -488,10 +455,7 @@ def estimate_of_supports(
 ) -> Estimate:
     """Proportions of the table of these attributes from C_v of n reports, shape (R,); ``chances`` are p and q.
 
-    Raises
-    ------
-    InvalidInput
-        for fewer than 2 reports.
+    Raises InvalidInput for fewer than 2 reports.
     """
     check_records(n)
     p, q = chances

@@ -68,26 +68,14 @@ class Reach:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Poisoning(CellsResult):
-    """How far ``fakes`` fake reports, or fewer, can move the unbiased estimate of each cell.
+    """How far ``fakes`` fake reports, or fewer, can move each cell's unbiased ``estimate`` from the ``n`` reports counted.
 
-    Parameters
-    ----------
-    domain, n
-        the attribute set and the number of reports counted; arrays below have the shape of its sizes.
-    estimate
-        the unbiased estimate from the reports counted.
-    least, most
-        what one report can count for each cell.
-    lowered_by, raised_by
-        the fake report that attains the lower and the upper ends: the number of a cell, last attribute fastest. Where reports
-        support cells, one that supports this cell, and not the one that it lowers.
-    added, replaced, left_out
-        where the estimates can be moved to (:mod:`optrr.tables.estimation.fake_reports`); exact.
-    method
-        whose estimate ``note`` is about.
-    projected_shift
-        bound, not always attained, on what ``fakes`` added reports change in a cell of the projected estimate; ``inf`` where
-        ``method`` is no projection.
+    Arrays have the shape of the ``domain``'s sizes. One report can count for a cell anything from ``least`` to ``most``; the
+    fake reports that attain the lower and the upper ends are ``lowered_by`` and ``raised_by``, numbers of cells, last attribute
+    fastest (where reports support cells, one that supports this cell, and not the one that it lowers). ``added``, ``replaced``
+    and ``left_out`` say where the estimates can be moved to (:mod:`optrr.tables.estimation.fake_reports`); they are exact.
+    ``note`` is about the estimate of ``method``; ``projected_shift`` bounds, and is not always attained, what ``fakes`` added
+    reports change in a cell of the projected estimate, and is ``inf`` where ``method`` is no projection.
     """
 
     domain: Domain
@@ -123,10 +111,7 @@ class Poisoning(CellsResult):
 
         ``inf`` where no share below 1 does.
 
-        Raises
-        ------
-        InvalidInput
-            for a distance that is not positive.
+        Raises InvalidInput for a distance that is not positive.
         """
         if not distance > 0:
             raise InvalidInput(f"distance = {distance}; give a positive one, such as {HUNDREDTH}")
@@ -209,6 +194,9 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
 
     O(R² log R) time for R cells, and memory for a few R × R arrays.
 
+    Raises InvalidInput for an unknown method, another number of fakes, or more than 4096 cells. SingularMarginal where the
+    mechanism hides an effect of the table.
+
     Parameters
     ----------
     counts
@@ -219,12 +207,6 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
         k, at least 1 and fewer than the records counted.
     method
         the estimate that the note is about, one of :data:`optrr.tables.estimation.estimator.METHODS`.
-
-    Raises
-    ------
-    InvalidInput
-        for an unknown method, another number of fakes, or more than 4096 cells. SingularMarginal where the mechanism hides an
-        effect of the table.
     """
     if method not in METHODS:
         raise InvalidInput(f"there is no method {method!r}; choose among {', '.join(METHODS)}")
@@ -249,18 +231,9 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
 def supported_poisoning(
     domain: Domain, supports: IntArray, n: int, chances: tuple[float, float], fakes: int
 ) -> Poisoning:
-    """The same for reports that support cells: the true one with chance p, each other one with chance q.
+    """The same for n reports, C_u of which support cell u, (R,): the true one with chance p, each other one with chance q.
 
     π̂_u = (C_u/n − q)/(p − q) is a mean of weights too: (1 − q)/(p − q) for a report that supports u, −q/(p − q) for any other.
-
-    Parameters
-    ----------
-    domain
-        the table's attributes, R cells.
-    supports
-        C_u of n reports, shape (R,).
-    chances
-        p and q.
     """
     p, q = chances
     shape, cells = tuple(int(r) for r in domain.sizes), np.arange(supports.size)

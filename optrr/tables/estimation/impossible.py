@@ -50,10 +50,7 @@ def warn_of_records(counts: Sequence[Counts], mechanism: Randomizer | Kernel) ->
 
     A kernel does not say whose it is, so that nothing is known of records and design.
 
-    Raises
-    ------
-    InvalidInput
-        for records of another design, see :func:`optrr.releases.provenance.require_design`.
+    Raises InvalidInput for records of another design, see :func:`optrr.releases.provenance.require_design`.
     """
     if isinstance(mechanism, Kernel):
         return
@@ -90,10 +87,7 @@ def counted_table(counts: Counts | CountedTable, mechanism: Randomizer | None) -
 
     One that is estimated already, without a mechanism, stays as it is.
 
-    Raises
-    ------
-    InvalidInput
-        for what is no counts, and for counts of another domain or another design.
+    Raises InvalidInput for what is no counts, and for counts of another domain or another design.
     """
     if isinstance(counts, CountedTable) and mechanism is None:
         return counts
@@ -157,7 +151,7 @@ def _worst(observed: Observed) -> _Cell:
     estimate = kernel.solve(lam)
     outside = np.maximum(-estimate, estimate - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        errors = outside / np.sqrt(np.maximum(kernel.solve_squared(lam) - estimate**2, 0.0) / (kept - 1))
+        errors = outside / np.sqrt(np.maximum(kernel.solve_power(lam, 2) - estimate**2, 0.0) / (kept - 1))
     # where all reports are alike there is no standard error, and the bound decides
     errors = np.where((n >= _FEWEST) & (outside > 0), errors, 0.0)
     at = np.unravel_index(int(np.argmax(errors)), errors.shape)

@@ -295,10 +295,7 @@ def closed_form(observed: ArrayLike, kernel: EffectKernel) -> FloatArray:
 
     The constant c makes λ sum to 1; sorting finds which cells stay above q. O(r log r), exact.
 
-    Raises
-    ------
-    InvalidInput
-        for several attributes or an attribute whose eigenvalue is not positive.
+    Raises InvalidInput for several attributes or an attribute whose eigenvalue is not positive.
     """
     if len(kernel.sizes) != 1 or not kernel.eigenvalues[1] > 0:
         raise InvalidInput("the closed form of maximum likelihood is for one attribute; use method 'ibu' for a joint")

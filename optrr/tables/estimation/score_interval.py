@@ -308,10 +308,7 @@ def cell_means(kernel: Kernel, observed: FloatArray, n: int, fixed: bool = False
 
     ``observed`` may be a batch of tables of n records each, axes before the kernel's; all their cells follow each other.
 
-    Raises
-    ------
-    SingularMarginal
-        where the mechanism hides an effect of the table.
+    Raises SingularMarginal where the mechanism hides an effect of the table.
     """
     raw = kernel.solve(observed)
     share = projection(raw.reshape(-1, kernel.cells)).ravel()
@@ -341,10 +338,7 @@ def subset_mean(kernel: Kernel, observed: FloatArray, n: int, subset: FloatArray
 
     Reports that weigh more than halfway between the least and the largest weight are the heavy ones.
 
-    Raises
-    ------
-    SingularMarginal
-        where the mechanism hides an effect of the table.
+    Raises SingularMarginal where the mechanism hides an effect of the table.
     """
     weights = kernel.solve_adjoint(subset)
     heavy = weights > (weights.min() + weights.max()) / 2

@@ -58,10 +58,7 @@ class FittedTable:
 def clip(values: ArrayLike) -> FloatArray:
     """Negatives to 0, then rescale to sum 1 (MDR §6.4). Biased upwards in small cells; the truth's order is kept.
 
-    Raises
-    ------
-    InvalidInput
-        where no value is positive.
+    Raises InvalidInput where no value is positive.
     """
     positive = np.maximum(np.asarray(values, dtype=np.float64), 0.0)
     total = positive.sum(axis=-1, keepdims=True)
@@ -124,6 +121,9 @@ def consistent_tables(
 ) -> ConsistentTables:
     """Tables that agree on every attribute set they share, nearest to the given ones.
 
+    Averages are unbiased where the tables are and ``proper`` is False. Proper tables carry the projection's bias: upwards
+    in small cells.
+
     Parameters
     ----------
     tables
@@ -134,11 +134,6 @@ def consistent_tables(
         gives λ_W for the weights; without it an effect's precision is the number of records.
     proper
         also no negative cells.
-
-    Notes
-    -----
-    Averages are unbiased where the tables are and ``proper`` is False. Proper tables carry the projection's bias: upwards
-    in small cells.
     """
     given = {tuple(names): np.asarray(t, dtype=np.float64) for names, t in tables.items()}
     _check(given)

@@ -173,10 +173,8 @@ def ignored(domain: Domain, name: str, measure: str, among: Among) -> tuple[Amon
     Also what is taken for granted, in one sentence. Shares within groups are those of everybody where answers about outcomes
     are missing; where those about groups are, odds ratios and shares within outcomes are.
 
-    Raises
-    ------
-    InvalidInput
-        for an attribute that is none of the two or declares no missing value, and for a measure that would be another one.
+    Raises InvalidInput for an attribute that is none of the two or declares no missing value, and for a measure that would be
+    another one.
     """
     two = domain.names[:2]
     if name not in two:
@@ -284,11 +282,8 @@ def records(domain: Domain, listed: Iterable[Sequence[Category]]) -> Subset:
 def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidence: float = 0.95) -> QueryAnswer:
     """Unbiased count of a subset of the counts' domain, with the population as target of its interval.
 
-    Raises
-    ------
-    InvalidInput
-        where the subset has another shape, the confidence is not between 0 and 1, or fewer than two records were
-        counted. SingularMarginal where the mechanism hides an effect of this attribute set.
+    Raises InvalidInput where the subset has another shape, the confidence is not between 0 and 1, or fewer than two records
+    were counted. SingularMarginal where the mechanism hides an effect of this attribute set.
     """
     inside, shape = np.asarray(subset), tuple(map(int, counts.domain.sizes))
     if inside.shape != shape or inside.dtype != np.bool_:

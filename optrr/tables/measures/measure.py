@@ -182,6 +182,10 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 ) -> Measures:
     """A measure of the true records, with intervals by test inversion; the target is the population.
 
+    Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures. Raises
+    InvalidInput for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores
+    that do not differ. SingularMarginal where the mechanism hides the table.
+
     Parameters
     ----------
     counts
@@ -203,13 +207,6 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
         one of the two, whose missing answers depend on the other alone: the measure is then that of everybody, and refused
         where it would not be (:func:`optrr.tables.measures.among.ignored`).
 
-    Each interval takes some 60 evaluations of a law, O(R) each for shares, ratios and means, O(R³) for ordinal measures.
-
-    Raises
-    ------
-    InvalidInput
-        for an unknown measure or category, another number of attributes, fewer than two records or groups, or scores that do
-        not differ. SingularMarginal where the mechanism hides the table.
     """
     check_confidence(confidence)
     comparing, restricted, note = comparing or Comparing(), among or {}, ""

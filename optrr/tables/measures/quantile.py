@@ -156,6 +156,9 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
 ) -> Measures:
     """Quantiles of the first attribute that is counted, with intervals by test inversion; the target is the population.
 
+    Raises InvalidInput for a restriction by the attribute itself, categories without order, probabilities outside 0..1, and
+    what :func:`optrr.tables.measures.measure` refuses.
+
     Parameters
     ----------
     counts
@@ -170,12 +173,6 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         values of the categories that count; the edges of bins, the categories' own numbers or their positions unless given.
     confidence, simultaneous
         of the intervals: each alone, or all together (Bonferroni).
-
-    Raises
-    ------
-    InvalidInput
-        for a restriction by the attribute itself, categories without order, probabilities outside 0..1, and what
-        :func:`optrr.tables.measures.measure` refuses.
     """
     check_confidence(confidence)
     check_records(counts.n)

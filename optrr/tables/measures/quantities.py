@@ -74,12 +74,7 @@ def signed_distance(equation: Expansion, covariance: FloatArray) -> float:
     With x − x̂ = C^{1/2} z and G's second derivatives H diagonal in z, the nearest z is −λ g/(1 + λ h), and G there falls
     strictly in λ between the poles −1/max h and −1/min h, so that one root is sought (Moré, Optim. Methods Softw. 2, 1993).
 
-    Parameters
-    ----------
-    equation
-        value, gradient (K,) and second derivatives (K, K) of G at the estimate.
-    covariance
-        (K, K) of the estimate.
+    ``equation`` is G's expansion at the estimate, ``covariance`` (K, K) that of the estimate.
     """
     variances, directions = np.linalg.eigh(covariance)
     noisy = variances > _NO_NOISE * variances.max()
@@ -181,14 +176,10 @@ class SumOfRatios:
 
 @dataclass(frozen=True, eq=False)
 class Odds:
-    """A measure: two quantities L and U of K sums of cells, and the range of the measure.
+    """A measure: two quantities, L ``over`` and U ``under``, of K sums of cells, and the range of the measure.
 
-    Parameters
-    ----------
-    sums
-        (K, R): which cells each sum adds up, with which weights.
-    low, high
-        the measure where L is 0 and where U is; an infinite ``high`` makes it L/U, with ``low`` 0.
+    ``sums`` (K, R) say which cells each sum adds up, with which weights. The measure is ``low`` where L is 0 and ``high`` where
+    U is; an infinite ``high`` makes it L/U, with ``low`` 0.
     """
 
     sums: FloatArray

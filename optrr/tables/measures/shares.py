@@ -105,6 +105,9 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
 ) -> EstimateAmong:
     """Proportions of the true records among those whose true answers are in the given categories.
 
+    Raises InvalidInput for unknown attributes or categories, a large table, or too few records. SingularMarginal where the
+    mechanism hides an effect of what is counted.
+
     Parameters
     ----------
     counts
@@ -119,12 +122,6 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
         who are kept, as if they had answered.
     confidence, simultaneous
         of the intervals, as in :func:`optrr.estimate`.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown attributes or categories, a large table, or too few records. SingularMarginal where the mechanism
-        hides an effect of what is counted.
     """
     check_confidence(confidence)
     check_records(counts.n)
@@ -316,6 +313,10 @@ def contrast(
 ) -> Measures:
     """The sum of some shares of the true records, each with its weight, and its interval by test inversion.
 
+    Raises InvalidInput for unknown attributes or categories, weights that are not finite, a sum that is the same for all
+    populations, large tables, or fewer than two records. SingularMarginal where the mechanism hides an effect of what is
+    counted.
+
     Parameters
     ----------
     counts
@@ -330,12 +331,6 @@ def contrast(
     Measures
         "share" for one share of weight 1, else "contrast", with one row. Its range is what the sum can be in any population;
         the estimate is NaN where the interval is that whole range.
-
-    Raises
-    ------
-    InvalidInput
-        for unknown attributes or categories, weights that are not finite, a sum that is the same for all populations, large
-        tables, or fewer than two records. SingularMarginal where the mechanism hides an effect of what is counted.
     """
     check_confidence(confidence)
     check_records(counts.n)

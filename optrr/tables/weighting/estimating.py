@@ -36,24 +36,12 @@ from optrr_solvers.arrays import FloatArray
 class GroupTable:
     """The estimates of one group, or of all; arrays have the shape of the domain's sizes.
 
-    Parameters
-    ----------
-    label
-        the values of the columns that groups are made of, as texts, None where missing; empty for all records.
-    n, total_weight
-        records with a positive weight, and the sum of their weights.
-    kish
-        (Σw)²/Σw²: the records that would say as much if weights were equal (Kish 1965).
-    proportions, totals
-        Σ w g/Σ w and Σ w g; cells may be negative.
-    standard_errors, total_errors
-        of both, by linearisation; NaN where reports show no variance.
-    lower, upper
-        ends of each share's interval, within [0, 1].
-    effective
-        n over the design effect, by which the sample's design and the weights multiply each variance.
-    covariance
-        of the shares, (R, R) for R cells in row-major order.
+    ``label`` has the values of the columns that groups are made of, as texts, None where missing; it is empty for all records.
+    ``n`` records have a positive weight, ``total_weight`` in all; ``kish``, (Σw)²/Σw², would say as much if weights were equal
+    (Kish 1965). ``proportions`` are Σ w g/Σ w and ``totals`` Σ w g; cells may be negative. ``standard_errors`` and
+    ``total_errors`` are by linearisation, NaN where reports show no variance; ``lower`` and ``upper`` the ends of each share's
+    interval, within [0, 1]. ``effective`` is n over the design effect, by which the sample's design and the weights multiply
+    each variance, ``covariance`` (R, R) that of the shares of R cells, in row-major order.
     """
 
     label: Label
@@ -95,22 +83,11 @@ class GroupTable:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightedEstimate(TableResult):
-    """Weighted estimates of one attribute set, for all people or for each group of them.
+    """Weighted estimates of one attribute set: a single one of the ``tables``, or one for each group of people.
 
-    Parameters
-    ----------
-    domain
-        the attribute set.
-    columns
-        the public columns that were used; ``columns.group`` are those that groups are made of.
-    tables
-        one for each group, or a single one.
-    clusters, strata
-        how many there are; every record is a cluster where no column says otherwise.
-    confidence, simultaneous
-        of the intervals: each cell alone, or all cells of all tables together.
-    warnings
-        what a reader must know, one sentence each.
+    ``columns`` are the public columns that were used, ``columns.group`` those that groups are made of. There are so many
+    ``clusters`` and ``strata``; every record is a cluster where no column says otherwise. ``confidence`` is that of the
+    intervals: of each cell alone, or ``simultaneous`` of all cells of all tables together.
     """
 
     domain: Domain
@@ -213,6 +190,9 @@ def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one qu
     Totals are unbiased, shares up to the ratio Σ w g/Σ w. Errors are linearised, and intervals those of the effective number of
     records (:mod:`optrr.tables.weighting.linearised`).
 
+    Raises InvalidInput for columns that are not there or are randomized, weights that are none, a stratum with one cluster, or
+    large tables. SingularMarginal where the mechanism hides an effect of the table.
+
     Parameters
     ----------
     data
@@ -232,12 +212,6 @@ def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one qu
     single_cluster
         what a stratum with one cluster does, which shows no variance: "refuse", or "centred", the difference from the mean
         of all clusters.
-
-    Raises
-    ------
-    InvalidInput
-        for columns that are not there or are randomized, weights that are none, a stratum with one cluster, or large tables.
-        SingularMarginal where the mechanism hides an effect of the table.
     """
     groups = (by,) if isinstance(by, str) else tuple(by)
     columns = PublicColumns(weights, strata, clusters, groups)

@@ -242,7 +242,7 @@ def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, sc
     half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
     out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))
     squares = reports.squares * (scale / reports.total) ** 2
-    least = _ROUNDING * squares * kernel.solve_squared(reports.shares.reshape(kernel.sizes)).ravel()
+    least = _ROUNDING * squares * kernel.solve_power(reports.shares.reshape(kernel.sizes), 2).ravel()
     place = np.arange(len(out))
     out[place, place] = np.where(np.diag(out) > least, np.diag(out), 0.0)
     return out
@@ -427,11 +427,8 @@ def weighted_table(
 ) -> CountedTable:
     """What a measure sees of records that are read with these ``columns``: weighted shares of reports, and how they vary.
 
-    Raises
-    ------
-    InvalidInput
-        for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal where the
-        mechanism hides an effect of the table.
+    Raises InvalidInput for a table of more than 4096 cells, a stratum with one cluster, or but one cluster. SingularMarginal
+    where the mechanism hides an effect of the table.
     """
     kernel = mechanism.kernel(sample.domain.names)
     if kernel.cells > MAX_DENSE:

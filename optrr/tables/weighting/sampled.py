@@ -30,24 +30,11 @@ Label = tuple[str | None, ...]
 
 @dataclass(frozen=True, eq=False)
 class SampledRecords:
-    """n records as an estimate needs them.
+    """n records over a table's ``domain``, as an estimate needs them, with what they say of their randomization, ``origins``.
 
-    Parameters
-    ----------
-    domain
-        the attributes of the table.
-    cells
-        (n,): the cell of each report, last attribute fastest.
-    weights
-        (n,): at least 0, not all 0; all 1 where there is no column of weights.
-    clusters
-        (n,): which of the C clusters each is in; its own where there is no column of clusters.
-    strata
-        (C,): which of the H strata each cluster is in.
-    groups
-        (n,): which of the ``labels`` each is in.
-    origins
-        what the records say of their randomization.
+    ``cells`` (n,) are the cells of the reports, last attribute fastest; ``weights`` (n,) at least 0, not all 0, and all 1 where
+    there is no column of weights; ``clusters`` (n,) which of the C clusters each is in, its own where there is no column of
+    clusters; ``strata`` (C,) which of the H strata each cluster is in; ``groups`` (n,) which of the ``labels`` each is in.
     """
 
     domain: Domain
@@ -84,11 +71,8 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
     ``data`` is what :func:`optrr.count` takes, with named columns. Clusters are numbered within strata: the same name in two
     strata stands for two clusters. ``columns.group`` are the columns that groups are made of.
 
-    Raises
-    ------
-    InvalidInput
-        for columns that are not there, weights that are no numbers of at least 0, strata or clusters that are missing, and
-        what counting refuses.
+    Raises InvalidInput for columns that are not there, weights that are no numbers of at least 0, strata or clusters that are
+    missing, and what counting refuses.
     """
     columns.apart_from(domain)
     origins = tuple(origins_of(data))

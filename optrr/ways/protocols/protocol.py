@@ -50,9 +50,8 @@ from optrr.tables.estimation.estimator import (
     Estimate,
     check_confidence,
     check_records,
+    with_errors,
     with_intervals,
-    with_standard_errors,
-    without_errors,
 )
 from optrr.tables.estimation.simplex import FittedTable, clip
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -357,9 +356,9 @@ class Collector:
         check_records(self.n)
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
-        wished = {"confidence": confidence, "simultaneous": together}
-        plain = without_errors(asked, self.n, FittedTable(table), method=self.protocol.name, bias=_BIAS, **wished)
-        return with_intervals(with_standard_errors(plain, kernel, observed), kernel, observed)
+        named = {"method": self.protocol.name, "bias": _BIAS, "confidence": confidence, "simultaneous": together}
+        plain = with_errors(asked, self.n, FittedTable(table), kernel, observed, **named)
+        return with_intervals(plain, kernel, observed)
 
     def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
         """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
