@@ -26,13 +26,11 @@ import optrr
 from optrr import design
 from optrr.domain.datasets import adult_domain
 from optrr.survey.app import survey_app
-from optrr.survey.database import begin_survey, database_url, open_database
-from optrr.survey.guard import Guard, json_response
 from optrr.survey.incoming import FORMAT
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, new_token
-from optrr.survey.server import listening, run
-from optrr.survey.store import GroupCommit, Report, Store
+from optrr.survey.server import Guard, json_response, listening, run
+from optrr.survey.store import GroupCommit, Report, Store, begin_survey, database_url, open_database
 
 CONNECTIONS = 64
 ROUNDS = 5

@@ -41,9 +41,7 @@ from optrr.plans.work import Known, PlanWork, but_way, key_of
 from optrr.show.parts import page_environment
 from optrr.show.text import two_digits_up
 from optrr.show.version import SOFTWARE
-from optrr.survey.guard import Guard, json_response
-from optrr.survey.incoming import Refused, body_of
-from optrr.survey.server import configured, listening, run
+from optrr.survey.server import Guard, Refused, body_of, configured, json_response, listening, run
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.

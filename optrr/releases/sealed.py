@@ -92,7 +92,7 @@ _HEAD, _MARK = 100, re.compile(rb"(optrr-(?:design|longitudinal|sampled-tables|s
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 # What a file that cannot be read as JSON of the right form raises.
-_MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class _Versioned(msgspec.Struct):
@@ -118,7 +118,7 @@ def format_of(raw: bytes) -> str:
     try:
         # whatever else it holds is passed over, which takes no memory
         return msgspec.json.decode(raw, type=_Versioned).format
-    except _MALFORMED:
+    except MALFORMED:
         return ""
 
 
@@ -151,7 +151,7 @@ class Sealed(Generic[Record]):
                 )
             record = msgspec.json.decode(raw, type=self.record)
             refuse_repeats(raw)
-        except _MALFORMED as error:
+        except MALFORMED as error:
             self.refuse(raw, source)
             raise InvalidInput(f"{self.prefix}{source} {self.refused}: {in_one_line(error)}") from error
         return record

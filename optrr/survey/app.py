@@ -1,7 +1,7 @@
 """The survey over HTTP: its page, the collector, and the results; one ASGI application.
 
 ==============================  =======================================================================================
-GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
+GET  /, /survey.js, …           the page
 GET  /sampler.json              the deployment file that the page draws with
 GET  /survey.json               the texts of the page
 POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
@@ -10,36 +10,116 @@ GET  /results, /results/…       for whoever has the token
 ==============================  =======================================================================================
 
 From what an operator asks for to what is served: everything that can be wrong is noticed before anybody is asked.
+
+The page consists of static files that fetch a deployment file, randomize in the browser and send only the result.
+What a server that shows the page has to offer, all below one address that ends in a slash; the page asks nobody else.
+
+==========  ====================  =====================================================================================
+request     answers with          remarks
+==========  ====================  =====================================================================================
+GET ./…     the files of          with :data:`HEADERS` and the file's media type; ``""`` is the page itself
+            :func:`page_files`
+GET         the deployment file   ``application/json``, byte for byte as ``optrr export`` wrote it (the deployment format)
+sampler.json
+GET         the wording           ``application/json``; an object with ``digest``, 64 hexadecimal digits that are others as
+survey.json                       soon as something else is asked; and, optional, ``title``, ``asker`` (who asks, in a few
+                                  words), ``introduction`` (a paragraph), ``language`` (of these texts and of the
+                                  categories, such as ``de``), ``questions`` (attribute's name → question; an attribute
+                                  without one is asked by its name)
+POST        see below             the report, ``application/json``
+reports
+==========  ====================  =====================================================================================
+
+The body of a report is that of the deployment format with the wording's digest:
+``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest
+of the design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with
+every repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's
+order. Where the file has questions, ``table`` and ``cells`` stand in the place of ``values``: the page draws one question
+before it asks, keeps its number in the browser, and asks about its attributes alone. No cookie, no other header, no address.
+Surveys that ask different questions may have the same design: the browser keeps an entry for each design and wording, and
+whoever answered another wording is asked anew.
+
+What the page makes of the answer:
+
+=====================================  ================================================================================
+2xx with JSON ``{"kept": true}``       sent: the person sees the record that was sent beside what was entered. The
+                                       collector has the report on disk before it says so
+any other 2xx                          not sent yet: somebody else answered, such as the sign-in page of a network
+409                                    refused: another report has this identifier
+410                                    refused: the survey is closed
+any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: the body's ``error``, if it is JSON
+422)                                   ``{"error": "one line"}``; the record stays and can be sent again
+408, 425, 429, 5xx, no answer          not sent yet: the same record can be sent again, now or at the next visit
+=====================================  ================================================================================
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from optrr.designs.solving import Preserve
 from optrr.devices.deployment_file import DeployedQuestions
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import Given, path_of
-from optrr.survey.database import begin_survey, database_url, open_database, shown
-from optrr.survey.guard import JSON, Guard, json_response
-from optrr.survey.incoming import Refused, ReportReader
-from optrr.survey.page import HEADERS, page_files
+from optrr.show.text import sentences
+from optrr.survey.incoming import ReportReader
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, ResultsPages
-from optrr.survey.store import GroupCommit, Receipt, Store
+from optrr.survey.server import JSON, Guard, Refused, json_response
+from optrr.survey.store import GroupCommit, Receipt, Store, begin_survey, database_url, open_database, shown
 from optrr.survey.stored_records import StoredRecords
 from optrr_solvers import SolveOptions
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+# Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+_MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_OWN = (
+    "survey.html",
+    "survey.css",
+    "survey.js",
+    "form.js",
+    "report.js",
+    "question.js",
+    "memory.js",
+    "sending.js",
+    "words.js",
+    "elements.js",
+    "icon.svg",
+)
+_CLIENT = ("optrr.js", "browser-store.js")
+
 
 _KEPT = json_response({"kept": True})
 _CONFLICT = "another report has this id; what was kept first stays, and nothing was changed"
@@ -57,18 +137,30 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     records = StoredRecords(engine)
     pages = ResultsPages(survey, records, admission, secure)
     store = Store(engine)
+    commits = GroupCommit(store)
     deployed = survey.deployment
     over = deployed if isinstance(deployed, DeployedQuestions) else deployed.domain
-    collector = Intake(ReportReader(survey.files.digest, survey.files.wording, over), store)
+    reader = ReportReader(survey.files.digest, survey.files.wording, over)
+
+    async def take(request: Request) -> Response:
+        report = await reader.read(request)
+        if await commits.add(report) is Receipt.CONFLICT:
+            raise Refused(409, _CONFLICT)
+        return _KEPT
+
+    async def health(_request: Request) -> Response:
+        await commits.check()
+        return json_response({"status": "ok"})
 
     @asynccontextmanager
     async def lifespan(_app: object) -> AsyncIterator[None]:
         yield
-        await collector.close()
+        await commits.close()
         store.files.close()
         engine.dispose()
 
-    routes = [*collector.routes(), *_page_routes(survey), *pages.routes()]
+    routes = [Route("/reports", take, methods=["POST"]), Route("/health", health, methods=["GET"])]
+    routes += [*_page_routes(survey), *pages.routes()]
     # an address with a slash too many is none: to lead it elsewhere, the router would have to trust the Host header
     return SurveyApp(Guard(Router(routes, redirect_slashes=False, lifespan=lifespan)), store)
 
@@ -88,36 +180,32 @@ class SurveyApp:
         return self._store.files.fault()
 
 
-class Intake:
-    """Takes reports, and says whether they can be kept."""
+@dataclass(frozen=True)
+class PageFile:
+    """One file as it is served."""
 
-    def __init__(self, reader: ReportReader, store: Store) -> None:
-        self._reader = reader
-        self._commits = GroupCommit(store)
-
-    def routes(self) -> list[Route]:
-        """Where reports go, and where health is asked for."""
-        return [
-            Route("/reports", self._take, methods=["POST"]),
-            Route("/health", self._health, methods=["GET"]),
-        ]
-
-    async def _take(self, request: Request) -> Response:
-        report = await self._reader.read(request)
-        if await self._commits.add(report) is Receipt.CONFLICT:
-            raise Refused(409, _CONFLICT)
-        return _KEPT
-
-    async def _health(self, _request: Request) -> Response:
-        await self._commits.check()
-        return json_response({"status": "ok"})
-
-    async def close(self) -> None:
-        """Write the reports that still wait for the disk."""
-        await self._commits.close()
+    media_type: str
+    body: bytes
 
 
-def _page_routes(survey: Survey) -> list[BaseRoute]:
+def page_files() -> dict[str, PageFile]:
+    """Every file of the page by its path below the survey's address; the page itself is ``""``."""
+    here = files("optrr.survey") / "page"
+    sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
+    served = {name: PageFile(_MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
+    served[""] = served.pop("survey.html")
+    script = f"export const SENTENCES = {json.dumps(sentences())};\n".encode()
+    served["sentences.js"] = PageFile(_MEDIA_TYPES[".js"], script)
+    return served
+
+
+def _client_file(here: Traversable, name: str) -> Traversable:
+    """A file of the JavaScript client: beside the page in a wheel, in ``clients/javascript`` of a checkout."""
+    packed = here / name
+    return packed if packed.is_file() else Path(__file__).parents[2] / "clients" / "javascript" / name
+
+
+def _page_routes(survey: Survey) -> list[Route]:
     served = {f"/{path}": (file.body, file.media_type) for path, file in page_files().items()}
     served["/sampler.json"] = (survey.files.sampler, JSON)
     served["/survey.json"] = (survey.wording_json, JSON)
@@ -148,7 +236,7 @@ class Settings:
     token
         admits to the results.
     database
-        see :func:`optrr.survey.database.database_url`; by default ``NAME.db`` beside the source.
+        see :func:`optrr.survey.store.database_url`; by default ``NAME.db`` beside the source.
     wording
         a specification whose texts are shown with a design file.
     public_url

@@ -24,18 +24,14 @@ from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.errors import InvalidInput
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
-from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, kind_of, path_of, read_small
-from optrr.survey.database import SurveyFiles
+from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
+from optrr.survey.store import SurveyFiles
 from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
 from optrr_solvers import SolveOptions
 
 # Bytes of the deployment file that a page fetches, compressed: as much as a picture. A larger mechanism is solved again.
 _MOST_BYTES = 1 << 18
-
-
-class _Named(msgspec.Struct):
-    format: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +134,14 @@ def _asking(held: Content, wording_from: Path | None) -> Survey:
     return Survey(asking, held, wording, deployed)
 
 
-def _is_design(path: Given) -> bool:
-    if path_of(path).suffix.lower() != ".json":
+def _is_design(held: Content) -> bool:
+    if held.path.suffix.lower() != ".json":
         return False
-    try:
-        form = msgspec.json.decode(read_small(path), type=_Named).format
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False  # whoever reads it as a specification says what is wrong
+    # whoever reads what states none as a specification says what is wrong
+    form = format_of(held.raw)
     if form and form != DESIGN_FORMAT:
         raise InvalidInput(
-            f"{path} has format {form!r}; serve a specification, sampled tables or a design of {DESIGN_FORMAT!r}"
+            f"{held} has format {form!r}; serve a specification, sampled tables or a design of {DESIGN_FORMAT!r}"
         )
     return bool(form)
 

@@ -1,27 +1,314 @@
-"""The store: reports go to the database in batches, each batch one transaction and so one sync of the disk.
+"""The store of a survey: SQLite in a file, or PostgreSQL for collectors on many machines; one schema for both.
 
-Group commit: while one batch of reports is being written to disk, the next one gathers.
+One database holds one survey: which design, which wording, its files as they were when the survey began, and the reports.
+A report is its identifier and its packed record (:mod:`optrr.survey.stored_records`); neither a time nor an address is kept. In
+SQLite the reports lie in the order of their random identifiers, so the order in which people answered is not kept either.
 
-A sync takes the same time for one report as for a thousand, so reports that arrive together share one. A report that comes
-alone is written at once; it does not wait for others.
+What is committed is on disk: SQLite writes ahead and syncs at every commit (``synchronous=FULL``), PostgreSQL waits for its
+own log (``synchronous_commit``), and one that was told not to sync at all is refused.
+
+The files of a SQLite database are watched: SQLite goes on writing to files that were moved away or removed, and what it commits
+there is lost, or found by nobody. So a batch is acknowledged only while the files are in their places. A file is known by its
+device and its inode, which are its own only as long as it is open. SQLite removes its write-ahead log when the last connection
+closes, and the next one makes another. So one connection is held open from beginning to end.
+
+Group commit: while one batch of reports is being written to disk, the next one gathers. Each batch is one transaction and so
+one sync of the disk, which takes the same time for one report as for a thousand. A report that comes alone is written at once;
+it does not wait for others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import sqlite3
 import time
+import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from enum import Enum
+from typing import Any
+from urllib.parse import unquote
 
 import sqlalchemy as sa
+from sqlalchemy.schema import CreateTable
 
-from optrr.errors import in_one_line
-from optrr.survey.database import IDENTIFIER_BYTES, DatabaseFiles, insert_new, reports
+from optrr.errors import InvalidInput, in_one_line, not_installed
+
+FORMAT = "optrr-survey/2"
+IDENTIFIER_BYTES = 16
+
+# Seconds that a connection waits for another one's write (SQLite) or for the server (PostgreSQL).
+_PATIENCE = 10
+# The number of the lock that a collector takes while it makes the tables, so that two which start together do not both make
+# them. Any number will do.
+_ADVISORY_LOCK = 0x6F707472
+
+_metadata = sa.MetaData()
+_surveys = sa.Table(
+    "survey",
+    _metadata,
+    sa.Column("key", sa.Integer, sa.CheckConstraint("key = 1"), primary_key=True),
+    sa.Column("format", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("wording", sa.Text, nullable=False),
+    sa.Column("design", sa.LargeBinary, nullable=False),
+    sa.Column("sampler", sa.LargeBinary, nullable=False),
+    sa.Column("provenance", sa.Text, nullable=False),
+)
+reports = sa.Table(
+    "reports",
+    _metadata,
+    sa.Column("identifier", sa.LargeBinary(IDENTIFIER_BYTES), primary_key=True),
+    sa.Column("record", sa.LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+@dataclass(frozen=True)
+class SurveyFiles:
+    """What a survey is about: the digests of its design and of its wording, the design file, and the deployment file.
+
+    The design's digest covers categories and probabilities alone, so that two surveys which ask different questions may have
+    the same one; ``wording`` tells them apart (:attr:`optrr.survey.preparing.Survey.asked`).
+    ``provenance`` is what its records say of their randomization, with an id that is drawn when the survey begins.
+    """
+
+    digest: str
+    wording: str
+    design: bytes
+    sampler: bytes
+    provenance: str = field(compare=False)
+
+
+def database_url(text: str) -> sa.URL:
+    """The address of a database: ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file.
+
+    Raises
+    ------
+    InvalidInput
+        for another kind of database, or what is no address. The text is not repeated: it may hold a password.
+    """
+    if "://" not in text:
+        file = text.removeprefix("sqlite:")
+        if file in ("", ":memory:"):
+            raise InvalidInput("a survey's reports cannot be kept in memory; give the path of a SQLite file")
+        return sa.URL.create("sqlite", database=file)
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise InvalidInput(
+            "the address of the database cannot be read; write postgresql://user@host/name or sqlite:///path"
+        ) from error
+    kind = url.drivername.split("+")[0]
+    if kind in ("postgresql", "postgres"):
+        return url.set(drivername="postgresql+psycopg")
+    if kind == "sqlite" and url.database not in (None, "", ":memory:"):
+        return url.set(drivername="sqlite")
+    missing = " without a file" if kind == "sqlite" else ""
+    raise InvalidInput(
+        f"a survey's reports cannot be kept in {kind!r}{missing}"
+        "; give postgresql://user@host/name or the path of a SQLite file"
+    )
+
+
+def shown(url: sa.URL) -> str:
+    """The address without its password."""
+    if url.drivername == "sqlite":
+        file = url.database or ""
+        return unquote(file.removeprefix("file:")) if "uri" in url.query else file
+    # without the name of the program that talks to it, which nobody wrote
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+@contextmanager
+def readable(url: sa.URL) -> Iterator[None]:
+    """Turns a database's errors into one line that names the database."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        sqlite = url.drivername == "sqlite"
+        remedy = (
+            "give a file of a survey, or a new one, in a folder that can be written"
+            if sqlite
+            else "check server and address"
+        )
+        raise InvalidInput(f"database {shown(url)}: {in_one_line(error.orig)}; {remedy}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"database {shown(url)} is damaged: it holds text that is none; restore a backup") from error
+    except ModuleNotFoundError as error:
+        raise not_installed(error, f"database {shown(url)} needs", "postgresql") from error
+
+
+def open_database(url: sa.URL, lasting: bool = True) -> sa.Engine:
+    """An engine whose commits are on disk when they return; ``lasting`` keeps connections open for the next use."""
+    with readable(url):
+        sqlite = url.drivername == "sqlite"
+        arguments: dict[str, Any] = {"timeout": _PATIENCE} if sqlite else {"connect_timeout": _PATIENCE}
+        pool = None if lasting else sa.NullPool
+        engine = sa.create_engine(
+            url, poolclass=pool, pool_pre_ping=lasting and not sqlite, connect_args=arguments, hide_parameters=True
+        )
+    sa.event.listen(engine, "connect", _durable_sqlite if sqlite else _durable_postgresql)
+    return engine
+
+
+def _durable_sqlite(connection: Any, _record: object) -> None:
+    """Write-ahead log, synced at every commit; on macOS also out of the disk's own cache, which a plain sync leaves."""
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=1"):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _durable_postgresql(connection: Any, _record: object) -> None:
+    """A commit returns when its log is on the server's disk, whatever the server's or the user's default is."""
+    connection.execute("SET synchronous_commit = on")
+    syncs = connection.execute("SHOW fsync").fetchone()[0]
+    connection.commit()
+    if syncs != "on":
+        raise InvalidInput("the PostgreSQL server runs with fsync off and can lose acknowledged reports; switch it on")
+
+
+def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
+    """Make the tables, if they are not there, and say whose they are.
+
+    Raises
+    ------
+    InvalidInput
+        where the database holds a survey of another design, of other questions or of another format, or cannot be written.
+    """
+    _for_its_owner(engine.url)
+    row = {"key": 1, "format": FORMAT, **asdict(files)}
+    with readable(engine.url), engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        for table in (_surveys, reports):
+            connection.execute(CreateTable(table, if_not_exists=True))
+        if (held := _format_of(connection)) not in (None, FORMAT):
+            raise InvalidInput(
+                f"database {shown(engine.url)} has format {held!r}; this version writes {FORMAT!r}: give a new one"
+            )
+        connection.execute(insert_new(engine, _surveys), [row])
+        kept = connection.execute(sa.select(_surveys.c.digest, _surveys.c.wording)).one()
+    if kept.digest != files.digest:
+        raise InvalidInput(
+            f"database {shown(engine.url)} holds the reports of another design ({kept.digest[:12]}…, not "
+            f"{files.digest[:12]}…); serve that design, or give another database"
+        )
+    if kept.wording != files.wording:
+        raise InvalidInput(
+            f"database {shown(engine.url)} holds answers to other questions: the title or the text of a question was "
+            "another one when the survey began; serve it with those texts (a design: with --wording), or give another database"
+        )
+
+
+def _for_its_owner(url: sa.URL) -> None:
+    """Make a SQLite file that is not there, for its owner alone to read; its log and its index take over who may.
+
+    Where that fails, SQLite fails as well, and is asked why.
+    """
+    if url.get_backend_name() == "sqlite":
+        with suppress(OSError):
+            os.close(os.open(shown(url), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def held_survey(engine: sa.Engine) -> SurveyFiles:
+    """What the database is about. Raises InvalidInput where it holds no survey."""
+    with readable(engine.url), engine.connect() as connection:
+        if not sa.inspect(connection).has_table(_surveys.name):
+            raise InvalidInput(f"database {shown(engine.url)} holds no survey; give one that `optrr serve` wrote")
+        if _format_of(connection) != FORMAT:
+            raise InvalidInput(
+                f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give one that this version wrote"
+            )
+        row = connection.execute(sa.select(_surveys)).one()
+    return SurveyFiles(row.digest, row.wording, bytes(row.design), bytes(row.sampler), row.provenance)
+
+
+def _format_of(connection: sa.Connection) -> str | None:
+    """The format of the survey that is there. It is asked for alone, because another format may have other columns."""
+    return connection.execute(sa.select(_surveys.c.format)).scalar_one_or_none()
+
+
+def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
+    """INSERT that leaves out the rows whose key is there."""
+    if engine.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql  # noqa: PLC0415 (one of the two is used)
+
+        return postgresql.insert(table).on_conflict_do_nothing()
+    from sqlalchemy.dialects import sqlite  # noqa: PLC0415
+
+    return sqlite.insert(table).on_conflict_do_nothing()
+
+
+class DatabaseFiles:
+    """The files that an engine's database has from now on, and what has become of them; none where it is PostgreSQL.
+
+    Raises
+    ------
+    InvalidInput
+        where the database cannot be read.
+    """
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._opened: dict[str, tuple[int, int] | None] = {}
+        self._at_the_end: str | None = None
+        self._held: sa.Connection | None = None
+        if engine.dialect.name == "sqlite":
+            with readable(engine.url):
+                self._held = engine.connect()
+                # the first reading opens the write-ahead log
+                self._held.execute(sa.text("PRAGMA schema_version"))
+                self._held.rollback()
+            path = os.path.abspath(shown(engine.url))
+            # SQLite keeps the log and its index beside the file that a link leads to
+            beside = os.path.realpath(path)
+            self._opened = {name: _identity(name) for name in (path, f"{beside}-wal", f"{beside}-shm")}
+            sa.event.listen(engine, "do_connect", self._guard())
+
+    def fault(self) -> str | None:
+        """Which file is no longer the one that was opened; after :meth:`close`, which one was not when it came."""
+        if self._held is None:
+            return self._at_the_end
+        for path, opened in self._opened.items():
+            now = _identity(path)
+            if now != opened:
+                happened = "was moved away or removed" if now is None else "was replaced by another"
+                return f"a file of the database {happened} while in use: {path}"
+        return None
+
+    def close(self) -> None:
+        """Hold the files no longer."""
+        self._at_the_end = self.fault()
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def _guard(self) -> Callable[..., None]:
+        """Lets no connection be opened to other files: SQLite would make empty ones, or mix two databases' files."""
+        # the engine keeps what listens to it, and shall not keep the held connection by that
+        weak = weakref.ref(self)
+
+        def refuse(*_: Any) -> None:
+            files = weak()
+            fault = files.fault() if files else None
+            if fault is not None:
+                raise sqlite3.OperationalError(fault)
+
+        return refuse
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Device and inode of what has this path; None where nothing has."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
 
 # Characters of a database's message in a log.
 _REASON = 200

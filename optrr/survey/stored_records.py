@@ -3,16 +3,24 @@
 What comes out has the attributes as columns and one row per report, in the order of the reports' random identifiers; the
 identifiers stay behind. Answers to one question each have the columns ``table`` and ``cells``. The schema says by which design
 they were randomized.
+
+A randomized record is stored as a few bytes: attribute after attribute its category's code, little-endian and unsigned, in one
+byte where it has at most 2^8 categories, two where at most 2^16, else four; nothing between them. So a record of nine
+attributes takes nine bytes, and a column of stored records becomes an array of codes without a loop. The answer to a question
+is stored as its table's number and its cells, ``3 0 2|1``, the text that clients send.
 """
 
 from __future__ import annotations
 
+import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
@@ -23,10 +31,10 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.records.frames import RECORDS
 from optrr.records.reading.source import RecordsAt, Source
 from optrr.releases.provenance import KEY
-from optrr.releases.sealed import SAMPLED_TABLES, format_of
-from optrr.survey.database import database_url, held_survey, open_database, readable, reports, shown
-from optrr.survey.incoming import AnswerPacking, Packing
+from optrr.releases.sealed import MALFORMED, SAMPLED_TABLES, format_of
+from optrr.survey.store import database_url, held_survey, open_database, readable, reports, shown
 from optrr.ways.protocols.sampled_tables import SCHEMA
+from optrr_solvers.arrays import IntArray
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 # Arrow types by the types that an attribute's categories have.
@@ -36,6 +44,72 @@ _TYPES = {
     frozenset({float}): pa.float64(),
     frozenset({int, float}): pa.float64(),
 }
+
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+# The struct module's letters for unsigned integers of 1, 2 and 4 bytes, by the number of categories they hold.
+_WIDTHS = ((1 << 8, "B"), (1 << 16, "H"), (1 << 32, "I"))
+
+
+class Packing:
+    """Codes of records of ``domain`` to bytes and back."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.sizes: tuple[int, ...] = tuple(int(r) for r in domain.sizes)
+        letters = [next(letter for limit, letter in _WIDTHS if r <= limit) for r in self.sizes]
+        self._struct = struct.Struct("<" + "".join(letters))
+        kinds = {letter: np.dtype(f"<u{struct.calcsize('<' + letter)}") for _, letter in _WIDTHS}
+        self._dtype = np.dtype([(f"f{i}", kinds[letter]) for i, letter in enumerate(letters)])
+
+    @property
+    def width(self) -> int:
+        """Bytes of a packed record."""
+        return self._struct.size
+
+    def pack(self, codes: Sequence[int]) -> bytes:
+        """The bytes of one record, whose codes are valid: m whole numbers, each in 0..r_i−1."""
+        return self._struct.pack(*codes)
+
+    def unpack(self, packed: Sequence[bytes]) -> IntArray:
+        """Codes of packed records, shape (n, m), column-major.
+
+        Raises
+        ------
+        InvalidInput
+            where a record has another width or a code that its attribute does not have: the store was changed.
+        """
+        # a database that was changed may hold anything in this place
+        if any(not isinstance(record, bytes) or len(record) != self.width for record in packed):
+            raise InvalidInput("a stored record has another width than the design's records; restore a backup")
+        fields = np.frombuffer(b"".join(packed), dtype=self._dtype)
+        codes = np.empty((len(packed), len(self.sizes)), dtype=np.int64, order="F")
+        for i in range(len(self.sizes)):
+            codes[:, i] = fields[f"f{i}"]
+        if len(packed) and (codes.max(axis=0) >= self.sizes).any():
+            raise InvalidInput("a stored record has a category that the design does not have; restore a backup")
+        return codes
+
+
+class AnswerPacking:
+    """Answers to the questions of a deployment file to bytes and back."""
+
+    def __init__(self, deployed: DeployedQuestions) -> None:
+        self._deployed = deployed
+
+    def pack(self, table: int, cells: str) -> bytes:
+        """The bytes of an answer that a client can have drawn."""
+        return f"{table} {cells}".encode("ascii")
+
+    def unpack(self, packed: Sequence[bytes]) -> tuple[list[int], list[str]]:
+        """The tables and the cells of packed answers. Raises InvalidInput for what is none: the store was changed."""
+        tables, cells = [], []
+        for answer in packed:
+            table, _, text = answer.decode("latin-1").partition(" ") if isinstance(answer, bytes) else ("", "", "")
+            if not _NUMBER.fullmatch(table) or not self._deployed.members(int(table), text):
+                raise InvalidInput("a stored answer is none to the design's questions; restore a backup")
+            tables.append(int(table))
+            cells.append(text)
+        return tables, cells
 
 
 class _StoredAttribute(DeclaredAttribute, forbid_unknown_fields=False, kw_only=True):
@@ -126,7 +200,7 @@ def _declared_domain(design: bytes) -> Domain:
     """The domain of a design file with all that was declared: types and order of the categories, bins, marks, the rest."""
     try:
         record = msgspec.json.decode(design, type=_DesignRecord)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except MALFORMED as error:
         raise InvalidInput(f"the database's design cannot be read: {in_one_line(error)}; restore a backup") from error
     return Domain(tuple(a.attribute() for a in record.attributes))
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from optrr.survey.app import survey_app
-from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission
+from optrr.survey.store import database_url, open_database
 from tests.survey_client import called
 
 _SPECIFICATION = """

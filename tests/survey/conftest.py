@@ -12,7 +12,7 @@ from survey_client import TOKEN
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Any]:
-    from optrr.survey.database import database_url, open_database  # noqa: PLC0415 (an extra)
+    from optrr.survey.store import database_url, open_database  # noqa: PLC0415 (an extra)
 
     engine = open_database(database_url(str(tmp_path / "survey.db")))
     yield engine

@@ -33,15 +33,13 @@ from optrr.devices.export import compressed_size, deployment_of, fitted_deployme
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.releases.provenance import Provenance
-from optrr.survey import incoming
-from optrr.survey.app import survey_app
-from optrr.survey.database import database_url, open_database
-from optrr.survey.guard import STRICT_HEADERS
-from optrr.survey.incoming import Packing
-from optrr.survey.page import HEADERS, page_files
+from optrr.survey import incoming, server
+from optrr.survey.app import HEADERS, page_files, survey_app
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, new_token
-from optrr.survey.store import Report, Store
+from optrr.survey.server import STRICT_HEADERS
+from optrr.survey.store import Report, Store, database_url, open_database
+from optrr.survey.stored_records import Packing
 from optrr.tables.estimation.estimator import estimate
 from optrr.tables.estimation.fake_reports import poisoning
 
@@ -225,7 +223,7 @@ def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
 
 
 def test_a_body_that_does_not_come_is_given_up(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.05)
     scope = {"type": "http", "method": "POST", "path": "/reports", "query_string": b""}
     scope["headers"] = [(b"content-type", b"application/json")]
     sent: list[dict[str, Any]] = []

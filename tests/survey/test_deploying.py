@@ -203,7 +203,7 @@ import os
 from pathlib import Path
 from survey_client import call, report_body
 from optrr.survey.app import survey_app
-from optrr.survey.database import database_url, open_database
+from optrr.survey.store import database_url, open_database
 from optrr.survey.preparing import prepared
 from optrr.survey.server import configured
 from optrr.survey.results import Admission

@@ -27,9 +27,9 @@ from optrr.designs.solving import design
 from optrr.domain.datasets import adult, adult_domain
 from optrr.records.counts import count_many
 from optrr.survey.app import survey_app
-from optrr.survey.database import database_url, open_database
 from optrr.survey.preparing import prepared
 from optrr.survey.results import Admission, new_token
+from optrr.survey.store import database_url, open_database
 from optrr.tables.estimation.estimator import estimate
 
 ATTRIBUTES = ("education", "marital-status", "race", "sex", "income")

@@ -15,9 +15,8 @@ from optrr.designs.design_file import load_design
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
-from optrr.survey.database import database_url, open_database
-from optrr.survey.incoming import Packing
-from optrr.survey.store import Report, Store
+from optrr.survey.store import Report, Store, database_url, open_database
+from optrr.survey.stored_records import Packing
 
 # Chromium and a server in a process of its own take a few seconds to start
 pytestmark = pytest.mark.slow

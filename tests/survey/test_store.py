@@ -31,11 +31,22 @@ from optrr.records.reading.registry import open_source
 from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
 from optrr.survey import store
-from optrr.survey.database import SurveyFiles, begin_survey, database_url, held_survey, open_database, reports, shown
-from optrr.survey.incoming import Packing
 from optrr.survey.preparing import prepared
-from optrr.survey.store import GroupCommit, Receipt, Report, Store, StoreUnavailable
-from optrr.survey.stored_records import StoredRecords, is_sqlite
+from optrr.survey.store import (
+    GroupCommit,
+    Receipt,
+    Report,
+    Store,
+    StoreUnavailable,
+    SurveyFiles,
+    begin_survey,
+    database_url,
+    held_survey,
+    open_database,
+    reports,
+    shown,
+)
+from optrr.survey.stored_records import Packing, StoredRecords, is_sqlite
 from optrr.tables.estimation.estimator import estimate
 
 DOMAIN = Domain.of({"income": ["low", "high", None], "age": 300, "member": [True, False], "mixed": [1, "one"]})

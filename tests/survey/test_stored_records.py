@@ -16,10 +16,9 @@ from optrr.cli.main import run as run_command
 from optrr.designs.specification import read_specification
 from optrr.mechanisms.perturb import perturb_file
 from optrr.records.reading.registry import open_source
-from optrr.survey.database import begin_survey, database_url, open_database
-from optrr.survey.incoming import Packing
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.store import Report, Store
+from optrr.survey.store import Report, Store, begin_survey, database_url, open_database
+from optrr.survey.stored_records import Packing
 
 SPECIFICATION = """
 epsilon = 1.5
