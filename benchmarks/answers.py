@@ -25,7 +25,7 @@ from optrr import Domain, count
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.supports import report_subsets
 from optrr.models.estimated import model_estimated, test_estimated
-from optrr.models.loglinear.margins import Terms
+from optrr.models.loglinear.fitting import Terms
 from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.impossible import CountedTable
 from optrr.tables.estimation.statistics import entropy, phi_squared

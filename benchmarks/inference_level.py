@@ -17,7 +17,8 @@ import numpy as np
 
 from optrr import design
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests import naive_pearson, score_tests, trend_contrast
+from optrr.models.tests.homogeneity import naive_pearson
+from optrr.models.tests.nullfit import score_tests, trend_contrast
 
 RESULTS = Path(__file__).parent / "results"
 SHAPES = ((2, 2), (3, 2), (6, 3))

@@ -17,9 +17,8 @@ from scipy.stats import chi2
 from optrr import Mechanism
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests import all_contrasts, reliable_down_to, score_tests, tail_probability, trend_contrast
-from optrr.models.tests.nullfit import NullFit, independence_fit
-from optrr.models.tests.tail import whitened_influence
+from optrr.models.tests.nullfit import NullFit, all_contrasts, independence_fit, score_tests, trend_contrast
+from optrr.models.tests.tail import reliable_down_to, tail_probability, whitened_influence
 from optrr_solvers.laws import ProductLaw
 
 ROWS, COLUMNS = np.array([0.60, 0.38, 0.02]), np.array([0.7, 0.3])

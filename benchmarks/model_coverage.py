@@ -22,10 +22,9 @@ from inference_level import RESULTS, markdown, write
 from test_levels import MECHANISMS
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
-from optrr.models.loglinear import Terms
 from optrr.models.loglinear.comparing import LEAST_WORTH
 from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
-from optrr.models.loglinear.margins import NullModel
+from optrr.models.loglinear.fitting import NullModel, Terms
 
 SETTINGS, RUNS, CHECKED = 100, 2000, 10
 SHAPES = ((2, 2, 2), (2, 2, 3), (2, 2, 6), (3, 2, 3), (3, 3, 2), (3, 3, 3))

@@ -25,15 +25,16 @@ from test_levels import MECHANISMS, RULE, finished, judged, summary
 
 from optrr import Domain, InvalidInput, design
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.models.loglinear import STRATIFIED, Terms
 from optrr.models.loglinear.comparing import (
     FAINTLY_SHOWN,
     LEAST_SHOWN,
     LEAST_WORTH,
+    STRATIFIED,
     ModelTest,
     model_test,
     within_strata,
 )
+from optrr.models.loglinear.fitting import Terms
 from optrr_solvers.arrays import FloatArray
 
 RUNS, MORE_RUNS = 20_000, 60_000

@@ -39,8 +39,7 @@ from optrr.mechanisms.kernel import Kernel, ProductKernel, unrandomized
 from optrr.models.regression.building import DistinctReports, every_combination
 from optrr.models.regression.families import Equations, Levels
 from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
-from optrr.models.regression.formulas import Formula
-from optrr.models.regression.result import Fit
+from optrr.models.regression.formulas import Fit, Formula
 from optrr.models.regression.solving import clear, covariance, estimated, law_holds, test
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,10 +21,9 @@ from derived_coverage import markdown
 from regression_coverage import attribute
 
 from optrr import Domain, Mechanism, design
-from optrr.models.regression.building import DistinctReports, every_combination
+from optrr.models.regression.building import DistinctReports, distinct_sampled, every_combination
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula
-from optrr.models.regression.sampled_reports import distinct_sampled
 from optrr.models.regression.solving import clear, estimated, tail, test
 from optrr.tables.weighting.linearised import Clusters
 

@@ -27,11 +27,9 @@ from derived_coverage import markdown, write
 from scipy.stats import norm, t
 
 from optrr import Domain, design
-from optrr.models.loglinear.fitting import fit
-from optrr.models.loglinear.margins import Terms
+from optrr.models.loglinear.fitting import Terms, fit
 from optrr.models.synthesis.combined import combine
-from optrr.models.synthesis.laws import likeliest_again
-from optrr.models.synthesis.pairs import drawn, every_record
+from optrr.models.synthesis.laws import drawn, every_record, likeliest_again
 
 RUNS, SETS, FEW = 200, 20, 5
 QUANTITIES = ("shares of pairs", "log odds ratios", "logistic, additive", "logistic, product")

@@ -32,9 +32,9 @@ from inference_level import RESULTS, markdown, write
 from optrr import InvalidInput, design
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.calibration import calibrated, chi_square_limit, is_separable, simulated
+from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
 from optrr.models.tests.nullfit import ScoreTests
 from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.tail import goodness_tests, homogeneity_tests
 from optrr.models.tests.testing import GENOTYPE_TESTS, SPARSE, association
 
 RUNS = 20_000

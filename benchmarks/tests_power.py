@@ -22,24 +22,31 @@ from scipy.stats import chi2
 
 from optrr import Domain, design
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.models.loglinear import STRATIFIED, Terms, model_alternative
-from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, model_test, within_strata
+from optrr.models.loglinear.comparing import (
+    LEAST_WORTH,
+    STRATIFIED,
+    ModelTest,
+    model_alternative,
+    model_test,
+    within_strata,
+)
+from optrr.models.loglinear.fitting import Terms
 from optrr.models.regression.building import DistinctReports, every_combination
 from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula
 from optrr.models.regression.solving import solve, test
-from optrr.models.tests import (
+from optrr.models.tests.calibration import chi_square_limit, simulated
+from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
+from optrr.models.tests.power_analysis import (
+    Alternative,
     alternative_of,
     goodness_alternative,
     homogeneity_alternative,
     predicted_power,
     required_records,
 )
-from optrr.models.tests.calibration import chi_square_limit, simulated
-from optrr.models.tests.power_analysis import Alternative
 from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.tail import goodness_tests, homogeneity_tests
 from optrr.models.tests.testing import association
 from optrr_solvers.arrays import FloatArray
 

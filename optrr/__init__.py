@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from optrr.mechanisms.matrix import MatrixMechanism
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.mechanisms.perturb import perturb
-    from optrr.models.tests import test
+    from optrr.models.tests.testing import test
     from optrr.plans.plan import plan
     from optrr.records.counts import Counts, count
     from optrr.records.reading.source import RecordsAt
@@ -93,7 +93,7 @@ _HOMES = {
     "optrr.mechanisms.matrix": ("MatrixMechanism",),
     "optrr.mechanisms.mechanism": ("Mechanism",),
     "optrr.mechanisms.perturb": ("perturb",),
-    "optrr.models.tests": ("test",),
+    "optrr.models.tests.testing": ("test",),
     "optrr.plans.plan": ("plan",),
     "optrr.records.counts": ("Counts", "count"),
     "optrr.records.reading.source": ("RecordsAt",),

@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 
     from optrr.domain.domain import Attribute, Category, GivenScores
     from optrr.mechanisms.mechanism import Mechanism
-    from optrr.models.loglinear import LogLinear
+    from optrr.models.loglinear.estimating import LogLinear
     from optrr.models.regression.result import Regression
     from optrr.models.synthesis.drawing import Synthetic
-    from optrr.models.tests import Alternative, PredictedPower, TestFamily, TestResult
-    from optrr.models.tests.family import Adjustment
+    from optrr.models.tests.drawn_power import PredictedPower
+    from optrr.models.tests.power_analysis import Alternative
+    from optrr.models.tests.result import Adjustment, TestFamily, TestResult
     from optrr.records.counts import Counts
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
@@ -339,8 +340,8 @@ class Reports(OpenedRecords):
             that the hypothesis is about: two for an association.
         hypothesis
             "independence" (unless something else follows from what is given), "trend", "genotypic", "allelic", "allelic-hwe" or
-            "likelihood-ratio" (:func:`optrr.models.tests.test`); with ``given`` "conditional-independence",
-            "common-association", "common-trend" or "same-odds-ratios" (:func:`optrr.models.loglinear.stratified_test`);
+            "likelihood-ratio" (:func:`optrr.models.test`); with ``given`` "conditional-independence",
+            "common-association", "common-trend" or "same-odds-ratios" (:func:`optrr.models.stratified_test`);
             "goodness-of-fit" with ``proportions``; "homogeneity" of reports that were opened from several places, which are
             groups of people.
         given
@@ -370,7 +371,8 @@ class Reports(OpenedRecords):
         self._warn()
         if not self._of_records:
             return self._test_of_answers([*attributes, *within], name, proportions, scores, calibration)
-        from optrr.models.tests import goodness_of_fit, homogeneity, test
+        from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
+        from optrr.models.tests.testing import test
 
         if name == _HOMOGENEITY:
             return homogeneity(self.counts(attributes), self._mechanism, **drawn)
@@ -378,13 +380,13 @@ class Reports(OpenedRecords):
         if name == _GOODNESS:
             return goodness_of_fit(counts, self._mechanism, proportions, **drawn)  # type: ignore[arg-type]  # it is stated
         if within:
-            from optrr.models.loglinear import stratified_test
+            from optrr.models.loglinear.comparing import stratified_test
 
             return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
         return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
 
     def tests(self, tests: Iterable[Sequence[str]], *, adjust: Adjustment = "holm", **how: Any) -> TestFamily:
-        """Several hypotheses of one kind, with p-values adjusted for their number (:mod:`optrr.models.tests.family`).
+        """Several hypotheses of one kind, with p-values adjusted for their number (:mod:`optrr.models.tests.result`).
 
         Parameters
         ----------
@@ -395,8 +397,7 @@ class Reports(OpenedRecords):
         how
             what :meth:`test` takes beside the attributes, for each of them.
         """
-        from optrr.models.tests import family
-        from optrr.models.tests.family import check_distinct
+        from optrr.models.tests.result import check_distinct, family
 
         names = [_names(each) for each in tests]
         check_distinct(names, how.get("proportions") is not None)
@@ -446,8 +447,9 @@ class Reports(OpenedRecords):
         stepwise
             in place of ``terms``: the best model by BIC of interactions up to this order.
         """
-        from optrr.models.loglinear import fit_loglinear, parse_terms
-        from optrr.models.loglinear import stepwise as search
+        from optrr.models.loglinear.estimating import fit_loglinear
+        from optrr.models.loglinear.estimating import stepwise as search
+        from optrr.models.loglinear.fitting import parse_terms
 
         if (terms is None) == (stepwise is None):
             raise InvalidInput(
@@ -487,7 +489,7 @@ class Reports(OpenedRecords):
         confidence: float = 0.95,
         progress: Callable[[float], None] | None = None,
     ) -> Regression:
-        """A linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.models.regression.regress`).
+        """A linear, logistic, ordered or multinomial regression of the true records (:func:`optrr.models.regress`).
 
         ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
         the share of the work that is done. ``weights``, ``strata``, ``clusters``, ``single_cluster`` and ``unweighted`` are of
@@ -507,7 +509,7 @@ class Reports(OpenedRecords):
             self._warn()
             table = self.asking.counted(self._alone(), Formula.of(formula).names, partly=True)
             return regress_estimated(table, formula, **how)
-        from optrr.models.regression import regress
+        from optrr.models.regression.fitting import regress
 
         mechanism, place = self._mechanism, self._place()
         sample = self._sample(PublicColumns(weights, strata, clusters), (), unweighted)
@@ -525,12 +527,12 @@ class Reports(OpenedRecords):
         confidence: float = 0.95,
         random_state: Seed = None,
     ) -> Synthetic:
-        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.models.synthesis.synthesize`).
+        """Records to hand on, drawn from a model of the estimated pair tables (:func:`optrr.models.synthesize`).
 
         ``keep`` names regressions and tables that they keep beside pairs: ``keep=["income ~ sex + age", "sex*race*income"]``.
         Of several ``sets``, what is computed from each is combined (:func:`optrr.models.combine`), with intervals that hold.
         """
-        from optrr.models.synthesis import synthesize
+        from optrr.models.synthesis.drawing import synthesize
 
         self._warn()
         how: dict[str, Any] = {"keep": keep, "sets": sets, "size": size}
@@ -669,14 +671,14 @@ def effect(  # noqa: PLR0913 (each argument is one question a user answers)
     within = (given,) if isinstance(given, str) else tuple(given)
     domain = design.domain.subset([*attributes, *within])
     if proportions is not None:
-        from optrr.models.tests import goodness_alternative
+        from optrr.models.tests.power_analysis import goodness_alternative
 
         return goodness_alternative(truth, proportions, design.mechanism.kernel(attributes))
     if within:
-        from optrr.models.loglinear import stratified_alternative
+        from optrr.models.loglinear.comparing import stratified_alternative
 
         return stratified_alternative(truth, domain, design.mechanism, hypothesis or _WITHIN_STRATA, scores)  # type: ignore[arg-type]
-    from optrr.models.tests import alternative_of
+    from optrr.models.tests.power_analysis import alternative_of
 
     kernel = design.mechanism.kernel(attributes)
     return alternative_of(hypothesis or "independence", truth, kernel, scores, domain)  # type: ignore[arg-type]
@@ -686,7 +688,7 @@ def chance_to_reject(
     design: Any, attributes: tuple[str, ...], truth: ArrayLike, n: float, level: float, **hypothesis: Any
 ) -> PredictedPower:
     """The chance that a test rejects: :meth:`optrr.Design.power`."""
-    from optrr.models.tests import predicted_power
+    from optrr.models.tests.power_analysis import predicted_power
 
     return predicted_power(effect(design, attributes, truth, **hypothesis), n, level)
 
@@ -695,6 +697,6 @@ def records_to_reject(
     design: Any, attributes: tuple[str, ...], truth: ArrayLike, power: float, level: float, **hypothesis: Any
 ) -> int:
     """How many people a test needs: :meth:`optrr.Design.records_for`."""
-    from optrr.models.tests import required_records
+    from optrr.models.tests.power_analysis import required_records
 
     return required_records(effect(design, attributes, truth, **hypothesis), power, level)

@@ -61,7 +61,7 @@ from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
 from optrr.genomics.thresholds import Thresholds
-from optrr.models.tests.family import bonferroni
+from optrr.models.tests.result import bonferroni
 from optrr.records.reading.source import RecordsAt
 from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import held_back

@@ -34,13 +34,12 @@ from optrr.designs.design import Design
 from optrr.domain.domain import told_scores
 from optrr.errors import InvalidInput
 from optrr.models.estimated import model_estimated
-from optrr.models.loglinear import Comparison, LogLinear, beside, fit_loglinear, stepwise
-from optrr.models.loglinear.margins import parse_terms
+from optrr.models.loglinear.estimating import Comparison, LogLinear, beside, fit_loglinear, stepwise
+from optrr.models.loglinear.fitting import parse_terms
 from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
-from optrr.models.regression.building import read_reports
+from optrr.models.regression.building import read_reports, read_sampled
 from optrr.models.regression.fitting import FAMILIES, fitted, modelled
 from optrr.models.regression.formulas import Formula, check_scores
-from optrr.models.regression.sampled_reports import read_sampled
 from optrr.records.reading.source import RecordsAt
 from optrr.show.text import amount, crossed
 from optrr.tables.estimation.estimator import check_confidence

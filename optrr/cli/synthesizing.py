@@ -12,9 +12,9 @@ from optrr.cli.outputs import OUTPUT, check_estimate_suffix, table_option, write
 from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
 from optrr.designs.design_file import load_design
 from optrr.errors import InvalidInput
-from optrr.models.synthesis import combine as combined
-from optrr.models.synthesis import synthesize as draw_records
-from optrr.models.synthesis.closeness import Closeness
+from optrr.models.synthesis.combined import combine as combined
+from optrr.models.synthesis.drawing import Closeness
+from optrr.models.synthesis.drawing import synthesize as draw_records
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts

@@ -38,24 +38,20 @@ from optrr.domain.domain import Domain, PairScores, plain_scores, told_scores
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
-from optrr.models.loglinear import STRATIFIED, stratified_alternative, stratified_test
-from optrr.models.tests import (
-    TESTS,
+from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative, stratified_test
+from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
+from optrr.models.tests.power_analysis import (
     Alternative,
     IntervalWidths,
-    TestResult,
     alternative_of,
-    family,
     goodness_alternative,
-    goodness_of_fit,
-    homogeneity,
     homogeneity_alternative,
     predicted_power,
     required_records,
 )
-from optrr.models.tests import test as test_table
-from optrr.models.tests.family import ADJUSTMENTS, Adjustment, check_distinct
-from optrr.models.tests.testing import CALIBRATIONS
+from optrr.models.tests.result import ADJUSTMENTS, Adjustment, TestResult, check_distinct, family
+from optrr.models.tests.testing import CALIBRATIONS, TESTS
+from optrr.models.tests.testing import test as test_table
 from optrr.records.counts import Counts
 from optrr.records.reading.source import RecordsAt
 from optrr.show.parts import Page

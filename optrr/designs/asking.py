@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analyses import Reports
-    from optrr.models.tests import PredictedPower
+    from optrr.models.tests.drawn_power import PredictedPower
+    from optrr.domain.public import PublicColumns
+    from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
+    from optrr.models.tests.drawn_power import PredictedPower
+    from optrr.records.reading.source import Places
+    from optrr.releases.account import Release
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.impossible import CountedTable
     from optrr_solvers.randomness import RandomState

@@ -10,7 +10,7 @@ that of h, and λ_0 the reports' law under the fit, the statistic is n (mean ψ)
 the shares of the other cells, which are free (Fisher scoring); so it is Rao's test, n Σ (λ̂ − λ_0)²/λ_0, and without a
 mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased share outside of what shares can be, the nearest
 proper ones are the fit, as in :mod:`optrr.models.tests.nullfit`. Small p-values, and those of tables with few expected reports,
-are by a saddlepoint given the fit (:mod:`optrr.models.tests.saddlepoint`): without a mechanism, near the tails of the exact
+are by a saddlepoint given the fit (:mod:`optrr.models.tests.tail`): without a mechanism, near the tails of the exact
 test given the counts of alleles.
 
 People with one copy of a chromosome have no such proportions, and are left out.

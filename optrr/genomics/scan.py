@@ -62,8 +62,8 @@ from optrr.genomics.thresholds import NO_THRESHOLDS, Thresholds, filtered, peopl
 from optrr.mechanisms.kernel import EffectKernel, Kernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
-from optrr.models.tests.family import bonferroni, false_discovery_rate
 from optrr.models.tests.power_analysis import Alternative, alternative
+from optrr.models.tests.result import bonferroni, false_discovery_rate
 from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles, genotype_test
 from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount

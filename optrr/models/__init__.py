@@ -10,28 +10,23 @@ from optrr.lazy_names import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "optrr.models.loglinear": (
-            "LogLinear",
-            "compare_models",
-            "fit_loglinear",
-            "stepwise",
-            "stratified_test",
-        ),
+        "optrr.models.loglinear.comparing": ("compare_models", "stratified_test"),
+        "optrr.models.loglinear.estimating": ("LogLinear", "fit_loglinear", "stepwise"),
         "optrr.models.regression.fitting": ("regress",),
         "optrr.models.regression.result": ("Regression",),
-        "optrr.models.synthesis": ("Combined", "Synthetic", "combine", "synthesize"),
-        "optrr.models.tests": (
+        "optrr.models.synthesis.combined": ("Combined", "combine"),
+        "optrr.models.synthesis.drawing": ("Synthetic", "synthesize"),
+        "optrr.models.tests.drawn_power": ("PredictedPower",),
+        "optrr.models.tests.homogeneity": ("goodness_of_fit", "homogeneity"),
+        "optrr.models.tests.power_analysis": (
             "Alternative",
-            "PredictedPower",
-            "TestResult",
             "alternative_of",
-            "goodness_of_fit",
-            "homogeneity",
             "power",
             "predicted_power",
             "required_records",
-            "test",
         ),
+        "optrr.models.tests.result": ("TestResult",),
+        "optrr.models.tests.testing": ("test",),
         "optrr.models.weighted": ("test_weighted",),
     },
 )

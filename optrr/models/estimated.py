@@ -25,10 +25,8 @@ from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, s
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
 from optrr.models.loglinear.comparing import STRATIFIED
-from optrr.models.loglinear.estimating import PinnedModel, affordable, coefficient_intervals
-from optrr.models.loglinear.fitting import FittedLogLinear, check_size
-from optrr.models.loglinear.loglinear import LogLinear
-from optrr.models.loglinear.margins import NullModel, TableFits, Terms
+from optrr.models.loglinear.estimating import LogLinear, PinnedModel, affordable, coefficient_intervals
+from optrr.models.loglinear.fitting import FittedLogLinear, NullModel, TableFits, Terms, check_size
 from optrr.models.tests.homogeneity import checked_hypothesis
 from optrr.models.tests.nullfit import trend_contrast
 from optrr.models.tests.result import TestResult, check_testable

@@ -12,11 +12,9 @@ from dataclasses import replace
 from functools import singledispatch
 
 from optrr.domain.domain import told_scores
-from optrr.models.loglinear.estimating import Comparison
-from optrr.models.loglinear.loglinear import LogLinear
+from optrr.models.loglinear.estimating import Comparison, LogLinear
 from optrr.models.regression.result import Regression
-from optrr.models.tests.family import TestFamily
-from optrr.models.tests.result import TestResult
+from optrr.models.tests.result import TestFamily, TestResult
 from optrr.pages.sections import CHARTED, ROWS, Given
 from optrr.records.counts import Counts
 from optrr.show.charts import figure_svg

@@ -14,8 +14,8 @@ from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.models.estimated import model_estimated, test_estimated
-from optrr.models.loglinear.margins import parse_terms
-from optrr.models.tests import goodness_of_fit
+from optrr.models.loglinear.fitting import parse_terms
+from optrr.models.tests.homogeneity import goodness_of_fit
 from optrr.records.counts import Counts
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import Comparing

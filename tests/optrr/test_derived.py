@@ -17,7 +17,7 @@ from scipy.stats import gamma, norm
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.designs.dependence import cramers_v
-from optrr.models.tests import test as tested
+from optrr.models.tests.testing import test as tested
 from optrr.tables.estimation import statistics
 from optrr.tables.estimation.derived import ClearCategories, ScoreMoments, derive, phi_squared_limits
 from optrr.tables.estimation.intervals import EstimateLaw, NegativeEntropy, PhiSquared, Sampling

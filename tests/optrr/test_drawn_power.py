@@ -12,22 +12,21 @@ from scipy.stats import binom, chi2, hypergeom, multinomial, ncx2
 from optrr import Counts, Domain, design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.loglinear import stratified_alternative, stratified_test
-from optrr.models.tests import (
+from optrr.models.loglinear.comparing import stratified_alternative, stratified_test
+from optrr.models.tests import drawn_power
+from optrr.models.tests.calibration import chi_square_limit, simulated
+from optrr.models.tests.drawn_power import TwoReports, dealt_p_values
+from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity_tests
+from optrr.models.tests.power_analysis import (
     Alternative,
     alternative_of,
-    drawn_power,
     goodness_alternative,
-    goodness_of_fit,
     homogeneity_alternative,
     power,
     predicted_power,
     required_records,
 )
-from optrr.models.tests.calibration import chi_square_limit, simulated
-from optrr.models.tests.drawn_power import TwoReports, dealt_p_values
 from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.tail import homogeneity_tests
 from optrr.models.tests.testing import association
 
 

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.models.loglinear import STRATIFIED, compare_models, fit_loglinear, stratified_test
+from optrr.models.loglinear.comparing import STRATIFIED, compare_models, stratified_test
+from optrr.models.loglinear.estimating import fit_loglinear
 from optrr.models.regression import building
 from optrr.models.regression.fitting import regress
-from optrr.models.tests import goodness_of_fit, homogeneity
-from optrr.models.tests import test as independence
+from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
+from optrr.models.tests.testing import test as independence
 from optrr.models.weighted import test_weighted
 from optrr.show.text import records_enough, two_digits_up
 from optrr.tables.bayes import _warnings as prior_decides

@@ -53,7 +53,7 @@ ANALYSES = {
     "test": lambda d, data: optrr.test(count(data, d.domain, NAMES), d.mechanism),
     "measure": lambda d, data: optrr.tables.measures.measure(count(data, d.domain, NAMES), d.mechanism, "odds-ratio"),
     "among": lambda d, data: optrr.tables.measures.estimate_among(count(data, d.domain, NAMES), d.mechanism, {}),
-    "model": lambda d, data: optrr.models.loglinear.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
+    "model": lambda d, data: optrr.models.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
     "posterior": lambda d, data: optrr.tables.bayes.posterior(count(data, d.domain, ["sex"]), d.mechanism),
     "regress": lambda d, data: optrr.models.regression.fitting.regress(data, d.mechanism, "income ~ sex"),
     "synthesize": lambda d, data: optrr.models.synthesis.drawing.synthesize(data, d.mechanism, size=10),

@@ -115,7 +115,7 @@ def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> 
     assert trend.summary() == optrr.test(counts, design.mechanism, "trend").summary()
     three = reports.counts(["sex", "income", "race"])[0]
     within = reports.test("sex", "income", given="race", random_state=1)
-    assert within.summary() == optrr.models.loglinear.stratified_test(three, design.mechanism, random_state=1).summary()
+    assert within.summary() == optrr.models.stratified_test(three, design.mechanism, random_state=1).summary()
     half = reports.test("sex", proportions=[0.5, 0.5])
     assert half.test == "goodness-of-fit" and half.p_value < 1e-6
     both = design.reports(design.randomize(people), design.randomize(people))
@@ -147,8 +147,8 @@ def test_what_a_design_can_see(design: optrr.Design) -> None:
         >= 0.8
         > design.power("sex", "income", truth=truth, n=n // 2).power
     )
-    same = optrr.models.tests.alternative_of("independence", truth, design.mechanism.kernel(["sex", "income"]))
-    assert n == optrr.models.tests.required_records(same)
+    same = optrr.models.alternative_of("independence", truth, design.mechanism.kernel(["sex", "income"]))
+    assert n == optrr.models.required_records(same)
     assert design.power("sex", truth=[0.4, 0.6], proportions=[0.5, 0.5], n=10**5).power > 0.99
 
 

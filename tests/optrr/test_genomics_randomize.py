@@ -33,7 +33,7 @@ from optrr.genomics.tests import (
 )
 from optrr.genomics.writing import write_records
 from optrr.mechanisms.kernel import unrandomized
-from optrr.models.tests.family import bonferroni, false_discovery_rate
+from optrr.models.tests.result import bonferroni, false_discovery_rate
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
 from optrr.releases.account import Release

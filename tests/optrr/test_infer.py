@@ -10,26 +10,20 @@ from scipy.stats import binom, chi2, chi2_contingency, chisquare, multivariate_h
 
 from optrr import Counts, Domain, InvalidInput, design, estimate
 from optrr.mechanisms.kernel import ProductKernel, SingularMarginal, unrandomized
-from optrr.models.tests import (
-    TESTS,
+from optrr.models.tests.calibration import likelihood_ratios
+from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity, naive_pearson
+from optrr.models.tests.nullfit import all_contrasts, independence_fit, score_tests, trend_contrast
+from optrr.models.tests.power_analysis import (
     IntervalWidths,
-    TestResult,
-    all_contrasts,
     alternative,
     alternative_of,
     goodness_alternative,
-    goodness_of_fit,
-    homogeneity,
     homogeneity_alternative,
-    naive_pearson,
     power,
     required_records,
-    score_tests,
-    test,
-    trend_contrast,
 )
-from optrr.models.tests.calibration import likelihood_ratios
-from optrr.models.tests.nullfit import independence_fit
+from optrr.models.tests.result import TestResult
+from optrr.models.tests.testing import TESTS, test
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])

@@ -9,10 +9,14 @@ from scipy.stats import binom, chi2_contingency, fisher_exact, multinomial
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.mechanisms.kernel import unrandomized
-from optrr.models.tests import goodness_of_fit, homogeneity
-from optrr.models.tests.homogeneity import DifferentMechanisms
+from optrr.models.tests.homogeneity import (
+    DifferentMechanisms,
+    goodness_of_fit,
+    goodness_tests,
+    homogeneity,
+    homogeneity_tests,
+)
 from optrr.models.tests.simulation import Simulation, simulated_p_values
-from optrr.models.tests.tail import goodness_tests, homogeneity_tests
 
 ONE = Domain.of({"a": 2})
 

@@ -8,8 +8,9 @@ from scipy.stats import binom, chi2
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.mechanisms.kernel import MatrixKernel, unrandomized
-from optrr.models.tests import calibration, test
+from optrr.models.tests import calibration
 from optrr.models.tests.calibration import is_separable, likeliest_product, likelihood_ratios, padded_null
+from optrr.models.tests.testing import test
 
 DOMAIN = Domain.of({"g": 3, "s": 2, "c": 4})
 PAIR = DOMAIN.subset(["g", "s"])

@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import multinomial
 
 from optrr import Counts, Domain, Mechanism, design
-from optrr.models.tests import all_contrasts, reliable_down_to, score_tests, tail_probability, test, trend_contrast
-from optrr.models.tests.nullfit import hardy_weinberg_fit, independence_fit
+from optrr.models.tests.nullfit import all_contrasts, hardy_weinberg_fit, independence_fit, score_tests, trend_contrast
+from optrr.models.tests.tail import reliable_down_to, tail_probability
+from optrr.models.tests.testing import test
 from optrr_solvers.laws import ProductLaw
 
 RARE = np.outer([0.02, 0.38, 0.6], [0.3, 0.7])

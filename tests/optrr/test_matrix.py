@@ -30,7 +30,7 @@ from optrr.mechanisms.matrix import (
     truncated_geometric,
 )
 from optrr.mechanisms.perturb import perturb_file
-from optrr.models import tests as infer
+from optrr.models.tests.testing import test as association_test
 from optrr.records.counts import Counts, count
 from optrr.tables.estimation.estimator import estimate
 
@@ -341,8 +341,8 @@ def test_the_independence_test_keeps_its_level_on_laplace_records():
     rejections = 0
     for table in rng.multinomial(2000, law.forward(independent).ravel(), size=300):
         counts = Counts(domain, table.reshape(3, 2))
-        rejections += infer.test(counts, mechanism, "independence", calibration="asymptotic").p_value < 0.05
+        rejections += association_test(counts, mechanism, "independence", calibration="asymptotic").p_value < 0.05
     assert 4 <= rejections <= 28
     dependent = np.array([[0.4, 0.1], [0.1, 0.2], [0.05, 0.15]])
     expected = np.rint(2000 * law.forward(dependent)).astype(int)
-    assert infer.test(Counts(domain, expected), mechanism, "independence").p_value < 1e-6
+    assert association_test(Counts(domain, expected), mechanism, "independence").p_value < 1e-6

@@ -13,9 +13,9 @@ from scipy.stats import binom, chi2_contingency
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.cli.main import run
-from optrr.models.loglinear import STRATIFIED, beside, compare_models, fit_loglinear, stepwise, stratified_test
-from optrr.models.loglinear.comparing import LEAST_SHOWN, within_strata
-from optrr.models.loglinear.margins import Terms, indicators
+from optrr.models.loglinear.comparing import LEAST_SHOWN, STRATIFIED, compare_models, stratified_test, within_strata
+from optrr.models.loglinear.estimating import beside, fit_loglinear, stepwise
+from optrr.models.loglinear.fitting import Terms, indicators
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 PLAIN = design(DOMAIN, 20.0).mechanism

@@ -20,21 +20,18 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel, SingularMarginal
-from optrr.models.loglinear import (
+from optrr.models.loglinear.comparing import (
     STRATIFIED,
-    Terms,
     compare_models,
-    fit_loglinear,
-    stepwise,
     stratified_alternative,
     stratified_test,
+    within_strata,
 )
-from optrr.models.loglinear.comparing import within_strata
-from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
-from optrr.models.loglinear.margins import NullModel, TableFits, parse_terms
-from optrr.models.tests import required_records
-from optrr.models.tests import test as tested
+from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fit_loglinear, fitted_model, stepwise
+from optrr.models.loglinear.fitting import NullModel, TableFits, Terms, parse_terms
+from optrr.models.tests.power_analysis import required_records
 from optrr.models.tests.simulation import Simulation
+from optrr.models.tests.testing import test as tested
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
 PLAIN = design(DOMAIN, 20.0).mechanism

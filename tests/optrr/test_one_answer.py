@@ -17,9 +17,9 @@ from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import star_kernel
 from optrr.genomics.tests import score_test
 from optrr.mechanisms.kernel import unrandomized
-from optrr.models.tests import test as pair_test
 from optrr.models.tests.power_analysis import alternative_of
 from optrr.models.tests.testing import GENOTYPE_TESTS
+from optrr.models.tests.testing import test as pair_test
 from optrr.records.counts import Counts
 
 VARIANTS = ["common", "rare", "strong", "none"]

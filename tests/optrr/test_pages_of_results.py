@@ -221,9 +221,7 @@ def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatc
     shown = numbers(page.tables["Coefficients"][0], "estimate", "lower", "upper")
     assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
     page = report(place, monkeypatch, "model", "out.csv", *CALL, "grade,other", "--terms", "grade+other")
-    model = optrr.models.loglinear.fit_loglinear(
-        counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]]
-    )
+    model = optrr.models.fit_loglinear(counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]])
     shown = numbers(page.tables["Coefficients"][0], "estimate", "standard error")
     assert np.allclose(shown, np.stack([model.coefficients, model.standard_errors], 1), rtol=1e-3)
     assert page.tags.count("svg") == 1

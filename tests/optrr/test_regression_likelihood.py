@@ -18,8 +18,7 @@ from optrr.models.regression import building, likelihood
 from optrr.models.regression.building import DistinctReports
 from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, fitted, model, modelled, regress
-from optrr.models.regression.formulas import Formula
-from optrr.models.regression.result import Fit
+from optrr.models.regression.formulas import Fit, Formula
 from optrr.models.regression.solving import covariance, estimated, solve, test
 
 

@@ -117,12 +117,10 @@ MADE = {
     "WeightedEstimate": weighted,
     "Posterior": lambda: optrr.tables.bayes.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.tables.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
-    "TestFamily": lambda: optrr.models.tests.family(
+    "TestFamily": lambda: optrr.models.tests.result(
         [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
     ),
-    "LogLinear": lambda: optrr.models.loglinear.fit_loglinear(
-        counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]
-    ),
+    "LogLinear": lambda: optrr.models.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
     "Regression": lambda: optrr.models.regression.fitting.regress(
         counts(), optrr.design(DOMAIN, 6.0).mechanism, "a ~ b"
     ),

@@ -24,8 +24,8 @@ from optrr.domain.domain import Attribute, Domain, checked_scores, told_scores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.models.loglinear import stratified_alternative, stratified_test
-from optrr.models.tests import alternative_of
+from optrr.models.loglinear.comparing import stratified_alternative, stratified_test
+from optrr.models.tests.power_analysis import alternative_of
 from optrr.records.counts import Counts
 from optrr.tables.estimation.derived import derive
 from optrr.tables.measures import measure

@@ -10,13 +10,12 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import save_design
-from optrr.models.tests import (
+from optrr.models.tests import drawn_power
+from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
+from optrr.models.tests.power_analysis import (
     IntervalWidths,
     alternative_of,
-    drawn_power,
     goodness_alternative,
-    goodness_of_fit,
-    homogeneity,
     homogeneity_alternative,
     power,
     predicted_power,

@@ -21,7 +21,7 @@ import optrr
 from optrr import Attribute, Bins, Domain, InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import binned
-from optrr.models.tests import TestResult, family
+from optrr.models.tests.result import TestResult, family
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import quantities
 from optrr.tables.measures.among import Kept, marked

@@ -15,10 +15,9 @@ from optrr import Counts, Domain, InvalidInput, SingularMarginal, count, design,
 from optrr.cli.main import run
 from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.models.loglinear import fit_loglinear
-from optrr.models.synthesis.closeness import kept
-from optrr.models.synthesis.drawing import synthesize
-from optrr.models.synthesis.pairs import candidates, proper_pairs, raked
+from optrr.models.loglinear.estimating import fit_loglinear
+from optrr.models.synthesis.drawing import kept, synthesize
+from optrr.models.synthesis.laws import candidates, proper_pairs, raked
 
 DOMAIN = Domain.of({"a": 2, "b": ["x", "y", "z"], "c": [1.5, 2.0, None], "d": [True, False]})
 
@@ -92,7 +91,7 @@ def test_raking_all_records_gives_the_likeliest_model_of_all_pairs() -> None:
 def test_candidates_from_a_tree_have_the_pair_tables_of_its_edges_and_raking_those_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("optrr.models.synthesis.pairs.EVERY_RECORD", 1)
+    monkeypatch.setattr("optrr.models.synthesis.laws.EVERY_RECORD", 1)
     tables = {pair: c.proportions for pair, c in pair_counts(people(3000)).items()}
     drawn = candidates(tables, tuple(map(int, DOMAIN.sizes)), 10, np.random.default_rng(1))
     assert len(drawn) == 1 << 17

@@ -18,9 +18,8 @@ from optrr import Domain, InvalidInput, SingularMarginal, count, design
 from optrr.cli.main import run
 from optrr.mechanisms.kernel import Kernel
 from optrr.models import combine, regress, synthesize
-from optrr.models.loglinear.margins import Terms
-from optrr.models.synthesis.laws import KeptTables, likeliest, likeliest_again
-from optrr.models.synthesis.pairs import drawn, every_record
+from optrr.models.loglinear.fitting import Terms
+from optrr.models.synthesis.laws import KeptTables, drawn, every_record, likeliest, likeliest_again
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": ["u", "v"], "c": ["p", "q"], "y": ["no", "yes"]})
 

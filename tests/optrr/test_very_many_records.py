@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from optrr import Counts, Domain, design, estimate
 from optrr.genomics.odds import odds_ratios
-from optrr.models.loglinear import fit_loglinear
+from optrr.models.loglinear.estimating import fit_loglinear
 from optrr.models.regression.fitting import regress
 from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.statistics import STATISTICS

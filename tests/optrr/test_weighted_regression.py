@@ -16,7 +16,8 @@ from scipy.stats import t as student
 from optrr import Attribute, Domain, InvalidInput, count, design
 from optrr.cli.main import run
 from optrr.designs.design_file import save_design
-from optrr.models.regression import building, regress
+from optrr.models.regression import building
+from optrr.models.regression.fitting import regress
 from optrr.models.regression.result import Regression
 
 OUTCOMES = {

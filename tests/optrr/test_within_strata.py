@@ -10,9 +10,8 @@ from scipy.stats import chi2_contingency, ncx2
 from statsmodels.api import GLM, families
 
 from optrr import Domain, design
-from optrr.models.loglinear import stratified_test
-from optrr.models.loglinear.comparing import within_strata
-from optrr.models.loglinear.margins import TableFits
+from optrr.models.loglinear.comparing import stratified_test, within_strata
+from optrr.models.loglinear.fitting import TableFits
 from optrr.models.loglinear.within import MOST_CELLS, StrataRatio
 from optrr.models.tests.simulation import Simulation
 from optrr.records.counts import Counts

@@ -50,16 +50,21 @@ from numpy.typing import ArrayLike, NDArray
 from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.models.loglinear.fitting import check_size
-from optrr.models.loglinear.loglinear import check_seen
-from optrr.models.loglinear.margins import NullModel, TableFits, Terms, pushed, scaled_solve
+from optrr.models.loglinear.fitting import NullModel, TableFits, Terms, check_seen, check_size, pushed, scaled_solve
 from optrr.models.loglinear.within import StrataRatio
 from optrr.models.tests.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
 from optrr.models.tests.nullfit import trend_contrast
 from optrr.models.tests.power_analysis import Alternative, checked_effect, spread_towards
 from optrr.models.tests.result import TestResult, check_testable, simulated_result
-from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks, simulated_p_values
-from optrr.models.tests.tail import MANY_EXPECTED, LimitOrDrawn
+from optrr.models.tests.simulation import (
+    HELD,
+    MANY_EXPECTED,
+    Draw,
+    LimitOrDrawn,
+    Simulation,
+    in_blocks,
+    simulated_p_values,
+)
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.distributions import chi2

@@ -1,14 +1,13 @@
-"""Fitting a log-linear model to randomized counts, and the choice of one by its information criterion.
+"""Log-linear models of randomized counts as results: fits, intervals, the choice of one by BIC, one beside a larger one.
 
-Intervals of a log-linear model's coefficients by test inversion: a value is in where the score test does not reject it.
+Intervals of coefficients invert tests: a value is in where the score test does not reject it. "β_k is v" is a smaller model:
+the others are free, and k's column stays with the coefficient v. It is fitted as any model under test
+(:mod:`optrr.models.loglinear.fitting`): from the larger model's fit to its margins, moved to v while the expectations of all
+other columns stay, and on by the likelihood where noise took no margin out of the proportions. The test's score for k then has
+the others' directions taken out. Where cells go to 0 a coefficient has no finite estimate, but a value can still be tested, so
+that intervals end where the records end them, and are infinite on a side where they do not.
 
-"β_k is v" is a smaller model: the others are free, and k's column stays with the coefficient v. It is fitted as any model under
-test (:mod:`optrr.models.loglinear.margins`): from the larger model's fit to its margins, moved to v while the expectations of
-all other columns stay, and on by the likelihood where noise took no margin out of the proportions. The test's score for k then
-has the others' directions taken out. Where cells go to 0 a coefficient has no finite estimate, but a value can still be tested,
-so that intervals end where the records end them, and are infinite on a side where they do not.
-
-One log-linear model beside a larger one: the score test, the likelihood ratio, and what either gains in BIC.
+A model beside a larger one has its score test and the likelihood ratio,
 
     G = 2n (ℓ_larger − ℓ_smaller)  ~  χ²,  as many degrees of freedom as the larger model adds parameters.
 
@@ -22,21 +21,28 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations
-from math import copysign, isfinite, prod
+from math import copysign, isfinite, log, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, compare_models
-from optrr.models.loglinear.fitting import fit
-from optrr.models.loglinear.loglinear import LogLinear, check_seen
-from optrr.models.loglinear.margins import NullModel, TableFits, Terms, scaled_solve
+from optrr.models.loglinear.fitting import (
+    FittedLogLinear,
+    NullModel,
+    TableFits,
+    Terms,
+    check_seen,
+    fit,
+    limits_of_coefficients,
+    scaled_solve,
+)
 from optrr.models.tests.result import TestResult
-from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED
+from optrr.models.tests.simulation import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.records.counts import Counts
-from optrr.show.result import Result
-from optrr.show.text import records_enough
+from optrr.show.result import Result, TableResult, in_json, intervals_said
+from optrr.show.text import amount, records_enough
 from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import warn_of_records
@@ -44,7 +50,144 @@ from optrr.tables.estimation.score_interval import GROWTH, LIMIT, invert, outwar
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from matplotlib.figure import Figure
+
+    from optrr.tables.estimation.impossible import CountedTable
+
+_UNBOUNDED = (
+    "a share of the fitted table is 0, so that some coefficients have no finite estimate; leave out an interaction, or merge "
+    "categories"
+)
+_NOT_DONE = "the fit stopped before the likelihood was at its maximum; leave out an interaction"
+# People that the fit expects in a cell that goes to 0, where it stops; so few have a maximum there only in theory.
+_NOBODY = 1e-3
+# A step that promises more nats per record than this is a fit that is not final.
+_FINAL = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogLinear(TableResult):
+    """A log-linear model of the true proportions of a table, by maximum likelihood.
+
+    ``coefficients`` (p,) are logarithms of odds (one attribute) and of odds ratios (two) against first categories, in the
+    order of ``labels``, infinite where they have no finite maximum, NaN where that leaves them no limit either;
+    ``standard_errors`` come from the information of the randomized records, NaN where they have none.
+    ``limits`` (p, 2) are ends of intervals that invert each coefficient's score test and hold for it alone, at ``confidence``,
+    or for all coefficients together where ``simultaneous``: infinite where the records leave no limit, NaN where there are no
+    intervals, and ``without_intervals`` says why.
+    ``proportions`` is the fitted table, ``log_likelihood`` in nats over all n records. ``hidden`` are the interactions that a
+    search left out because the mechanism hides them.
+    """
+
+    counts: Counts | CountedTable
+    fitted: FittedLogLinear
+    limits: FloatArray
+    confidence: float = 0.95
+    simultaneous: bool = False
+    hidden: tuple[str, ...] = ()
+    without_intervals: str = ""
+
+    in_summary = ("n", "log_likelihood", "bic", "confidence", "simultaneous", "warnings")
+
+    @property
+    def terms(self) -> Terms:
+        """The model's terms."""
+        return self.fitted.terms
+
+    @property
+    def n(self) -> int:
+        """Number of records."""
+        return self.counts.n
+
+    @property
+    def labels(self) -> list[str]:
+        """What each coefficient is about."""
+        return self.terms.labels()
+
+    @cached_property
+    def coefficients(self) -> FloatArray:
+        """β, (p,); infinite where shares that go to 0 take one there, NaN where they leave it without a limit."""
+        empty = self.n * self.proportions.ravel() <= _NOBODY
+        flat = self.terms.columns().reshape(self.terms.parameters, -1)
+        return (
+            limits_of_coefficients(self.fitted.coefficients, flat, empty) if empty.any() else self.fitted.coefficients
+        )
+
+    @property
+    def _unbounded(self) -> bool:
+        """Whether some coefficient has no finite maximum."""
+        return not np.isfinite(self.coefficients).all()
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Of the coefficients, (p, p); NaN where the records hold no information on all of them."""
+        information = self.n * self.fitted.information
+        if self._unbounded or np.linalg.cond(information) > 1 / np.finfo(np.float64).eps:
+            return np.full(information.shape, np.nan)
+        return np.asarray(np.linalg.inv(information))
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """(p,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def proportions(self) -> FloatArray:
+        """The fitted table."""
+        return self.fitted.proportions
+
+    @property
+    def log_likelihood(self) -> float:
+        """Of all records, in nats."""
+        return self.n * self.fitted.log_likelihood(self.counts.proportions)
+
+    @property
+    def bic(self) -> float:
+        """−2 log-likelihood + parameters · ln n: smaller is better (Schwarz, Ann. Stat. 6, 1978)."""
+        return -2 * self.log_likelihood + self.terms.parameters * log(self.n)
+
+    def _axis(self) -> tuple[str, float]:
+        return f"coefficient, {intervals_said(self.confidence, self.simultaneous)}", 0.0
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        hidden = (
+            f"the mechanism hides {', '.join(self.hidden)}, and the search left them out; preserve pairs to show pairs"
+        )
+        said = ((hidden, self.hidden), (_UNBOUNDED, self._unbounded), (_NOT_DONE, self.fitted.gain > _FINAL))
+        lines = (self.without_intervals, *(line for line, holds in said if holds))
+        return tuple(line for line in lines if line)
+
+    def headline(self) -> str:
+        """The model and how it fits."""
+        size = amount(self.terms.parameters, "parameter")
+        return f"{self.terms}: {size}, log-likelihood {self.log_likelihood:.2f}, {self.n} records"
+
+    def to_arrow(self) -> pa.Table:
+        """One row per coefficient: parameter, estimate, standard_error, lower, upper."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import)
+
+        return pa.table(
+            {
+                "parameter": pa.array(self.labels, pa.string()),
+                "estimate": pa.array(self.coefficients),
+                "standard_error": pa.array(self.standard_errors),
+                "lower": pa.array(self.limits[:, 0]),
+                "upper": pa.array(self.limits[:, 1]),
+            }
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """As a JSON object; None for what is not known."""
+        return {
+            "model": str(self.terms),
+            "attributes": list(self.counts.domain.names),
+            "parameters": self.terms.parameters,
+            "coefficients": in_json(self.to_arrow().to_pylist()),
+            **super().summary(),
+        }
 
 
 # Newton steps that bring the other columns' expectations back, how near they come, and the longest step of an exponent.
@@ -376,7 +519,7 @@ def beside(
     Raises
     ------
     InvalidInput
-        where neither is part of the other, and as :func:`optrr.models.loglinear.compare_models`.
+        where neither is part of the other, and as :func:`optrr.models.loglinear.comparing.compare_models`.
     """
     first, second = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (one, other))
     smaller, larger = (second, first) if second <= first else (first, second)

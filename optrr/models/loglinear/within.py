@@ -22,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from optrr.models.loglinear.margins import NullModel, TableFits
+from optrr.models.loglinear.fitting import NullModel, TableFits
 from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -1,11 +1,6 @@
 """Linear, logistic, ordered and multinomial regression of true records, from randomized ones, by formulas.
 
-Predictors may be randomized or public. Reports are read in ``reports``, formulas in ``formulas``; ``building`` makes
-the estimating equations of ``families`` (linear, unbiased score) and ``likelihood``, ``solving`` solves and tests them and
-finds the ends of intervals. ``fitting`` is the front door.
+Predictors may be randomized or public. ``formulas`` reads formulas, ``building`` reports; from them it makes the estimating
+equations of ``families`` (linear, unbiased score) and ``likelihood``, which ``solving`` solves and tests. ``fitting`` is the
+front door, ``result`` what it returns, and ``answers`` the same from answers to questions.
 """
-
-from optrr.models.regression.fitting import FAMILIES, regress
-from optrr.models.regression.result import Coefficient, Regression, TermTest
-
-__all__ = ["FAMILIES", "Coefficient", "Regression", "TermTest", "regress"]

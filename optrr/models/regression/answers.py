@@ -1,18 +1,18 @@
 """Regressions of a table that is known by its estimate: answers to questions, which are no records.
 
-With π̂ the unbiased estimate of the table of predictors x and outcome c (:mod:`optrr.ways.protocols.answered`), Σ its covariance
-at a proper table near it, and
+With π̂ the unbiased estimate of the table of predictors x and outcome c (:mod:`optrr.ways.protocols.answered`), Σ its
+covariance at a proper table near it, and
 
     π_xc = γ_x p_c(x; θ),      γ any law of the predictors, p the chances of the model,
 
-θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the answers are many.
-Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs questions about pairs alone.
-What no question is about, such as how three predictors go together, γ may have anyhow, and the chances p carry some of it to
-pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper law nearest to what is told, and u has a prior of one answer: ‖u‖² is added to
-what is minimised. For one θ, u is a linear problem. With R Rᵀ = Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and
-d = Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0
-whatever γ J is computed at, but for what the prior holds back, as in :mod:`optrr.models.regression.likelihood`, whose search,
-tests and limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
+θ and γ minimise (π̂ − π)ᵀ Σ⁻ (π̂ − π): generalised least squares, as efficient as any estimate from π̂ where the answers are
+many. Σ⁻ is over the effects that some answer tells about, so that a model without interactions needs questions about pairs
+alone. What no question is about, such as how three predictors go together, γ may have anyhow, and the chances p carry some of
+it to pairs. So γ_x = γ⁰_x (1 + u_x), γ⁰ the proper law nearest to what is told, and u has a prior of one answer: ‖u‖² is added
+to what is minimised. For one θ, u is a linear problem. With R Rᵀ = Σ⁻, J = Rᵀ ∂π/∂θ, X what u moves, M = (I + X Xᵀ)⁻¹ and d =
+Rᵀ(π̂ − π) at γ⁰, the efficient score and its variance are Jᵀ M d and Jᵀ M J. At the true θ the mean of the score is 0 whatever
+γ J is computed at, but for what the prior holds back, as in :mod:`optrr.models.regression.likelihood`, whose search, tests and
+limits serve here, too; so does its one answer more for each parameter, which keeps θ finite.
 
 The moments of a linear model are sums of cells, B π̂, with covariance B Σ Bᵀ
 (:class:`optrr.models.regression.families.LinearEquations`).
@@ -34,9 +34,9 @@ from optrr.errors import InvalidInput, TooFewRecords
 from optrr.models.regression.building import MOST_TOGETHER, every_combination
 from optrr.models.regression.families import Equations, Levels, LinearEquations, product_places
 from optrr.models.regression.fitting import Progress, fitted, model
-from optrr.models.regression.formulas import Formula, Predictors, check_scores
+from optrr.models.regression.formulas import Fit, Formula, Predictors, check_scores
 from optrr.models.regression.likelihood import LikelihoodEquations, without_effects
-from optrr.models.regression.result import Fit, Regression
+from optrr.models.regression.result import Regression
 from optrr.show.text import amount
 from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable
@@ -172,7 +172,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
         estimated from the answers, over the attributes of the formula, the outcome last
         (:meth:`optrr.designs.asking.Asking.counted`, ``partly``).
     formula, family, scores, confidence, progress
-        as :func:`optrr.models.regression.regress` takes them; predictors are attributes that were asked about.
+        as :func:`optrr.models.regression.fitting.regress` takes them; predictors are attributes that were asked about.
 
     Raises
     ------

@@ -1,12 +1,9 @@
-"""From reports and a formula to estimating equations: the tables that are inverted, and what every report counts.
-
-Records as a regression reads them: distinct reports and how often each occurs, with randomized columns and public ones.
-"""
+"""From reports, weighted or not, and a formula to estimating equations: distinct reports, and what each of them counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, prod
 from typing import TYPE_CHECKING, Any
@@ -14,20 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.domain.domain import Attribute, Domain, checked_codes, listed
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.mechanisms.kernel import Kernel, ProductKernel, SingularMarginal, unrandomized
+from optrr.mechanisms.kernel import MAX_DENSE, Kernel, ProductKernel, SingularMarginal, unrandomized
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.models.regression.families import (
     LinearEquations,
     LogisticEquations,
+    SampleMoments,
     UnbiasedEquations,
+    WeightedUnbiasedEquations,
     product_places,
 )
 from optrr.models.regression.formulas import Predictors, Term
-from optrr.models.regression.likelihood import LikelihoodEquations, without_effects
-from optrr.models.regression.weighting import SampleMoments, WeightedLikelihoodEquations, WeightedUnbiasedEquations
+from optrr.models.regression.likelihood import LikelihoodEquations, WeightedLikelihoodEquations, without_effects
 from optrr.records.counts import Counts, distinct
 from optrr.records.reading.registry import origins_of
+from optrr.tables.weighting.estimating import sample_warnings
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
+from optrr.tables.weighting.sampled import SampledRecords, read_sample
 from optrr_solvers.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -392,3 +394,62 @@ def _check_size(doubles: int, what: str) -> None:
             f"{what} would take {doubles:.2g} numbers, and {MOST_DOUBLES:.2g} fit; give attributes fewer categories, or leave "
             "some out"
         )
+
+
+def read_sampled(  # noqa: PLR0913 (as regress takes them)
+    data: Any,
+    mechanism: Randomizer,
+    names: Sequence[str],
+    public: Iterable[str | Attribute],
+    columns: PublicColumns,
+    single_cluster: Single,
+) -> tuple[DistinctReports, DistinctReports, list[str]]:
+    """The reports of these attributes as they are counted, the same weighted, and what is to be known of the sample.
+
+    ``data`` is what :func:`optrr.tables.estimate_weighted` takes, with its ``columns``.
+
+    Raises
+    ------
+    InvalidInput
+        for what :func:`optrr.models.regression.building.read_reports` and weighted estimates refuse, a column that is in the
+        formula, counts, and more distinct reports than their covariance may have.
+    """
+    if isinstance(data, Counts):
+        raise InvalidInput(f"counts have no {columns.said()}; give the records with these columns")
+    both = [name for name in columns.names if name in names]
+    if both:
+        raise InvalidInput(
+            f"{listed(both)} describes the sample and stands in the formula; give a copy of the column another name"
+        )
+    columns.apart_from(mechanism.domain)
+    domain = domain_of(data, mechanism, names, list(public))
+    sample = read_sample(data, domain, columns)
+    clusters = Clusters.of(sample.strata, single_cluster)
+    counted, weighted = distinct_sampled(sample, mechanism, clusters)
+    return counted, weighted, sample_warnings(columns, single_cluster, clusters)
+
+
+def distinct_sampled(
+    sample: SampledRecords, mechanism: Randomizer, clusters: Clusters
+) -> tuple[DistinctReports, DistinctReports]:
+    """The distinct reports of records of positive weight, counted and weighted, from records that are read already."""
+    rows = np.flatnonzero(sample.weights > 0)
+    seen, places = np.unique(sample.cells[rows], return_inverse=True)
+    if seen.size > MAX_DENSE:
+        raise InvalidInput(
+            f"the formula's attributes have {seen.size} distinct reports; weighted regressions have at most {MAX_DENSE}: give "
+            "attributes fewer categories, or leave some out"
+        )
+    cells, numbers = np.zeros_like(sample.cells), np.bincount(places.ravel())
+    cells[rows] = places.ravel()
+    weighted = WeightedReports.of(replace(sample, cells=cells), clusters, rows, int(seen.size))
+    weighted.check_enough()
+    moments = SampleMoments(
+        moments=(weighted.n - 1) * weighted.covariance,
+        squares=np.bincount(places.ravel(), weights=sample.weights[rows] ** 2) / weighted.total**2,
+        degrees=weighted.degrees,
+        kish=weighted.total**2 / weighted.squares,
+    )
+    codes = np.stack(np.unravel_index(seen, tuple(sample.domain.sizes)), axis=1).astype(np.int64)
+    counted = DistinctReports(sample.domain, codes, numbers[None].astype(np.float64), mechanism, sample.origins)
+    return counted, replace(counted, numbers=(weighted.n * weighted.shares)[None], sample=moments)

@@ -1,14 +1,13 @@
-"""Estimating equations of regressions: what all have in common, linear ones, the unbiased score of ordered outcomes.
-
-Estimating equations of a regression, for many data sets at once: what solving and testing ask of them.
+"""Estimating equations of regressions, for many data sets at once: their interface, least squares, the unbiased score.
 
 A regression's parameters θ solve Ψ(θ) = 0, the mean over the records of scores ψ_j(θ) whose expectation is 0 at the truth. ψ_j
 is computed from a randomized record alone. Everything else follows from Ψ, its derivative −H, and the second moment
 V = mean ψ_j ψ_jᵀ, whatever the regression.
 
-Arrays have the data set as their first axis: B data sets, p parameters.
+Arrays are (B, G, R, …): data sets, groups of records alike in all public columns, cells of the randomized predictors; p
+parameters.
 
-Logistic regression of an outcome with r ordered categories, at given parameters: chances and their derivatives.
+**Logistic regression** of an outcome with r ordered categories: chances and their derivatives.
 
     Pr(Y ≥ j | x) = S_j = 1/(1 + exp(−(κ_j + xβ))),   j = 1..r−1,   S_0 = 1, S_r = 0;      p_c = S_c − S_{c+1}
 
@@ -17,19 +16,16 @@ Logistic regression of an outcome with r ordered categories, at given parameters
 Whatever is summed is a sum over levels j: the derivative of anything in κ_j is its derivative in the level, and in β the
 same times x. So scores are made of one number for each level, and curvatures of one for each pair.
 
-Arrays are (B, G, R, …): data sets, groups of records alike in all public columns, cells of the randomized predictors.
-
-**The unbiased score**, for more cells of randomized predictors than :mod:`optrr.models.regression.likelihood` can hold.
-Their joint law is not modelled: the score of the true records s(y, x; θ) is a function of the cell, and its unbiased estimate
-from one report is (P⁻¹ s)(v), P over the outcome and all randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased
+**The unbiased score**, for more cells of randomized predictors than :mod:`optrr.models.regression.likelihood` can hold. Their
+joint law is not modelled: the score of the true records s(y, x; θ) is a function of the cell, and its unbiased estimate from
+one report is (P⁻¹ s)(v), P over the outcome and all randomized predictors. Its mean is Σ π̂ s(θ), the score of the unbiased
 table π̂, whose negative cells are harmless here: no share of it is used alone (Nakamura, Biometrika 77, 1990; the corrected
-log-likelihood is Σ π̂ ln p). H comes from the same table, V from the second moments of the reports' own scores. Where the model
-is wrong, θ is what plain logistic regression of all people would give.
+log-likelihood is Σ π̂ ln p). H comes from the same table, V from the second moments of the reports' own scores. Where the
+model is wrong, θ is what plain logistic regression of all people would give.
 
-Least squares from unbiased second moments: errors in variables whose law is known.
-
-With the columns of the design and the outcome z = (x, y), each a function of at most a few attributes, every product
-z_c z_d is a function of the attributes of both. Its unbiased estimate from one randomized record v is
+**Least squares** from unbiased second moments, errors in variables whose law is known. With the columns of the design and the
+outcome z = (x, y), each a function of at most a few attributes, every product z_c z_d is a function of the attributes of both.
+Its unbiased estimate from one randomized record v is
 
     g_cd(v) = (P_U⁻¹ z_c z_d)[v_U],       U the attributes of c and d,
 
@@ -499,3 +495,39 @@ class UnbiasedEquations(LogisticEquations):
         """What one report counts, (B, G, k, R r), for tables (B, G, k, R, r) of true cells."""
         tables = cells.reshape(*cells.shape[:3], *self.kernel.sizes)
         return np.asarray(self.kernel.solve_adjoint(tables).reshape(*cells.shape[:3], -1))
+
+
+@dataclass(frozen=True, eq=False)
+class SampleMoments:
+    """Of the N distinct reports of a sample: M (N, N), the ``squares`` q (N,) of their weights over the square of all weights.
+
+    ``degrees`` of freedom of M, and ``kish``: the records that would say as much if weights were equal.
+    """
+
+    moments: FloatArray
+    squares: FloatArray
+    degrees: float
+    kish: float
+
+    def of(self, counted: FloatArray) -> FloatArray:
+        """The second moments, (k, k), of what each report counts, (N, k)."""
+        return np.asarray(counted.T @ self.moments @ counted)
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedUnbiasedEquations(UnbiasedEquations):
+    """The unbiased score of one sample; ``places`` (N,) of its distinct reports in the tables."""
+
+    sample: SampleMoments
+    places: IntArray
+
+    @property
+    def degrees(self) -> float:
+        """Of freedom of the sample's variances."""
+        return self.sample.degrees
+
+    def moments(self, own: FloatArray) -> FloatArray:
+        """The sample's, around 0 as without weights."""
+        flat = np.moveaxis(own, 2, 1).reshape(own.shape[2], -1)
+        mean = flat @ self.reports.ravel()
+        return np.asarray((self.sample.of(flat[:, self.places].T) + np.outer(mean, mean))[None])

@@ -17,12 +17,17 @@ from optrr.domain.domain import Attribute, Domain, checked_scores
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.models.regression.building import DistinctReports, linear_equations, logistic_equations, read_reports
+from optrr.models.regression.building import (
+    DistinctReports,
+    linear_equations,
+    logistic_equations,
+    read_reports,
+    read_sampled,
+)
 from optrr.models.regression.families import Equations, LinearEquations
-from optrr.models.regression.formulas import Formula, Predictors, Term, check_scores, numbers_of
+from optrr.models.regression.formulas import Fit, Formula, Predictors, Term, check_scores, numbers_of
 from optrr.models.regression.likelihood import LikelihoodEquations
-from optrr.models.regression.result import Coefficient, Fit, Regression, TermTest
-from optrr.models.regression.sampled_reports import read_sampled
+from optrr.models.regression.result import Coefficient, Regression, TermTest
 from optrr.models.regression.solving import (
     clear,
     clearance,
@@ -60,8 +65,6 @@ _NO_LAW = (
     "no p-value for {names}: the records say so little of how the parameters depend on each other that such tests may reject a "
     "true value less often than their level says; {more}"
 )
-
-
 Progress = Callable[[float], None]
 
 
@@ -335,7 +338,7 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
         (r,) numbers by attribute, where categories are to count as numbers.
     weights, strata, clusters, single_cluster
         as :func:`optrr.tables.estimate_weighted` takes them: the regression of the population that the sample was drawn from
-        (:mod:`optrr.models.regression.weighting`).
+        (:mod:`optrr.models.regression.likelihood`).
     progress
         called with the share of the work that is done, from 0 to 1.
 

@@ -28,6 +28,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     import pandas as pd
 
+    from optrr.domain.domain import Attribute
+
 # Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
 _ALONE = 32
 # A record's columns are the same where they differ by no more than this share, which rounding may take.
@@ -234,3 +236,47 @@ def _formulaic() -> Any:
 def _plain(error: Exception) -> str:
     """What formulaic says, in one line and without the marks that colour it on terminals."""
     return in_one_line(Exception(re.sub(r"\x1b\[[0-9;]*m|[⧛⧚]", "", str(error))))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is fitted. ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None."""
+
+    formula: str
+    family: str
+    outcome: Attribute
+    predictors: Predictors
+    scores: FloatArray | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """What each parameter is called: levels first for ordered outcomes, else the constant, of every category in turn."""
+        columns = list(self.predictors.labels)
+        if self.family == "linear":
+            return columns
+        if self.family == "multinomial":
+            return [f"{category_word(text)}: {columns[c]}" for text in self.outcome.texts[1:] for c in self.columns]
+        rest = [label for c, label in enumerate(self.predictors.labels) if c != self.predictors.intercept]
+        if self.family == "logistic":
+            return ["Intercept", *rest]
+        return [
+            *(f"{self.outcome.name} >= {category_word(self.outcome.texts[c])}" for c in range(1, self.outcome.size)),
+            *rest,
+        ]
+
+    @property
+    def columns(self) -> list[int]:
+        """The columns, the constant first."""
+        return sorted(range(len(self.predictors.labels)), key=lambda c: c != self.predictors.intercept)
+
+    def places(self, column: int) -> list[int]:
+        """Where a column's coefficients are among the parameters: one, or one for every category but the first."""
+        if self.family == "multinomial":
+            width = len(self.predictors.labels)
+            return [j * width + self.columns.index(column) for j in range(self.outcome.size - 1)]
+        return [self.labels.index(self.predictors.labels[column])]
+
+    @property
+    def thresholds(self) -> int:
+        """Levels before the coefficients that belong to no column: those of an ordered outcome."""
+        return self.outcome.size - 1 if self.family == "ordered" else 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from optrr.errors import InvalidInput
 from optrr.models.regression.families import Choices, Levels
-from optrr.models.regression.formulas import Predictors
+from optrr.models.regression.formulas import Fit
 from optrr.records.counts import encoded
 from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import category_word
@@ -18,8 +18,6 @@ from optrr_solvers.arrays import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
-
-    from optrr.domain.domain import Attribute
 
 
 @dataclass(frozen=True)
@@ -46,50 +44,6 @@ class TermTest:
     statistic: float
     df: int
     p_value: float
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What is fitted. ``family``: linear, logistic, ordered, multinomial; ``scores`` (r,) of a linear outcome, else None."""
-
-    formula: str
-    family: str
-    outcome: Attribute
-    predictors: Predictors
-    scores: FloatArray | None = None
-
-    @property
-    def labels(self) -> list[str]:
-        """What each parameter is called: levels first for ordered outcomes, else the constant, of every category in turn."""
-        columns = list(self.predictors.labels)
-        if self.family == "linear":
-            return columns
-        if self.family == "multinomial":
-            return [f"{category_word(text)}: {columns[c]}" for text in self.outcome.texts[1:] for c in self.columns]
-        rest = [label for c, label in enumerate(self.predictors.labels) if c != self.predictors.intercept]
-        if self.family == "logistic":
-            return ["Intercept", *rest]
-        return [
-            *(f"{self.outcome.name} >= {category_word(self.outcome.texts[c])}" for c in range(1, self.outcome.size)),
-            *rest,
-        ]
-
-    @property
-    def columns(self) -> list[int]:
-        """The columns, the constant first."""
-        return sorted(range(len(self.predictors.labels)), key=lambda c: c != self.predictors.intercept)
-
-    def places(self, column: int) -> list[int]:
-        """Where a column's coefficients are among the parameters: one, or one for every category but the first."""
-        if self.family == "multinomial":
-            width = len(self.predictors.labels)
-            return [j * width + self.columns.index(column) for j in range(self.outcome.size - 1)]
-        return [self.labels.index(self.predictors.labels[column])]
-
-    @property
-    def thresholds(self) -> int:
-        """Levels before the coefficients that belong to no column: those of an ordered outcome."""
-        return self.outcome.size - 1 if self.family == "ordered" else 0
 
 
 class RegressionSummary(dict[str, Any]):

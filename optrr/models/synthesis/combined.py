@@ -10,14 +10,14 @@ With q̄ the mean and b = Σ(q_l − q̄)²/(m − 1),
 so that the variance is estimated without bias by T = (1 + 1/m) b − S. U counts the sampling of the people and the
 randomization of their answers. For sets that are random samples S is the mean v̄ of the sets' own squared errors, the rule for
 fully synthetic data (Raghunathan, Reiter & Rubin, J. Off. Stat. 19, 2003), whose T may be negative. Here sets are systematic
-samples of their laws (:func:`optrr.models.synthesis.pairs.drawn`): S is next to 0, and
+samples of their laws (:func:`optrr.models.synthesis.laws.drawn`): S is next to 0, and
 
     T = (1 + 1/m) b,      (q̄ − Q)/√T ~ t with m − 1 degrees of freedom,
 
 which is never negative, and errs by S on the side of caution. The rule for partially synthetic data (Reiter, Surv. Methodol.
-29, 2003), T = v̄ + b/m, does not hold: v̄ is the variance for as many people who answered truthfully. So the sets' own errors do
-not enter; where they are given, they show by how much one set alone would mislead. `benchmarks/results/synthesis.md` has the
-coverage of each rule.
+29, 2003), T = v̄ + b/m, does not hold: v̄ is the variance for as many people who answered truthfully. So the sets' own errors
+do not enter; where they are given, they show by how much one set alone would mislead. `benchmarks/results/synthesis.md` has
+the coverage of each rule.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ p-values of score tests: the χ² limit, or what is nearer to the truth in the t
 
     p of χ² above 0.0455 (one contrast; two standard deviations) or 0.01 (two): the χ² limit, as long as every output
                                                    expects 50 records; above 0.3 and 0.1 it is kept in sparser tables, too
-    below it, one contrast:                        conditional saddlepoint (:mod:`optrr.models.tests.saddlepoint`)
+    below it, one contrast:                        conditional saddlepoint (:mod:`optrr.models.tests.tail`)
     below it, two contrasts:                       the same where every output expects at least 5 records,
                                                    tilted simulation (:mod:`optrr.models.tests.tail`) elsewhere
-    three contrasts or more, or many categories:   the χ² limit here; :func:`optrr.models.tests.test` simulates
+    three contrasts or more, or many categories:   the χ² limit here; :func:`optrr.models.tests.testing.test` simulates
 
 One rule for both `optrr test` and `optrr gwas`: one table has one p-value.
 """
@@ -46,9 +46,10 @@ from optrr.domain.domain import PairScores
 from optrr.mechanisms.kernel import EffectKernel, Kernel, ProductKernel
 from optrr.models.tests.nullfit import Fitter, NullFit, ScoreTests, expected_product, independence_fit, score_tests
 from optrr.models.tests.result import TOO_NOISY
-from optrr.models.tests.saddlepoint import conditional_p_values, conditional_tail
 from optrr.models.tests.simulation import (
+    CLEAR_OF_ZERO,
     HELD,
+    MANY_EXPECTED,
     MOST_RECORDS,
     SimulatedP,
     Simulation,
@@ -56,7 +57,7 @@ from optrr.models.tests.simulation import (
     in_blocks,
     simulated_p_values,
 )
-from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED, reliable_down_to, tail_probability
+from optrr.models.tests.tail import conditional_p_values, conditional_tail, reliable_down_to, tail_probability
 from optrr.tables.distributions import chi2, chi_squared_tails
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr.tables.estimation.simplex import clip

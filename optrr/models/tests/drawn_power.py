@@ -25,9 +25,8 @@ import numpy as np
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.calibration import Association, chi_square_limit
-from optrr.models.tests.homogeneity import DifferentMechanisms
-from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.tail import CLEAR_OF_ZERO, MANY_EXPECTED, chi_square_holds, goodness_tests, homogeneity_tests
+from optrr.models.tests.homogeneity import DifferentMechanisms, goodness_tests, homogeneity_tests
+from optrr.models.tests.simulation import CLEAR_OF_ZERO, MANY_EXPECTED, Simulation, chi_square_holds
 from optrr.show.result import Result
 from optrr.tables.distributions import chi2
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -66,7 +65,6 @@ _HITS = 100
 _BLOCK = 10_000
 # Standard deviations of a count, and records more, beyond which no chance of it counts.
 _FARTHEST, _MORE = 10, 30
-
 # Where statistics alone are wanted.
 _ONCE = Simulation(1, 1)
 # Where a power comes from: noncentral χ²; all outcomes; surveys drawn, with the test's own p-values, or with those of χ².

@@ -1,7 +1,16 @@
-"""Homogeneity: groups of people have the same true proportions π of one attribute set.
+"""Tests of the proportions of one attribute set: in one group against given ones, and in several groups against each other.
 
-With one mechanism: Pearson's test on the randomized counts, with p-values from the permutation law of
-:mod:`optrr.models.tests.tail`.
+With one mechanism the law of the counts under the null hypothesis is known exactly, so that small p-values and sparse tables
+are exact, too; χ² stands in where every cell expects so many records that it is right to within a factor of two:
+
+    Goodness of fit, π = π_0:    T = n Σ (λ̂ − λ_0)²/λ_0,  λ_0 = Pᵀπ_0,  df = R − 1, counts multinomial (n, λ_0): Rao's score
+                                 test, because P is invertible and the alternative therefore leaves λ free;
+    Homogeneity of G groups:     T = Σ_g n_g Σ (λ̂_g − λ̂)²/λ̂,  λ̂ of all groups together, df = (G−1)(R−1). Given the groups'
+                                 sizes and the categories' totals, every way to deal the reports to the groups is alike.
+
+The second is a permutation test: a mechanism that treats all people alike makes reports exchangeable where people are, and
+Pᵀ is injective, so reports have the same law in every group only where people have. No fit enters either law, hence none of
+its errors either.
 
 With mechanisms P_g that differ between groups:
 
@@ -13,21 +22,15 @@ else. π̃ only weighs, so that its own errors do not count at first order, and 
 mechanism, and no estimate below 0, T is Pearson's statistic. p-values come from χ², or, where some report expects few records,
 from tables drawn from π̃.
 
-The tests that are wrong on randomized records, for warnings and comparisons only (design §4.4, POR §V-B).
-
-Pearson's χ² of the randomized counts is valid only where λ_ij = λ_i λ_j (Kronecker) or a true margin is uniform. Elsewhere its
-type I error grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside the score test, on
-independent attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6, 3 and 4 at ε_i = 2):
+The test that is wrong on randomized records is here for warnings and comparisons only (design §4.4, POR §V-B). Pearson's χ² of
+the randomized counts is valid only where λ_ij = λ_i λ_j (Kronecker) or a true margin is uniform. Elsewhere its type I error
+grows with the number of records, up to 100 %. The warning example, at nominal 5 %, beside the score test, on independent
+attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6, 3 and 4 at ε_i = 2):
 
     n          naive    score
     1,000      14 %     5.5 %
     10,000     93 %     5.1 %
     100,000    100 %    5.5 %
-
-Goodness of fit: the true proportions of an attribute set are given ones, π = π_0.
-
-T = n Σ (λ̂ − λ_0)²/λ_0 with λ_0 = Pᵀπ_0, df = R − 1: Rao's score test, because P is invertible and the alternative therefore
-leaves λ free. The law of the counts under the null hypothesis is known, so small p-values and sparse tables are exact.
 """
 
 from __future__ import annotations
@@ -42,13 +45,78 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.mechanism import Randomizer, kernel_from
 from optrr.models.tests.result import Calibration, TestResult, check_testable, simulated_result
-from optrr.models.tests.simulation import Draw, Simulation, in_blocks
-from optrr.models.tests.tail import LimitOrDrawn, goodness_tests, homogeneity_tests
+from optrr.models.tests.simulation import MOST_RECORDS, Draw, LimitOrDrawn, Simulation, dealt, in_blocks
 from optrr.records.counts import Counts
 from optrr.tables.distributions import chi2
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr_solvers.arrays import FloatArray, IntArray
+
+# Sums of squares that are 1 may differ from it by this much: rounding, far below what changes a p-value.
+_ROUNDING = 1e-13
+# The most cells drawn for one p-value: random tables for about two seconds.
+_MOST_CELLS = 20_000_000
+
+
+def goodness_tests(
+    tables: FloatArray, expected: FloatArray, rng: np.random.Generator, rule: Simulation | None = None
+) -> LimitOrDrawn:
+    """Tables of counts (B, R) against expected proportions (R,) that sum to 1. Cells that expect nothing may be 0 only."""
+    n = tables.sum(axis=1).astype(np.int64)
+    statistic = _distance(tables, n[:, None] * expected)
+
+    def draw(of: IntArray, size: int) -> FloatArray:
+        drawn = rng.multinomial(n[of, None], expected, size=(of.size, size))
+        return _distance(drawn.astype(np.float64), n[of, None, None] * expected)
+
+    cells = expected.size
+    return LimitOrDrawn.of(
+        statistic,
+        cells - 1,
+        n * expected.min(),
+        lambda where: lambda of, size: in_blocks(where[of], size, cells, draw),
+        rule or _rule(cells),
+    )
+
+
+def homogeneity_tests(tables: IntArray, rng: np.random.Generator, rule: Simulation | None = None) -> LimitOrDrawn:
+    """Tables of counts (B, G, R), a row for each group; every group has at least one record."""
+    groups, cells = tables.shape[1:]
+    rows, columns = tables.sum(axis=2), tables.sum(axis=1)
+    n = rows.sum(axis=1)
+    # margins of 0 do not change the statistic
+    weights = np.divide(1.0, columns, out=np.zeros(columns.shape), where=columns > 0)
+
+    def distance(counts: IntArray, of: IntArray) -> FloatArray:
+        """Of tables (len(of), size, G, R): n (Σ x²/(row · column) − 1)."""
+        squares = np.einsum("bsgr,bg,br->bs", counts.astype(np.float64) ** 2, 1 / rows[of], weights[of])
+        # where the groups are exactly alike, as where all records are in one category, only rounding is left
+        return np.asarray(n[of, None] * np.where(squares - 1 > _ROUNDING, squares - 1, 0.0))
+
+    def draw(of: IntArray, size: int) -> FloatArray:
+        return distance(dealt(rows[of], columns[of], size, rng), of)
+
+    statistic = distance(tables[:, None], np.arange(n.size))[:, 0]
+    fewest = rows.min(axis=1) * columns.min(axis=1) / n
+    df = (groups - 1) * (cells - 1)
+    return LimitOrDrawn.of(
+        statistic,
+        df,
+        fewest,
+        lambda where: lambda of, size: in_blocks(where[of], size, groups * cells, draw),
+        rule or _rule(groups * cells),
+        possible=n < MOST_RECORDS,
+    )
+
+
+def _rule(cells: int) -> Simulation:
+    return Simulation(most=min(Simulation.most, max(999, _MOST_CELLS // cells)))
+
+
+def _distance(counts: FloatArray, expected: FloatArray) -> FloatArray:
+    difference = (counts - expected) ** 2
+    terms = np.divide(difference, expected, out=np.where(difference > 0, np.inf, 0.0), where=expected > 0)
+    return np.asarray(terms.sum(axis=-1))
 
 
 def naive_pearson(tables: FloatArray) -> tuple[FloatArray, int, FloatArray]:

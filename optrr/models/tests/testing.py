@@ -59,8 +59,8 @@ from optrr.models.tests.nullfit import (
     trend_contrast,
 )
 from optrr.models.tests.result import TOO_NOISY, Calibration, TestResult, check_testable, simulated_result
-from optrr.models.tests.simulation import Simulation
-from optrr.models.tests.tail import MANY_EXPECTED, reliable_down_to, tail_probability
+from optrr.models.tests.simulation import MANY_EXPECTED, Simulation
+from optrr.models.tests.tail import reliable_down_to, tail_probability
 from optrr.records.counts import Counts
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -69,8 +69,6 @@ GENOTYPE_TESTS = ("trend", "genotypic", "allelic", "allelic-hwe")
 # The test that is valid only in Hardy–Weinberg proportions.
 ASSUMING = "allelic-hwe"
 GENOTYPES = 3
-
-
 # What is said where one of three genotypes is absent.
 ABSENT = "one genotype does not show in the records: the genotypic test compares the other two, with fewer degrees of freedom"
 # A genotype is there where its estimated share is above 0 by so many standard errors of the mechanism's noise.
@@ -132,7 +130,6 @@ TestName = Literal["independence", "trend", "genotypic", "allelic", "allelic-hwe
 TESTS: tuple[str, ...] = get_args(TestName)
 CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
-
 # Contrasts up to which a tilted simulation takes about a second.
 _FEW_CONTRASTS = 8
 # The bootstrap keeps an error of the fitted null hypothesis where that is near the boundary, as a likelihood ratio's is that
