@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from optrr.analyses import Reports
-    from optrr.models.tests.drawn_power import PredictedPower
     from optrr.domain.public import PublicColumns
     from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
     from optrr.models.tests.drawn_power import PredictedPower

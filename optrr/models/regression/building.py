@@ -27,8 +27,7 @@ from optrr.models.regression.formulas import Predictors, Term
 from optrr.models.regression.likelihood import LikelihoodEquations, WeightedLikelihoodEquations, without_effects
 from optrr.records.counts import Counts, distinct
 from optrr.records.reading.registry import origins_of
-from optrr.tables.weighting.linearised import sample_warnings
-from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports
+from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.tables.weighting.sampled import SampledRecords, read_sample
 from optrr_solvers.arrays import FloatArray, IntArray
 
