@@ -36,7 +36,7 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.records.counts import encoded_batches
 from optrr.show.charts import COLOURS, figure_svg, new_figure
 from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
-from optrr.ways.longitudinal.solving import with_coin
+from optrr.ways.longitudinal.design import with_coin
 
 RESULTS = Path(__file__).parent / "results"
 DOMAIN = adult_domain()

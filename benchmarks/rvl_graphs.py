@@ -34,6 +34,7 @@ from optrr.ways.graphs import (
     degree_query,
     estimate_degrees,
     estimate_triangles,
+    from_slots,
     laplace_channel,
     laplace_dilation,
     local_triangle_sensitivities,
@@ -45,7 +46,6 @@ from optrr.ways.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.ways.graphs.collection import from_slots
 
 RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000

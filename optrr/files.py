@@ -30,13 +30,13 @@ from optrr.ways.longitudinal.design import (
     save_longitudinal,
     verify_longitudinal,
 )
-from optrr.ways.protocols.exported import export_questions, questions_of
 from optrr.ways.protocols.sampled_tables import (
     SampledTables,
     load_sampled_tables,
     save_sampled_tables,
     verify_sampled_tables,
 )
+from optrr.ways.protocols.sampled_uses import export_questions, questions_of
 
 __all__ = ["export", "load", "reports", "save", "verify"]
 

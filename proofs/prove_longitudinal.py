@@ -12,10 +12,10 @@ import sympy as sp
 BACKS = (
     "optrr.ways.longitudinal.stages.composed",
     "optrr.ways.longitudinal.stages._to_effects",
-    "optrr.ways.longitudinal.spending.WholeGrowth.conditionals",
-    "optrr.ways.longitudinal.spending.WholeGrowth.mass",
-    "optrr.ways.longitudinal.spending.WholeGrowth.total",
-    "optrr.ways.longitudinal.spending.cascade",
+    "optrr.ways.longitudinal.stages.WholeGrowth.conditionals",
+    "optrr.ways.longitudinal.stages.WholeGrowth.mass",
+    "optrr.ways.longitudinal.stages.WholeGrowth.total",
+    "optrr.ways.longitudinal.stages.cascade",
     "optrr.ways.longitudinal.stages._sharper",
     "optrr.ways.longitudinal.stages.WholeOrUniform.growth",
 )

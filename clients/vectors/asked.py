@@ -10,8 +10,8 @@ import numpy as np
 
 from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Domain
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
 
 Domains = Callable[[list[int]], Domain]

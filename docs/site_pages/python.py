@@ -19,9 +19,15 @@ from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
 # Rooms whose names have a short form, as in `optrr.tables.measure`.
-_SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.plans", "optrr.tables")
+_SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.plans", "optrr.tables", "optrr.ways.protocols")
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
-_ALSO = ("optrr.domain.datasets", "optrr.mechanisms.kernel", "optrr.mechanisms.matrix", "optrr.tables.bayes")
+_ALSO = (
+    "optrr.domain.datasets",
+    "optrr.mechanisms.kernel",
+    "optrr.mechanisms.matrix",
+    "optrr.tables.bayes",
+    "optrr.ways.graphs",
+)
 _NOT_PYTHON = ("optrr.cli",)
 _INHERITED_FROM = "object, tuple, str, int, float, Enum, Struct, Exception, ABC, Protocol, Generic"
 

@@ -42,8 +42,8 @@ from optrr.releases.sealed import (
     format_of,
     kind_of,
 )
-from optrr.ways.protocols.questions_sheet import questions_worksheet
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
+from optrr.ways.protocols.sampled_uses import questions_worksheet
 
 
 @click.command()

@@ -24,8 +24,8 @@ from optrr.records.whole_files import refuse_replacing
 from optrr.records.writing import formula_doubts
 from optrr.releases.sealed import DESIGN, SAMPLED_TABLES, content_of, kind_of
 from optrr.show.text import amount, epsilon_text
-from optrr.ways.protocols.exported import export_questions
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
+from optrr.ways.protocols.sampled_uses import export_questions
 
 # What --events means without names.
 _ALL = "*"

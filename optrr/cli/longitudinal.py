@@ -42,10 +42,16 @@ from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import formula_doubts
 from optrr.show.text import bound_text, epsilon_text
-from optrr.ways.longitudinal.design import LongitudinalDesign, load_longitudinal, save_longitudinal
+from optrr.ways.longitudinal.design import (
+    SECONDS,
+    LongitudinalDesign,
+    Stages,
+    load_longitudinal,
+    longitudinal,
+    save_longitudinal,
+)
 from optrr.ways.longitudinal.panel import PanelEstimate, estimate_rounds
 from optrr.ways.longitudinal.rounds import Key, release_round
-from optrr.ways.longitudinal.solving import SECONDS, Stages, longitudinal
 
 design_option = click.option(
     "--design",

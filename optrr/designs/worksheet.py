@@ -108,7 +108,7 @@ def worksheet(design: Design, records: int) -> Worksheet:
     if not isinstance(design, Design):
         raise InvalidInput(
             f"this sheet is of designs, and got a {type(design).__name__}; "
-            "optrr.ways.protocols.questions_sheet.questions_worksheet is for sampled tables"
+            "optrr.ways.protocols.sampled_uses.questions_worksheet is for sampled tables"
         )
     bound = f"no mechanism with the requested accuracies has a total below {bound_text(design.lower_bound)} nats"
     if design.solution.status is Status.BASELINE:

@@ -33,8 +33,8 @@ from optrr.show.text import (
     sentence,
     sum_of_epsilons,
 )
-from optrr.ways.protocols.questions_sheet import questions_worksheet
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_worksheet
 
 # One sentence each, by the names of docs/security.md, §4.
 NOT_PROMISED = {

@@ -279,7 +279,7 @@ def refuse_spark_frame(data: object) -> None:
         raise InvalidInput(
             "the records of a Spark frame are not brought to one machine; randomize them where they lie, with "
             "optrr.mechanisms.spark.perturb_once(frame, mechanism, path) (sampled tables: "
-            "optrr.ways.protocols.spark_answers.answer_once), and count them with optrr.count(frame, …)"
+            "optrr.ways.protocols.sampled_uses.answer_once), and count them with optrr.count(frame, …)"
         )
 
 

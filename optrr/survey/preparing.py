@@ -26,8 +26,8 @@ from optrr.releases.account import Release
 from optrr.releases.provenance import Provenance
 from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
 from optrr.survey.store import SurveyFiles
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers import SolveOptions
 
 # Bytes of the deployment file that a page fetches, compressed: as much as a picture. A larger mechanism is solved again.

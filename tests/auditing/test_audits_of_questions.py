@@ -23,8 +23,8 @@ from optrr.devices.deployment_file import DeployedQuestions
 from optrr.devices.result import Audit
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.questions import random_asking
 

@@ -23,7 +23,7 @@ from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.export import deployment_of
 from optrr.domain.domain import Attribute, Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.ways.protocols.exported import questions_of
+from optrr.ways.protocols.sampled_uses import questions_of
 from tests import browsers, vectors
 from tests.javascript import CLIENT, TESTS, run
 from tests.questions import random_asking

@@ -29,8 +29,8 @@ from optrr.devices.deployment_file import Deployment, canonical, decoded_deploym
 from optrr.devices.exact import MOST_WORK, total_epsilon, work
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
 from tests import vectors
 from tests.questions import enumerated, random_asking

@@ -45,9 +45,9 @@ from optrr.releases.sealed import sha256_of
 from optrr.ways.longitudinal import Key, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design as longitudinal_file
 from optrr.ways.longitudinal.design import load_longitudinal
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.protocol import Message
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking, load_sampled_tables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.fuzz import commands, web
 from tests.fuzz.engine import Feed

@@ -32,7 +32,7 @@ from optrr.records.counts import count, count_many, distinct
 from optrr.records.observed import observed_domain
 from optrr.records.reading.registry import check_design, origins_of
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr.ways.protocols.spark_answers import answer_once
+from optrr.ways.protocols.sampled_uses import answer_once
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import ProductLaw
 

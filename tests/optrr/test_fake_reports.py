@@ -18,8 +18,7 @@ from optrr.mechanisms.supports import subset_size, support_probabilities
 from optrr.tables.estimation import simplex
 from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.fake_reports import Reach, poisoning
-from optrr.ways.longitudinal.spending import TwoStage
-from optrr.ways.longitudinal.stages import WholeOrUniform
+from optrr.ways.longitudinal.stages import TwoStage, WholeOrUniform
 from optrr.ways.protocols.kinds import cluster_design
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw

@@ -19,6 +19,7 @@ from optrr.ways.graphs import (
     degree_query,
     estimate_degrees,
     estimate_triangles,
+    from_slots,
     laplace_channel,
     laplace_dilation,
     local_triangle_sensitivities,
@@ -31,7 +32,6 @@ from optrr.ways.graphs import (
     triangle_variance,
     triangles,
 )
-from optrr.ways.graphs.collection import from_slots
 
 
 def stand_in() -> nx.Graph:

@@ -14,7 +14,7 @@ import pytest
 import optrr
 from optrr.designs.design_file import encoded_design
 from optrr.devices.deployment_file import canonical, digest_of
-from optrr.ways.longitudinal.solving import longitudinal
+from optrr.ways.longitudinal.design import longitudinal
 from tests.mutations import Content, cost_of_command
 from tests.optrr.test_design_file_lies import each_ball, resealed
 

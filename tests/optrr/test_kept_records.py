@@ -13,8 +13,8 @@ import optrr
 from optrr import InvalidInput
 from optrr.domain.domain import Domain
 from optrr.ways.protocols.combining import Answered, combined
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.mixture import MOST_WHOLE, everything, mixture
 from optrr_solvers.allocating.questions import SubsetReport, at_patterns, chances, responses
 from optrr_solvers.allocating.workload import TableWorkload, pairs

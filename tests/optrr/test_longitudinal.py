@@ -33,8 +33,7 @@ from optrr.ways.longitudinal import (
 )
 from optrr.ways.longitudinal.design import load_longitudinal
 from optrr.ways.longitudinal.rounds import permanent_answers, reports
-from optrr.ways.longitudinal.spending import cascade
-from optrr.ways.longitudinal.stages import sharpened
+from optrr.ways.longitudinal.stages import cascade, sharpened
 from optrr_solvers.laws import BallLaw, CountLaw, ProductLaw, TableLaw
 from tests import naive
 from tests.optrr import longitudinal_truth as truth
@@ -86,7 +85,7 @@ def test_bounds_hold_where_sequences_are_not_listed(seed):
     design = random_design(rng, rng.integers(2, 4, 2))
     for count in (1, 2, 4):
         total, conditional = truth.spent(design, count)
-        bound = design.mechanism.spending._bounded(count)
+        bound = design.mechanism._bounded(count)
         assert bound.epsilon >= total and all(x >= y for x, y in zip(bound.conditional, conditional, strict=True))
         assert bound.epsilon <= min(design.epsilon, count * design.instantaneous.epsilon)
 
@@ -105,7 +104,7 @@ def test_many_reports_may_cost_more_than_each_alone_together():
     density = np.log(np.array([[1 + 0.9, 1 - 0.9], [1 - 0.9, 1 + 0.9]]))
     permanent = Mechanism(domain, TableLaw(domain.sizes, density))
     both = TwoStage(permanent, Mechanism(domain, ProductLaw(domain.sizes, np.array([0.2, 0.2]))))
-    one, ten = both.spending.on(1).epsilon, both.spending.on(10).epsilon
+    one, ten = both.spent(1).epsilon, both.spent(10).epsilon
     assert ten > 10 * one * 1.5
 
 

@@ -18,8 +18,8 @@ from optrr.devices.deployment_file import decoded_deployment
 from optrr.domain.domain import Domain
 from optrr.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.ways.protocols.combining import Answered
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.allocating.workload import pairs

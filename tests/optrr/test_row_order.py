@@ -27,8 +27,8 @@ from optrr.mechanisms.perturb import perturb_file
 from optrr.records import writing
 from optrr.records.writing import shuffled
 from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
+from optrr.ways.longitudinal.design import longitudinal
 from optrr.ways.longitudinal.rounds import Key, release_round
-from optrr.ways.longitudinal.solving import longitudinal
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.randomness import as_source
 

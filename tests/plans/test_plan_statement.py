@@ -92,7 +92,7 @@ def test_all_that_a_design_can_answer_is_answered(seed: int) -> None:
     assert all(each in text for each in (promise(spent), example(spent), *plan.meaning.sentences()))
     # every question of the sheet, and of what is left to people six lines
     from optrr.designs.worksheet import worksheet  # noqa: PLC0415
-    from optrr.ways.protocols.questions_sheet import questions_worksheet  # noqa: PLC0415
+    from optrr.ways.protocols.sampled_uses import questions_worksheet  # noqa: PLC0415
 
     sheet = (worksheet if isinstance(plan.asking, optrr.Design) else questions_worksheet)(plan.asking, plan.question.n)
     for entry in sheet.entries:

@@ -15,8 +15,8 @@ import vectors
 from survey_client import Server
 
 from optrr.domain.domain import Domain
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.survey.test_page import (
     CHANGED,

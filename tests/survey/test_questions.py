@@ -30,8 +30,8 @@ from optrr.cli.main import run as run_command
 from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
-from optrr.ways.protocols.exported import questions_of
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.javascript import called as in_node
 from tests.javascript import of_the_page

@@ -4,12 +4,10 @@
 one person cost. ``rounds`` randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.
 """
 
-from optrr.ways.longitudinal.design import LongitudinalDesign, verify_longitudinal
+from optrr.ways.longitudinal.design import LongitudinalDesign, Stages, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal.panel import Panel, PanelEstimate, estimate_rounds
 from optrr.ways.longitudinal.rounds import Key, release_round
-from optrr.ways.longitudinal.solving import Stages, longitudinal
-from optrr.ways.longitudinal.spending import ReportsEpsilon, TwoStage
-from optrr.ways.longitudinal.stages import WholeOrUniform
+from optrr.ways.longitudinal.stages import ReportsEpsilon, TwoStage, WholeOrUniform
 
 __all__ = [
     "Key",

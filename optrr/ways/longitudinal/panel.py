@@ -52,7 +52,7 @@ from optrr.tables.estimation.score_interval import NullLaw, WeightedMeans, cell_
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.longitudinal.design import LongitudinalDesign
 from optrr.ways.longitudinal.rounds import people_of
-from optrr.ways.longitudinal.spending import TwoStage
+from optrr.ways.longitudinal.stages import TwoStage
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The shares of a hypothesis need their own covariance, which is found by turns.

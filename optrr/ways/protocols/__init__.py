@@ -2,65 +2,24 @@
 
 A :class:`Client` holds one record and sends one message; a :class:`Collector` takes messages and estimates. Both are
 made from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all. ``kinds``
-lists the protocols by name; ``cluster_laws`` and ``cluster_design`` are those of clusters, ``sampled_tables`` those
-in which a person answers one table, ``oracles`` those of one value.
+lists the protocols by name, with the laws of clusters; ``sampled_tables`` are those in which a person answers one table.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from optrr.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from optrr.releases.account import Account, Spent
-    from optrr.ways.protocols.kinds import (
-        of_design,
-        optimum,
-        rr_clusters,
-        rr_ind_joint,
-        rr_independent,
-        rr_joint,
-        sic_clusters,
-    )
-    from optrr.ways.protocols.protocol import Client, Collector, Message, Protocol
-
-_HOMES = {
-    "optrr.releases.account": (
-        "Account",
-        "Spent",
-    ),
-    "optrr.ways.protocols.protocol": (
-        "Client",
-        "Collector",
-        "Message",
-        "Protocol",
-    ),
-    "optrr.ways.protocols.kinds": (
-        "of_design",
-        "optimum",
-        "rr_clusters",
-        "rr_ind_joint",
-        "rr_independent",
-        "rr_joint",
-        "sic_clusters",
-    ),
-}
-
-__all__ = [
-    "Account",
-    "Client",
-    "Collector",
-    "Message",
-    "Protocol",
-    "Spent",
-    "of_design",
-    "optimum",
-    "rr_clusters",
-    "rr_ind_joint",
-    "rr_independent",
-    "rr_joint",
-    "sic_clusters",
-]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "optrr.releases.account": ("Account", "Spent"),
+        "optrr.ways.protocols.kinds": (
+            "of_design",
+            "optimum",
+            "rr_clusters",
+            "rr_ind_joint",
+            "rr_independent",
+            "rr_joint",
+            "sic_clusters",
+        ),
+        "optrr.ways.protocols.protocol": ("Client", "Collector", "Message", "Protocol"),
+    },
+)
