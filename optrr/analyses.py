@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, warn
-from optrr.records.reports import OpenedRecords
+from optrr.records.counts import OpenedRecords
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +83,7 @@ class Reports(OpenedRecords):
     """
 
     asking: Any
-    """What the people were asked by: a design, or another way of asking (:class:`optrr.designs.asking.Asking`)."""
+    """What the people were asked by: a design, or another way of asking (:class:`optrr.designs.design.Asking`)."""
 
     def table(  # noqa: PLR0913 (each argument is one question a user answers)
         self,

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, overload
 
 from optrr.analyses import Reports
-from optrr.designs.asking import Asking
 from optrr.designs.checks import Verification
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design, save_design, verification, verify_design
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeploymentFile, save_deployment
 from optrr.devices.export import DEFAULT_SIZE, Fitted, save_fitted

@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from optrr.budgets.workload import Workload
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from optrr.budgets.options import Option
 from optrr.budgets.workload import Workload
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput

@@ -62,8 +62,8 @@ from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, co
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
 from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.result import bonferroni
+from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import held_back
 from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page

@@ -36,8 +36,8 @@ from optrr.designs.specification import Specification, parse_attributes, read_sp
 from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
+from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page

@@ -32,9 +32,8 @@ from optrr.cli.public_columns import Sampled, counted_as_sampled, give_weighted,
 from optrr.designs.design import Design
 from optrr.domain.domain import GivenScores, told_scores
 from optrr.errors import InvalidInput
-from optrr.records.counts import Counts
+from optrr.records.counts import Counts, OpenedRecords
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
 from optrr.show.text import amount
 from optrr.tables.estimation.estimator import METHODS, check_confidence
@@ -43,7 +42,7 @@ from optrr.tables.estimation.statistics import STATISTICS
 from optrr.ways.protocols.sampled_tables import load_asking
 
 if TYPE_CHECKING:
-    from optrr.designs.asking import Asking
+    from optrr.designs.design import Asking
     from optrr.mechanisms.mechanism import Randomizer
     from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived

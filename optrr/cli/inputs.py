@@ -21,8 +21,8 @@ from optrr.cli.printing import late_bar
 from optrr.designs.design import Design
 from optrr.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
 from optrr.errors import InvalidInput
+from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt, files_at
-from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr.tables.estimation.impossible import CountedTable, impossible

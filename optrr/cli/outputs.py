@@ -17,11 +17,10 @@ import msgspec
 
 from optrr.cli.inputs import keep_input, said_of_input
 from optrr.cli.printing import print_json, warn
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.errors import InvalidInput
+from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import Place, RecordsAt
-from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import check_target, whole_file
 from optrr.show.result import Result, TableResult
 

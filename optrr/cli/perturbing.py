@@ -23,8 +23,7 @@ from optrr.cli.inputs import design_option, input_argument, key_option, signatur
 from optrr.cli.printing import is_strict, json_option, late_bar, warn
 from optrr.cli.process import cleaned_up
 from optrr.cli.public_columns import public_option
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.signing import require_signed
 from optrr.domain.domain import listed
 from optrr.domain.public import PublicColumns

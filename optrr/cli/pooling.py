@@ -9,7 +9,7 @@ import click
 
 from optrr.cli.inputs import split_names
 from optrr.errors import InvalidInput
-from optrr.records.reports import OpenedRecords
+from optrr.records.counts import OpenedRecords
 
 _Opened = TypeVar("_Opened", bound=OpenedRecords)
 

@@ -14,13 +14,13 @@ from optrr.cli.printing import late_bar, print_shown, say, warn
 from optrr.designs.design import Design
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.records.reports import OpenedRecords
+from optrr.records.counts import OpenedRecords
 from optrr.tables.estimation.impossible import impossible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from optrr.designs.asking import Asking
+    from optrr.designs.design import Asking
     from optrr.tables.weighting.estimating import WeightedEstimate
     from optrr.tables.weighting.linearised import Single
     from optrr.tables.weighting.sampled import SampledRecords

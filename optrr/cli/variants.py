@@ -33,8 +33,8 @@ from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.pages import variants_page
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
+from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
-from optrr.records.reports import OpenedRecords
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
 from optrr.show.text import amount

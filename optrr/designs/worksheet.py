@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from optrr.designs.asking import Asking
 from optrr.designs.checks import Verification
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import verification
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput

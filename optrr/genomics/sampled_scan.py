@@ -25,7 +25,7 @@ from optrr.genomics.tests import CopyTables, Scores, naive_score_test, noncentra
 from optrr.genomics.thresholds import Filtered, filtered
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
 from optrr.models.tests.power_analysis import Alternative, relative_spread
-from optrr.records.reports import OpenedRecords
+from optrr.records.counts import OpenedRecords
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
 

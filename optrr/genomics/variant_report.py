@@ -40,7 +40,7 @@ from optrr.genomics.tests import CopyTables, Progress, copy_tables
 from optrr.genomics.thresholds import everybody, known_call_rates, people_with
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.result import bonferroni
-from optrr.records.reports import OpenedRecords
+from optrr.records.counts import OpenedRecords
 from optrr.show.charts import interval_figure
 from optrr.show.parts import Table
 from optrr.show.result import TableResult

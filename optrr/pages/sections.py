@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 
-from optrr.designs.asking import Asking
+from optrr.designs.design import Asking
 from optrr.records.whole_files import whole_file
 from optrr.show.parts import Commands, Page, Part, Section, Table, Text, page_html, warnings
 from optrr.show.text import epsilon_text, example, promise

@@ -11,8 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from optrr import files
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.specification import toml_text
 from optrr.errors import InvalidInput
 from optrr.plans.plan_file import digest_of, is_plan, read_plan

@@ -20,7 +20,7 @@ from msgspec import to_builtins
 
 from optrr.budgets.allocate import Allocation, Keep, allocate
 from optrr.budgets.workload import WorkloadLike
-from optrr.designs.asking import Asking
+from optrr.designs.design import Asking
 from optrr.designs.specification import Specification, declared, read_specification
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput

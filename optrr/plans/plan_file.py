@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 
-from optrr.designs.asking import Asking
+from optrr.designs.design import Asking
 from optrr.designs.specification import read_declared, toml_text
 from optrr.errors import InvalidInput, OptrrError, in_one_line
 from optrr.files import load

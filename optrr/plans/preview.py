@@ -20,8 +20,7 @@ import numpy as np
 from optrr.budgets.allocate import Allocation, allocate
 from optrr.budgets.options import Option
 from optrr.budgets.workload import WantedTable
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.domain.domain import Domain
 from optrr.plans.question import MOST_TOTAL, Question
 

@@ -13,8 +13,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from optrr.designs.asking import Asking
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.worksheet import Entry, worksheet
 from optrr.plans.elsewhere import chance_of_failure, comparisons
 from optrr.plans.plan_file import SeenWay, digest_of, meaning_of

@@ -1,27 +1,43 @@
-"""Counts: how many records fall in each cell of a table, for one attribute set or for many in a single pass.
+"""Randomized records, opened once and bound to what they were asked by, and counts of them. Every analysis starts here.
 
-Everything that estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is
-encoded once per chunk; the tables of all attribute sets are filled from combined codes. Memory: the tables, and one
-chunk of 131,072 records. Time: O(n · number of sets).
+An estimate of n reports takes them for those of n people. Of the same release given twice every person counts twice, and
+standard errors come out too small by √2; of a later release of the same people likewise, to the extent that it repeats what
+the first one says. Files say which release they hold, and which releases of the same people it followed. One release may lie
+in several files, each with other people, as Spark writes it or as a table is cut by region. So only files of the same content
+are refused. Whether counts can come from the mechanism at all is asked where they are estimated
+(:mod:`optrr.tables.estimation.impossible`).
+
+Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Everything that
+estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is encoded once per chunk; the
+tables of all attribute sets are filled from combined codes. Memory: the tables, and one chunk of 131,072 records. Time:
+O(n · number of sets).
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
-from optrr.records.reading.registry import open_source, origins_of
-from optrr.releases.provenance import Origin
+from optrr.records.reading.registry import different, open_source, origins_of
+from optrr.records.reading.source import RecordsAt, Watch, each_file, place_of
+from optrr.releases.account import Release
+from optrr.releases.provenance import Origin, Provenance, doubts, require_design
 from optrr_solvers.arrays import FloatArray, IntArray
 
 
@@ -254,3 +270,233 @@ def _code_chunks(
             yield codes[start : start + RECORDS, columns]
         return
     yield from encoded_batches(data, domain.subset(needed), declared)
+
+
+class Asked(Protocol):
+    """What people were asked by, such as a design: the attributes, and what tells its records from those of another."""
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes asked for."""
+
+    @property
+    def digest(self) -> str:
+        """What its records say that they were randomized by."""
+
+    @property
+    def earlier(self) -> tuple[Release, ...]:
+        """Releases that it was chosen from; they do not tell whose records follow them."""
+
+    @property
+    def public(self) -> PublicColumns:
+        """Columns that stand beside the attributes and are not randomized."""
+
+
+class _Part(NamedTuple):
+    """A file, database or frame, and one release that it holds; the numbers of what was given, and of the name in it."""
+
+    given: int
+    named: int
+    where: Any
+    origin: Origin
+
+    @property
+    def what(self) -> str:
+        return self.origin.what
+
+    @property
+    def release(self) -> Release | None:
+        return None if self.origin.bound is None else self.origin.bound.randomizations[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRecords:
+    """Randomized records that are read together, or compared, and what they were asked by.
+
+    Everything is found out when it is first needed, and once.
+    """
+
+    asking: Asked
+    given: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, asking: Asked, *given: Any) -> Self:
+        """The reports in each that is given: whatever :func:`optrr.count` takes, or reports as they are.
+
+        Raises InvalidInput once they are used: for records of another design
+        (:func:`optrr.releases.provenance.require_design`), and for a place that is named twice.
+        """
+        if len(given) == 1 and isinstance(given[0], OpenedRecords):
+            opened = given[0]
+            if isinstance(opened, cls) and opened.asking.digest == asking.digest:
+                return opened
+            return cls(asking, opened.given)
+        # what can be read only once is opened, to see what it says of itself before it is read
+        return cls(asking, tuple(open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given))
+
+    @cached_property
+    def _parts(self) -> list[_Part]:
+        """What every file says, for each release that it holds; raises as :meth:`of`."""
+        files, seen = list(_files(self.given)), set()
+        for _, _, where in files:
+            if not isinstance(where, RecordsAt):
+                continue
+            path = Path(str(where.place))
+            key = path.resolve() if path.exists() else str(where.place)
+            if key in seen:
+                raise InvalidInput(f"{where.place} is given twice, so its people would count twice; name it once")
+            seen.add(key)
+        parts = [_Part(g, k, where, origin) for g, k, where in files for origin in origins_of(where)]
+        for part in parts:
+            require_design(part.origin, self.asking.digest)
+        return parts
+
+    @cached_property
+    def origins(self) -> tuple[tuple[Origin, ...], ...]:
+        """What each that is given says of its records, each different saying once."""
+        return tuple(tuple(different([p.origin for p in self._parts if p.given == k])) for k in range(len(self.given)))
+
+    @property
+    def stated(self) -> list[Provenance]:
+        """The provenances of those that say beyond doubt where they come from."""
+        return [origin.bound for each in self.origins for origin in each if origin.bound is not None]
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is in doubt about them, one line each, to be shown beside every number. Raises InvalidInput as ``twice``."""
+        return list(dict.fromkeys([*self.pooled_notes, *self.unbound, *self.twice]))
+
+    @property
+    def mechanism(self) -> Any:
+        """What randomized them, as reports with pooled categories show it; None for answers to questions."""
+        return getattr(self.asking, "mechanism", None)
+
+    @property
+    def pooled_notes(self) -> tuple[str, ...]:
+        """Which categories count as one, where some do (:mod:`optrr.tables.pooled`)."""
+        return tuple(getattr(self.asking, "notes", ()))
+
+    @cached_property
+    def unbound(self) -> list[str]:
+        """Those of the doubts that are about where records come from: not bound to the design, or drawn from a seed."""
+        named = {(p.named, p.origin.provenance, p.origin.doubt): p.origin for p in reversed(self._parts)}
+        return list(dict.fromkeys(line for origin in reversed(named.values()) for line in doubts(origin)))
+
+    @cached_property
+    def twice(self) -> list[str]:
+        """Those of the doubts that are about people who may count twice. Raises InvalidInput for a file and its copy."""
+        return [*_copies(self._parts), *_followed(self._parts, self.asking.earlier)]
+
+    @property
+    def public(self) -> PublicColumns:
+        """The public columns that were asked for, and those that the releases name; these win, as they did there."""
+        known = self.asking.public
+        for each in self.stated:
+            known = known.merged(each.public)
+        return known
+
+    def agreed(self, asked: PublicColumns = NONE) -> PublicColumns:
+        """The public columns, where all say the same of what is not ``asked`` for.
+
+        Raises InvalidInput where the design and the releases, or two releases, name different weights, strata or clusters.
+        """
+        for role in ("weight", "stratum", "cluster"):
+            said = [getattr(self.asking.public, role), *(getattr(each.public, role) for each in self.stated)]
+            names = list(dict.fromkeys(name for name in said if name is not None))
+            if len(names) > 1 and getattr(asked, role) is None:
+                raise InvalidInput(
+                    f"the design and its releases name different columns as {role}, {listed(names)}; say which with --{role}, "
+                    "or ignore them with --unweighted"
+                )
+        return self.public.merged(asked)
+
+    @property
+    def unweighted_doubts(self) -> list[str]:
+        """The doubts, and that the sample is ignored: for whatever takes no account of weights, strata and clusters."""
+        return [*self.doubts, *self.public.ignored()]
+
+    @property
+    def places(self) -> list[Any]:
+        """Each that is given, for whatever reads records; places know already what their records say of themselves."""
+        known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
+        return [each if where is None else replace(where, origins=said) for where, each, said in known]
+
+    def counts(self, names: str | Iterable[str], watch: Watch | None = None) -> tuple[Counts, ...]:
+        """Counts of these attributes in each that is given; ``watch`` is told how far the reading of places is."""
+        places = [each.watched(watch) if watch and isinstance(each, RecordsAt) else each for each in self.places]
+        return tuple(count(each, self.asking.domain, names, allow_extra=True) for each in places)
+
+
+def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
+    """Every file, database or frame, with the number of what was given, and of the name that it was given by."""
+    named = 0
+    for k, each in enumerate(given):
+        where = place_of(each)
+        if where is None:
+            yield k, named, each
+            named += 1
+            continue
+        for name in [where.place] if isinstance(where.place, str | os.PathLike) else where.place:
+            one = replace(where, place=name, watch=None, origins=None)
+            for file in each_file(one) or [one]:
+                yield k, named, file
+            named += 1
+
+
+def _copies(parts: Sequence[_Part]) -> Iterator[str]:
+    """Refuse a file and its copy; a doubt where files may be copies of each other."""
+    for first, second in _same_content(parts):
+        if first.release and second.release and first.release != second.release:
+            continue  # two releases may come out alike where records are few
+        if first.named != second.named and (first.release or second.release):
+            raise InvalidInput(
+                f"{second.what} is a copy of {first.what}, so its people would count twice; name one of the two"
+            )
+        yield f"{second.what} and {first.what} have the same content; if one is a copy, its people count twice here"
+    first_of: dict[str, _Part] = {}
+    for part in parts:
+        # a seeded release has no id that would tell it from another by the same design
+        first = first_of.setdefault(part.release.id, part) if part.release and part.release.id else part
+        if first.named != part.named:
+            yield (
+                f"{first.what} and {part.what} hold records of one release; unless these are different people's, they "
+                "count twice here"
+            )
+
+
+def _same_content(parts: Sequence[_Part]) -> Iterator[tuple[_Part, _Part]]:
+    """Pairs of files with the same content; those without records do not count."""
+    by_size: dict[int, list[_Part]] = defaultdict(list)
+    for part in parts:
+        if isinstance(part.where, RecordsAt) and (path := Path(str(part.where.place))).is_file():
+            by_size[path.stat().st_size].append(part)
+    for alike in by_size.values():
+        by_content: dict[str, list[_Part]] = defaultdict(list)
+        for part in alike if len(alike) > 1 else []:
+            with Path(str(part.where.place)).open("rb") as file:
+                by_content[hashlib.file_digest(file, "sha256").hexdigest()].append(part)
+        for same in by_content.values():
+            source = open_source(same[0].where) if len(same) > 1 else None
+            if source is not None and any(batch.num_rows for batch in source.batches(source.column_names()[:1])):
+                yield from pairwise(same)
+
+
+def _followed(parts: Iterable[_Part], apart: Iterable[Release]) -> Iterator[str]:
+    """One line for each two releases of the same people, as far as they say: one followed the other, or both a third."""
+    held: dict[Release, _Part] = {}
+    later: dict[Release, dict[Release, _Part]] = defaultdict(dict)
+    for part in parts:
+        if part.release is None or part.origin.bound is None:
+            continue
+        held.setdefault(part.release, part)
+        for release in part.origin.bound.earlier:
+            later[release].setdefault(part.release, part)
+    for release in later.keys() - (set(apart) - held.keys()):
+        itself = [held[release]] if release in held else []
+        # a release without an id is like every other by its design: only beside itself does it tell whose records follow
+        together = [*itself, *later[release].values()] if itself or release.id else []
+        if len(together) > 1:
+            yield (
+                f"{together[0].what} and {together[1].what} are releases of the same people, who count twice here: errors are "
+                "those of as many people as there are reports; use each release on its own"
+            )

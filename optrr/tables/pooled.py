@@ -25,8 +25,7 @@ from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.records.counts import count_many
-from optrr.records.reports import OpenedRecords
+from optrr.records.counts import OpenedRecords, count_many
 from optrr.releases.account import Release
 from optrr.show.text import category_word
 from optrr_solvers.arrays import FloatArray, IntArray

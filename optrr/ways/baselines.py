@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
 
-from optrr.designs.asking import Asking
+from optrr.designs.design import Asking
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import WRITTEN_SUM

@@ -10,7 +10,7 @@ import pytest
 import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
-from optrr.records import reports as module
+from optrr.records.reading import registry as module
 from optrr.records.reading.source import RecordsAt
 
 N = 500
@@ -32,7 +32,7 @@ def design(tmp_path, monkeypatch):
 
 def test_one_opening_serves_every_table(design, monkeypatch):
     read = []
-    monkeypatch.setattr(module, "origins_of", lambda where, of=module.origins_of: read.append(where) or of(where))
+    monkeypatch.setattr(module, "_of_place", lambda where, of=module._of_place: read.append(where) or of(where))
     reports = design.reports("out.csv", ["out.csv", "more.csv"][1:])
     assert [c.n for c in reports.counts(["a", "b"])] == [N, N] == [c.n for c in reports.counts("b")]
     assert reports.doubts == reports.unweighted_doubts == []

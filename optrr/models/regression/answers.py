@@ -170,7 +170,7 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     ----------
     table
         estimated from the answers, over the attributes of the formula, the outcome last
-        (:meth:`optrr.designs.asking.Asking.counted`, ``partly``).
+        (:meth:`optrr.designs.design.Asking.counted`, ``partly``).
     formula, family, scores, confidence, progress
         as :func:`optrr.models.regression.fitting.regress` takes them; predictors are attributes that were asked about.
 

@@ -35,8 +35,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.designs.asking import FullRecords
 from optrr.designs.clustering import NamedClusters, checked_clusters
+from optrr.designs.design import FullRecords
 from optrr.designs.design_file import save_design
 from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Category, Domain, category_text, checked_codes, listed

@@ -33,19 +33,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.designs.asking import Asking
 from optrr.designs.checks import Verification, total_check
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
 from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
-from optrr.records.counts import encoded_batches
+from optrr.records.counts import OpenedRecords, encoded_batches
 from optrr.records.frames import checked_columns
 from optrr.records.reading.registry import open_source, randomized_before
 from optrr.records.reading.source import Places
-from optrr.records.reports import OpenedRecords
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.account import checked_epsilon
