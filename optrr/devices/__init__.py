@@ -6,8 +6,8 @@ page. ``export`` makes a file of a design, solved again where it would be too la
 probabilities of change sets, POR's program.
 
 ``audit`` asks a client (``clients``) about planted records and tests what comes back against its ``label``, by exact tests at
-one stated level (``result``): ``bounds`` for how large the true ε is at least, ``conformity`` with the label's law,
-``independence`` of answers, and ``asked`` where they are answers to questions.
+one stated level (``result``): ``bounds`` for how large the true ε is at least, ``noise`` for its law and the
+independence of answers, and ``asked`` where they are answers to questions.
 """
 
 from optrr.lazy_names import lazy_names

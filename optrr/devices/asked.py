@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from optrr.devices.bounds import Cells
 from optrr.devices.clients import Questions, RecordKinds
-from optrr.devices.conformity import record_groups
 from optrr.devices.deployment_file import DeployedQuestion
-from optrr.devices.independence import Again, Repeated, add_neighbours, add_repeats
 from optrr.devices.label import Codes, QuestionLabel
+from optrr.devices.noise import Again, Repeated, record_groups
 from optrr.devices.result import Worst, table_bound, two_sided
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -173,12 +172,11 @@ def matching_patterns(answers: QuestionAnswers) -> Worst:
             return f"{_pattern(asked, k)} in {counts[k]} of {asked.rows.size} answers; its label says {chances[k]:.6g} of them"
 
         worst.add(two_sided(counts, n, chances), describe)
-        worst.add(table_bound(counts, chances), lambda _, asked=asked: _as_a_whole(asked))  # type: ignore[misc]
+        worst.add(
+            table_bound(counts, chances),
+            lambda _, title=asked.title: f"which subsets of {title} hold the true category is not as its label says",  # type: ignore[misc]
+        )
     return worst
-
-
-def _as_a_whole(asked: AskedOf) -> str:
-    return f"which subsets of {asked.title} hold the true category is not as its label says"
 
 
 def _pattern(asked: AskedOf, pattern: int) -> str:
@@ -222,24 +220,14 @@ def answers_by_record(answers: QuestionAnswers) -> Worst:
     worst, names = Worst(), answers.label.domain.names
     for j, r in enumerate(answers.label.sizes.tolist()):
         groups, parts = record_groups(answers.records[j], r)
-        _by_group(
-            worst,
-            groups * answers.shares.size + answers.codes[:, 0],
-            parts,
-            answers.shares,
-            f"questions by {names[j]!r}",
-        )
+        cells = groups * answers.shares.size + answers.codes[:, 0]
+        _by_group(worst, cells, parts, answers.shares, f"questions by {names[j]!r}")
     for asked in answers.asked:
         chances = asked.chances(answers.label.deployed.bits)
         for i, r in enumerate(asked.parts):
             groups, parts = record_groups(asked.true[i], r)
-            _by_group(
-                worst,
-                groups * chances.size + asked.matches,
-                parts,
-                chances,
-                f"matches of {asked.title} by subset {i + 1}",
-            )
+            cells = groups * chances.size + asked.matches
+            _by_group(worst, cells, parts, chances, f"matches of {asked.title} by subset {i + 1}")
     return worst
 
 
@@ -257,36 +245,12 @@ def _by_group(worst: Worst, cells: IntArray, groups: int, chances: FloatArray, w
     worst.add(two_sided(counts, n, chances), describe)
 
 
-def neighbouring_answers(answers: QuestionAnswers) -> Worst:
-    """Records near each other must not have the same noise more often than by chance."""
-    worst = Worst()
-    add_neighbours(worst, answers.noise, answers.agreement, answers.layout)
-    return worst
-
-
-def answers_that_repeat(answers: QuestionAnswers) -> Worst:
-    """The same question and noise in both runs, or in both halves of one, at whatever shift."""
-    worst = Worst()
-    add_repeats(worst, answers.noise, answers.agreement, answers.layout)
-    return worst
-
-
 def asked_twice(label: QuestionLabel, again: Again, *, once: bool) -> Repeated:
     """People who were asked twice: the same answer, and the same noise for another record."""
     people = again.records[0].shape[0]
-    both = QuestionAnswers(
-        label,
-        RecordKinds(0, people, 0, 0),
-        np.concatenate(again.records).T.astype(np.int64),
-        np.concatenate(again.answers),
-    )
-    other = (again.records[0] != again.records[1]).any(axis=1)
-    same = (again.answers[0] == again.answers[1]).all(axis=1)
-    alike = both.noise[:people] == both.noise[people:]
-    compared = np.ones_like(other) if once else ~other
-    counts = (compared, same & compared, other, alike & other)
-    asked, repeats, others, agree = (int(np.count_nonzero(c)) for c in counts)
-    return Repeated(asked, repeats, both.agreement, others, agree, again.when)
+    records, codes = np.concatenate(again.records).T.astype(np.int64), np.concatenate(again.answers)
+    both = QuestionAnswers(label, RecordKinds(0, people, 0, 0), records, codes)
+    return Repeated.counted(again, both.noise[:people] == both.noise[people:], both.agreement, once=once)
 
 
 def pattern_events(answers: QuestionAnswers) -> Iterator[Cells]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -15,10 +15,8 @@ from optrr.devices.asked import (
     QuestionAnswers,
     answer_events,
     answers_by_record,
-    answers_that_repeat,
     asked_twice,
     matching_patterns,
-    neighbouring_answers,
     other_members,
     pattern_events,
     questions_answered,
@@ -35,36 +33,24 @@ from optrr.devices.clients import (
     planned,
     read_planted,
 )
-from optrr.devices.conformity import changes_together, replacements, true_values, uniformly_planted
-from optrr.devices.independence import (
+from optrr.devices.label import Codes, Label, Labelling, QuestionLabel, label_of
+from optrr.devices.noise import (
     Again,
     Repeated,
+    add_neighbours,
+    add_repeats,
+    changes_together,
     noise_that_repeats,
     records_in_a_row,
+    replacements,
     true_records_in_turns,
+    true_values,
+    uniformly_planted,
 )
-from optrr.devices.label import Codes, Label, Labelling, QuestionLabel, label_of
-from optrr.devices.result import (
-    AGAIN,
-    CHANGES,
-    DECLARED,
-    IN_A_ROW,
-    INPUTS,
-    MATCHES,
-    QUESTIONS,
-    REPLACEMENTS,
-    SHARING,
-    TURNS,
-    TWO_RUNS,
-    Audit,
-    Finding,
-    Worst,
-)
+from optrr.devices.result import Audit, Finding, Worst
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState
-
-__all__ = ["AuditOptions", "audit"]
 
 # A function that answers questions: people's numbers and codes to one object with table and cells for each.
 Replying: TypeAlias = Callable[[IntArray, Codes], Sequence[Any]]
@@ -180,7 +166,7 @@ def _audited(
     foreign = sum(label.foreign(c) for c in codes)
     if foreign:
         says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
-        return result([Finding(DECLARED, True, says, 0.0)])
+        return result([Finding("categories", True, says, 0.0)])
     records = np.concatenate([asked.records[: layout.once] for asked in runs]).T
     if uniformly_planted(label.sizes, records, layout) < _NOT_UNIFORM:
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
@@ -189,7 +175,7 @@ def _audited(
         findings = _of_questions(label, QuestionAnswers.of(label, layout, runs, codes), asked, how)
     else:
         findings = _of_records(label, Answers.of(label.sizes, layout, runs, codes), asked, how)
-    return result([Finding(DECLARED, False, says), *findings])
+    return result([Finding("categories", False, says), *findings])
 
 
 def _of_questions(
@@ -197,17 +183,17 @@ def _of_questions(
 ) -> list[Finding]:
     """The findings of answers to questions."""
     tests = {
-        QUESTIONS: questions_answered(answers),
-        MATCHES: matching_patterns(answers),
-        REPLACEMENTS: other_members(answers),
-        INPUTS: answers_by_record(answers),
-        IN_A_ROW: neighbouring_answers(answers),
-        TWO_RUNS: answers_that_repeat(answers),
+        "questions": questions_answered(answers),
+        "matches": matching_patterns(answers),
+        "replacements": other_members(answers),
+        "true values": answers_by_record(answers),
+        "records in a row": add_neighbours(Worst(), answers.noise, answers.agreement, answers.layout),
+        "noise that repeats": add_repeats(Worst(), answers.noise, answers.agreement, answers.layout),
     }
     families = [cells for cells in (list(pattern_events(answers)), list(answer_events(answers))) if cells]
     return [
         bounds.total_bound(families, label.epsilon, how.level),
-        *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
+        *(Finding.of_tests(name, worst, how.level) for name, worst in tests.items()),
         _again([asked_twice(label, again, once=how.once) for again in asked], how),
     ]
 
@@ -215,18 +201,18 @@ def _of_questions(
 def _of_records(label: Label, answers: Answers, asked: Sequence[Again], how: AuditOptions) -> list[Finding]:
     """The findings of randomized records."""
     tests = {
-        CHANGES: changes_together(label, answers),
-        REPLACEMENTS: replacements(label, answers),
-        INPUTS: true_values(label, answers),
-        IN_A_ROW: records_in_a_row(label, answers),
-        TWO_RUNS: noise_that_repeats(label, answers),
-        TURNS: true_records_in_turns(label, answers),
+        "changes together": changes_together(label, answers),
+        "replacements": replacements(label, answers),
+        "true values": true_values(label, answers),
+        "records in a row": records_in_a_row(label, answers),
+        "noise that repeats": noise_that_repeats(label, answers),
+        "true records in turns": true_records_in_turns(label, answers),
     }
     return [
         bounds.total_epsilon(label, answers, how.level),
         bounds.conditional_epsilons(label, answers, how.level),
         bounds.attribute_epsilons(label, answers, how.level),
-        *(Finding.of_tests(name, worst, how.level, len(SHARING)) for name, worst in tests.items()),
+        *(Finding.of_tests(name, worst, how.level) for name, worst in tests.items()),
         _again([Repeated.of(label, again, once=how.once) for again in asked], how),
     ]
 
@@ -256,13 +242,11 @@ def _again(asked: Sequence[Repeated], how: AuditOptions) -> Finding:
     worst = Worst()
     for repeated in asked:
         repeated.test(worst, once=how.once)
-    finding = Finding.of_tests(AGAIN, worst, how.level, len(SHARING))
+    finding = Finding.of_tests("asked again", worst, how.level)
     if finding.violates:
         return finding
     said = ", ".join(f"{_given(repeated)}{repeated.when}" for repeated in asked)
-    return Finding(
-        AGAIN, False, f"{asked[0].people} people who were asked again got {said}", finding.p_value, worst.tests
-    )
+    return replace(finding, says=f"{asked[0].people} people who were asked again got {said}")
 
 
 def _given(repeated: Repeated) -> str:

@@ -17,16 +17,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 
 from optrr.devices.clients import Answers
-from optrr.devices.conformity import changed_names
 from optrr.devices.label import Label
+from optrr.devices.noise import changed_names
 from optrr.devices.result import (
     ATTRIBUTE,
+    CHECKS,
     CONDITIONAL,
-    SHARING,
     TOTAL,
     Finding,
     at_least,
@@ -36,6 +37,7 @@ from optrr.devices.result import (
 )
 from optrr.show.text import bound_text, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.programs.events import event_sizes
 
 # Unions of the most and of the least likely cells that are tried, from 1 cell to all, in steps of a factor.
 _UNIONS = 12
@@ -86,9 +88,11 @@ def total_bound(families: Sequence[Iterable[Cells]], epsilon: float, level: floa
 
     The most promising of each family is tested, so that one of many rare events does not crowd out a few common ones.
     """
-    tests = len(SHARING) * len(families)
+    tests = CHECKS * len(families)
     own = level / tests
-    best = [max((c for cells in events for c in _choices(cells, own)), key=_promise) for events in families]
+    best = [
+        max((c for cells in events for c in _choices(cells, own)), key=attrgetter("promise")) for events in families
+    ]
     refuting, nearest = min(best, key=lambda c: c.p_value(epsilon)), max(best, key=lambda c: c.bound(own))
     bound, p = nearest.bound(own), min(1.0, refuting.p_value(epsilon) * tests)
     chosen = refuting if p <= level else nearest
@@ -99,12 +103,14 @@ def total_bound(families: Sequence[Iterable[Cells]], epsilon: float, level: floa
 def conditional_epsilons(label: Label, answers: Answers, level: float) -> Finding:
     """The claim that no two records that differ in one attribute differ by more than its conditional ε."""
     m = label.domain.m
-    own = level / (len(SHARING) * m)
+    own = level / (CHECKS * m)
     findings = []
     for i in range(m):
-        best = max((c for cells in _cells_of(label, answers, i) for c in _choices(cells, own)), key=_promise)
+        best = max(
+            (c for cells in _cells_of(label, answers, i) for c in _choices(cells, own)), key=attrgetter("promise")
+        )
         stated = float(label.conditional_epsilons[i])
-        p = min(1.0, best.p_value(stated) * len(SHARING) * m)
+        p = min(1.0, best.p_value(stated) * CHECKS * m)
         bound = best.bound(own)
         says = f"{label.domain.names[i]!r}: stated {epsilon_text(stated)}, at least {bound_text(bound)} ({best.words})"
         findings.append((p, stated - bound, Finding(CONDITIONAL, p <= level, says, p, m, stated, bound)))
@@ -116,7 +122,7 @@ def attribute_epsilons(label: Label, answers: Answers, level: float) -> Finding:
     """The claim that each attribute is as accurate as stated, by the interval of its flip probability."""
     m, n = label.domain.m, answers.count
     counts = answers.changed.sum(axis=1)
-    tests = len(SHARING) * m
+    tests = CHECKS * m
     p = np.minimum(1.0, two_sided(counts, n, label.flips) * tests)
     low, high = lowest_share(counts, n, level / (2 * tests)), highest_share(counts, n, level / (2 * tests))
     k = int(np.argmin(p))
@@ -125,10 +131,6 @@ def attribute_epsilons(label: Label, answers: Answers, level: float) -> Finding:
     stated = float(label.attribute_epsilons[k])
     says = f"{label.domain.names[k]!r}: stated {stated:.4f}, between {ends[0]:.4f} and {ends[1]:.4f} ({n} records)"
     return Finding(ATTRIBUTE, bool(p[k] <= level), says, float(p[k]), m, stated, ends[0])
-
-
-def _promise(choice: Chosen) -> float:
-    return choice.promise
 
 
 def _counted(answers: Answers, values: Callable[[slice], IntArray], size: int) -> IntArray:
@@ -143,9 +145,7 @@ def _pieces(label: Label) -> Iterator[range]:
 def _all_cells(label: Label, answers: Answers) -> Iterator[Cells]:
     """Sets of changes, how many attributes change, distances of one attribute, and answers by category."""
     for chosen in _pieces(label):
-        sizes = np.ones(1)
-        for r in label.sizes[list(chosen)]:
-            sizes = np.multiply.outer(sizes, [1.0, r - 1.0]).ravel()
+        sizes = event_sizes(label.sizes[list(chosen)])
         names = [label.domain.names[i] for i in chosen]
         counts = _counted(answers, lambda rows, chosen=chosen: answers.pattern(chosen, rows), sizes.size)  # type: ignore[misc]
         yield Cells(sizes / sizes.sum(), counts, lambda k, names=names: changed_names(names, k))  # type: ignore[misc]

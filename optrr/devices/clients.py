@@ -44,7 +44,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.devices.label import Codes, Label
+from optrr.devices.label import Codes, Label, read_answers
 from optrr.domain.domain import Domain, category_text
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
@@ -172,11 +172,6 @@ class Answers:
         return cls(sizes, layout, np.ascontiguousarray(records.astype(noise.dtype)), noise)
 
     @property
-    def m(self) -> int:
-        """Number of attributes."""
-        return int(self.sizes.size)
-
-    @property
     def count(self) -> int:
         """All records."""
         return int(self.noise.shape[1])
@@ -231,14 +226,10 @@ def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str
     InvalidInput
         where there are more or fewer lines, or one is no answer; the message shows nothing of it.
     """
-    answers = [line for line in lines if line.strip()]
-    if len(answers) != count:
-        raise InvalidInput(f"{name} answered {len(answers)} of {count} records; it must answer each with one line")
-    decode = msgspec.json.Decoder(list[_Value] | _Answer).decode
-    known = [a.codes for a in domain]
-    out = np.empty((count, domain.m), dtype=np.int32)
-    for row, line in enumerate(answers):
-        values = _values(decode, line, row, name)
+    out, known = np.empty((count, domain.m), dtype=np.int32), [a.codes for a in domain]
+    form = '{"values": […]} with one value for each attribute'
+    for row, answer in enumerate(read_answers(lines, count, name, list[_Value] | _Answer, form)):
+        values = answer.values if isinstance(answer, _Answer) else answer
         if len(values) != domain.m:
             raise InvalidInput(f"{name}: line {row + 1} has {len(values)} values for {domain.m} attributes")
         out[row] = [codes.get(category_text(v), -1) for codes, v in zip(known, values, strict=True)]
@@ -249,21 +240,18 @@ def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str
 Reading = Callable[[Sequence[bytes], Domain, int, str], Codes]
 
 
-def _values(decode: Any, line: bytes, row: int, name: str) -> list[_Value]:
-    try:
-        answer = decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidInput(
-            f'{name}: line {row + 1} is no answer; write {{"values": […]}} with one value for each attribute'
-        ) from None
-    return answer.values if isinstance(answer, _Answer) else answer
-
-
 def plant(path: str | os.PathLike[str], runs: Sequence[Questions], domain: Domain) -> None:
     """Write the questions of all runs, one after another, whole or not at all."""
     with whole_file(Path(path)) as partial, partial.open("wb") as file:
         for asked in runs:
             file.writelines(line + b"\n" for line in asked_lines(asked, domain))
+
+
+def _lines_of(path: str | os.PathLike[str]) -> list[bytes]:
+    try:
+        return Path(path).read_bytes().splitlines()
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
 
 
 def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[RecordKinds, list[Questions]]:
@@ -274,10 +262,7 @@ def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[RecordKi
     InvalidInput
         where the file is not such a one, or was planted for another label.
     """
-    try:
-        lines = Path(path).read_bytes().splitlines()
-    except OSError as error:
-        raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
+    lines = _lines_of(path)
     layout = RecordKinds.of(len(lines), domain.m)
     if 2 * layout.rows != len(lines):
         raise InvalidInput(f"{path} has {len(lines)} lines; give the whole file that --plant wrote")
@@ -346,9 +331,14 @@ class FunctionClient:
         with ExitStack() as stack:
             started = [stack.enter_context(_Child(context, self.function, asked)) for asked in runs]
             for child, asked in zip(started, runs, strict=True):
-                out.append(
-                    _of_shape(child.result(), (asked.people.size, self.width or asked.records.shape[1]), self.name)
-                )
+                shape = (asked.people.size, self.width or asked.records.shape[1])
+                codes = np.asarray(child.result())
+                if codes.shape != shape or not np.issubdtype(codes.dtype, np.integer):
+                    raise InvalidInput(
+                        f"{self.name} answered an array of shape {codes.shape} and type {codes.dtype}; "
+                        f"return integers of shape {shape}"
+                    )
+                out.append(codes)
         return out
 
 
@@ -384,15 +374,6 @@ def _answer(pipe: Connection, function: Answering, asked: Questions) -> None:
         pipe.send(function(asked.people, asked.records.copy()))
     except Exception as error:
         pipe.send(f"{type(error).__name__}: {in_one_line(error)}")
-
-
-def _of_shape(answer: Any, shape: tuple[int, int], name: str) -> Codes:
-    codes = np.asarray(answer)
-    if codes.shape != shape or not np.issubdtype(codes.dtype, np.integer):
-        raise InvalidInput(
-            f"{name} answered an array of shape {codes.shape} and type {codes.dtype}; return integers of shape {shape}"
-        )
-    return codes
 
 
 def own_client(label: Label) -> FunctionClient:
@@ -479,9 +460,5 @@ class LogClient:
 
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
         """As of :class:`AuditedClient`."""
-        try:
-            lines = Path(self.received).read_bytes().splitlines()
-        except OSError as error:
-            raise InvalidInput(f"cannot read {self.received}: {error.strerror or error}; check the path") from error
         ends = np.cumsum([asked.people.size for asked in runs])
-        return np.split(self.read(lines, self.domain, int(ends[-1]), self.name), ends[:-1])
+        return np.split(self.read(_lines_of(self.received), self.domain, int(ends[-1]), self.name), ends[:-1])

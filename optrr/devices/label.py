@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,18 +19,17 @@ from optrr.devices.verify import load_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.sealed import DEPLOYMENT, SAMPLED_TABLES, content_of, kind_of
+from optrr.releases.sealed import DEPLOYMENT, MALFORMED, SAMPLED_TABLES, content_of, kind_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.automaton.arithmetic import Doubles, complement, difference
 from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
+from optrr_solvers.programs.events import event_sizes
 from optrr_solvers.randomness import SystemSource
 
 Codes: TypeAlias = NDArray[np.integer]
 # Numbers that the sums over an automaton's states hold at once.
 _MOST_SUMS = 1 << 22
-# Digits that no number of a category or cell has.
-_LONGEST = 10
 # Attributes whose sets of changes are tabled at once.
 _MOST_TABLED = 10
 
@@ -78,10 +77,24 @@ class Label:
 
     def agreement(self, chosen: Sequence[int]) -> float:
         """Probability that two independent answers differ from their records in the same way, on these attributes."""
-        outputs = np.ones(1)
-        for r in self.sizes[list(chosen)]:
-            outputs = np.multiply.outer(outputs, [1.0, r - 1.0]).ravel()
-        return float((self.changes(chosen).ravel() ** 2 / outputs).sum())
+        return float((self.changes(chosen).ravel() ** 2 / event_sizes(self.sizes[list(chosen)])).sum())
+
+
+def read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form: str) -> Iterator[Any]:
+    """The answers of ``count`` lines of JSON, each of this kind.
+
+    Raises InvalidInput where there are more or fewer lines, or one is no such answer; the message shows nothing of it, and says
+    in which ``form`` it should be.
+    """
+    answers = [line for line in lines if line.strip()]
+    if len(answers) != count:
+        raise InvalidInput(f"{name} answered {len(answers)} of {count} records; it must answer each with one line")
+    decode = msgspec.json.Decoder(kind).decode
+    for row, line in enumerate(answers, 1):
+        try:
+            yield decode(line)
+        except MALFORMED:
+            raise InvalidInput(f"{name}: line {row} is no answer; write {form}") from None
 
 
 class _QuestionReply(msgspec.Struct):
@@ -132,40 +145,12 @@ class QuestionLabel:
             where there are more or fewer lines, or one is no such object; the message shows nothing of it.
         """
         del domain
-        answers = [line for line in lines if line.strip()]
-        if len(answers) != count:
-            raise InvalidInput(f"{name} answered {len(answers)} of {count} records; it must answer each with one line")
-        decode = msgspec.json.Decoder(_QuestionReply).decode
         out = np.zeros((count, self.width), dtype=np.int32)
-        for row, line in enumerate(answers):
-            try:
-                reply = decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                raise InvalidInput(
-                    f'{name}: line {row + 1} is no answer; write {{"table": 1, "cells": "…"}} as the deployment format says'
-                ) from None
-            members = self._members(reply)
+        form = '{"table": 1, "cells": "…"} as the deployment format says'
+        for row, reply in enumerate(read_answers(lines, count, name, _QuestionReply, form)):
+            members = self.deployed.members(reply.table, reply.cells)
             out[row, 0] = reply.table - 1 if members else -1
             out[row, 1 : 1 + len(members)] = members
-        return out
-
-    def _members(self, reply: _QuestionReply) -> list[int]:
-        """The members of all subsets; none where the answer is not as its question has it, to the last character."""
-        if not 1 <= reply.table <= len(self.deployed.questions):
-            return []
-        report, shape = self.deployed.questions[reply.table - 1].report, self.deployed.shapes[reply.table - 1]
-        texts = reply.cells.split("|")
-        if len(texts) != len(report.subset_sizes):
-            return []
-        out = []
-        for text, k, r in zip(texts, report.subset_sizes, report.parts(shape), strict=True):
-            words = text.split(" ")
-            if len(words) != k or not all(w.isascii() and w.isdigit() and len(w) < _LONGEST for w in words):
-                return []
-            numbers = [int(w) for w in words]
-            if " ".join(map(str, sorted({*numbers}))) != text or numbers[-1] >= r:
-                return []
-            out += numbers
         return out
 
 

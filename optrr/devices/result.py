@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+# Names of the checks of an ε.
+TOTAL, CONDITIONAL, ATTRIBUTE = "total epsilon", "conditional epsilon", "attribute epsilon"
+# Checks of records that may err, each with an equal share of the level; there are fewer where questions are answered.
+CHECKS = 10
+# The chance to miss an event that the rarest one is stated for.
+MISSED = 0.05
 # A probability that is a sum of doubles is known to some 1e-16; a cell that the label gives less than this is tested as if it
 # had this much, which a million records notice with probability 1e-9.
 LEAST = 1e-15
@@ -131,9 +137,9 @@ class Finding:
     bound: float | None = None
 
     @classmethod
-    def of_tests(cls, check: str, worst: Worst, level: float, checks: int) -> Finding:
-        """From many tests of one check, which is one of ``checks``."""
-        p = min(1.0, worst.adjusted * checks)
+    def of_tests(cls, check: str, worst: Worst, level: float) -> Finding:
+        """From many tests of one check."""
+        p = min(1.0, worst.adjusted * CHECKS)
         if p > level:
             return cls(check, False, f"{worst.tests} tests", p, worst.tests)
         return cls(check, True, worst.what, p, worst.tests)
@@ -204,23 +210,3 @@ class Audit(TableResult):
         import pyarrow as pa  # noqa: PLC0415 (takes longer to import than a small audit takes)
 
         return pa.Table.from_pylist(in_json(self.findings))
-
-
-# Names of the checks, in the order of an audit's table.
-DECLARED = "categories"
-TOTAL = "total epsilon"
-CONDITIONAL = "conditional epsilon"
-ATTRIBUTE = "attribute epsilon"
-CHANGES = "changes together"
-REPLACEMENTS = "replacements"
-INPUTS = "true values"
-IN_A_ROW = "records in a row"
-TWO_RUNS = "noise that repeats"
-AGAIN = "asked again"
-TURNS = "true records in turns"
-QUESTIONS = "questions"
-MATCHES = "matches"
-# Those that may err; each has an equal share of the level. There are fewer where questions are answered.
-SHARING = (TOTAL, CONDITIONAL, ATTRIBUTE, CHANGES, REPLACEMENTS, INPUTS, IN_A_ROW, TWO_RUNS, TURNS, AGAIN)
-# The chance to miss an event that the rarest one is stated for.
-MISSED = 0.05

@@ -168,9 +168,7 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
         path, mechanism.domain.subset([mechanism.domain.names[i] for i in chosen]), ("probability", "outputs", "each")
     )
     probability = mechanism.law.marginal(chosen).ravel()
-    outputs = np.ones(1)
-    for r in mechanism.domain.sizes[list(chosen)]:
-        outputs = np.multiply.outer(outputs, [1.0, r - 1.0]).ravel()
+    outputs = event_sizes(mechanism.domain.sizes[list(chosen)])
     columns = {
         "names": np.array([mechanism.domain.names[i] for i in chosen]),
         "changed": event_bits(len(chosen)).astype(np.uint8),
@@ -216,7 +214,7 @@ def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> di
     arrays: dict[str, NDArray[Any]] = {
         "names": np.array(list(names)),
         "changed": event_bits(problem.m).astype(np.uint8),
-        "outputs": event_sizes(problem),
+        "outputs": event_sizes(problem.sizes),
         "b": program.b,
         "b_eq": program.b_eq,
     }

@@ -39,10 +39,10 @@ class EventProgram:
     b_eq: FloatArray
 
 
-def event_sizes(problem: Problem) -> FloatArray:
-    """n_S = Π_{i∈S}(r_i−1) of every event, shape (2^m,)."""
+def event_sizes(sizes: IntArray) -> FloatArray:
+    """n_S = Π_{i∈S}(r_i−1) of every event of attributes of these sizes, shape (2^m,)."""
     out = np.ones(1)
-    for r in problem.sizes:
+    for r in sizes:
         out = np.multiply.outer(out, [1.0, r - 1.0]).ravel()
     return out
 
@@ -100,7 +100,7 @@ def event_program(problem: Problem) -> EventProgram:
         )
     m, last = problem.m, (1 << problem.m) - 1
     order, right = monotonicity(m)
-    n, bits = event_sizes(problem), event_bits(m)
+    n, bits = event_sizes(problem.sizes), event_bits(m)
     rows = np.where(bits.T == 0, (problem.sizes - 1.0)[:, None], -np.exp(problem.epsilons)[:, None]) * n
     return EventProgram(order, right, sp.csr_array(rows[:, :last]), -rows[:, last])
 
