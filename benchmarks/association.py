@@ -18,8 +18,8 @@ from people import people_table
 
 from optrr.genomics import Budget, PhenotypeColumns, Wanted, genomic_design, genomic_domain, layout_of, records_of
 from optrr.genomics.cohort import read_cohort
+from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import star_kernel
-from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
 from optrr.genomics.sampled_variants import SampledVariants, one_cell
 from optrr.genomics.study import record_tables

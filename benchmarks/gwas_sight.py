@@ -33,11 +33,10 @@ from optrr.genomics import (
     score_test,
     star_kernel,
 )
-from optrr.genomics.planned import LEVELS, power_seen, smallest_odds
-from optrr.genomics.sampled_design import sampled_variants
+from optrr.genomics.designing import sampled_variants
 from optrr.genomics.sampled_scan import likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.sight import USEFUL_ODDS, tests_of
+from optrr.genomics.sight import LEVELS, USEFUL_ODDS, power_seen, smallest_odds, tests_of
 from optrr.genomics.study import record_tables
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source

@@ -2,7 +2,7 @@
 
 A file says what it is: a design, a longitudinal design, sampled tables or variants, or a deployment. Each kind's own module
 knows its content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudinal.design`,
-:mod:`optrr.ways.protocols.sampled_tables`, :mod:`optrr.genomics.sampled_file`, :mod:`optrr.devices.verify`); the
+:mod:`optrr.ways.protocols.sampled_tables`, :mod:`optrr.genomics.sampled_variants`, :mod:`optrr.devices.verify`); the
 artefacts themselves know nothing of files.
 """
 
@@ -20,15 +20,14 @@ from optrr.devices.export import DEFAULT_SIZE, Fitted, save_fitted
 from optrr.devices.export import export as export_design
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
-from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
-from optrr.genomics.sampled_variants import SampledVariants
-from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS, Given, content_of, kind_of
-from optrr.ways.longitudinal.design import (
-    LongitudinalDesign,
-    load_longitudinal,
-    save_longitudinal,
-    verify_longitudinal,
+from optrr.genomics.sampled_variants import (
+    SampledVariants,
+    load_sampled_variants,
+    save_sampled_variants,
+    verify_sampled_variants,
 )
+from optrr.releases.sealed import DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS, Given, content_of, kind_of
+from optrr.ways.longitudinal.design import LongitudinalDesign, load_longitudinal, save_longitudinal, verify_longitudinal
 from optrr.ways.protocols.sampled_tables import (
     SampledTables,
     load_sampled_tables,

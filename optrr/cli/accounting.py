@@ -287,7 +287,7 @@ def _signed(file: Path, key: Path) -> Provenance:
 
 def _epsilons_of(designs: Sequence[Path]) -> dict[str, float]:
     """ε by digest, recomputed from design files of every kind."""
-    from optrr.genomics.sampled_file import load_sampled_variants  # noqa: PLC0415 (they bring the arithmetic of laws)
+    from optrr.genomics.sampled_variants import load_sampled_variants  # noqa: PLC0415 (they bring the arithmetic of laws)
     from optrr.ways.longitudinal.design import load_longitudinal  # noqa: PLC0415
     from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
 

@@ -58,9 +58,8 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.scan import TOP, Associations, ScanOptions, associations, cohort_kernel
+from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, associations, cohort_kernel
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
-from optrr.genomics.thresholds import Thresholds
 from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt

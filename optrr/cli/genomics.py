@@ -38,18 +38,23 @@ from optrr.designs.specification import refuse_specification
 from optrr.errors import InvalidInput
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import named_variants, read_cohort
-from optrr.genomics.designing import Budget, Wanted, aligned, association_warnings, genomic_design, unmet_total
+from optrr.genomics.designing import (
+    Budget,
+    Wanted,
+    aligned,
+    association_warnings,
+    genomic_design,
+    sampled_variants,
+    unmet_total,
+)
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.people_tables import text_column
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
-from optrr.genomics.planned import FARTHEST_ODDS, PlannedScan
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, variants_with_missing
-from optrr.genomics.sampled_design import sampled_variants
-from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants
-from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
-from optrr.genomics.sight import Sight, compared_ways, sight
+from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, load_sampled_variants, save_sampled_variants
+from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, compared_ways, sight
 from optrr.genomics.tests import Progress
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
 from optrr.models.tests.testing import GENOTYPE_TESTS

@@ -1,28 +1,278 @@
-"""The scan of randomized genotypes adjusted for public covariates, and its table.
+"""The scan of randomized genotypes adjusted for public covariates, block by block, and its table.
 
-The null models, statistics and effects of a block of variants are those of :mod:`optrr.genomics.adjusted_scan`.
+Statistics and p-values are those of :mod:`optrr.genomics.adjusted`, odds ratios and slopes those of
+:mod:`optrr.genomics.adjusted_effects`.
+
+Variants of chromosome X have sex as one more covariate, as plink2 --glm does, so that a status that is more frequent in one sex
+does no harm; men's codes are 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
 
+from optrr.domain.domain import listed
 from optrr.errors import InvalidInput
-from optrr.genomics.adjusted import adjusted_scores
-from optrr.genomics.adjusted_scan import AdjustedScan
+from optrr.genomics.adjusted import (
+    KEPT,
+    AdjustedScores,
+    Residuals,
+    UnbiasedReports,
+    adjusted_scores,
+    status_model,
+    tail_of_sum,
+    trait_model,
+)
+from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.covariates import CovariateValues
+from optrr.genomics.covariates import NOT_COVERED, CovariateValues, told_apart
+from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
 from optrr.genomics.inflation import Inflation, Visible
 from optrr.genomics.layout import Layout
-from optrr.genomics.scan import Associations, ScanOptions, about_missing_calls, cohort_kernel
-from optrr.genomics.tests import Progress, Scores, copy_tables, genotype_tables
-from optrr.genomics.thresholds import NO_THRESHOLDS, Filtered, Thresholds, filtered, people_with
-from optrr.show.text import amount
+from optrr.genomics.scan import (
+    NO_THRESHOLDS,
+    Associations,
+    Filtered,
+    ScanOptions,
+    Thresholds,
+    about_missing_calls,
+    cohort_kernel,
+    filtered,
+)
+from optrr.genomics.tests import Progress, Scores, copy_tables, genotype_tables, people_with
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.show.text import amount, counted
+from optrr.tables.distributions import chi_squared_tails
 from optrr.tables.estimation.impossible import Observed, impossible_tables
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
+
+# Genotypes that are taken at once: some twenty arrays of as many doubles.
+_CELLS = 1 << 18
+# What covariates leave of a status that they determine, of its variance, is at most this.
+_DETERMINED = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Variants of one kind of chromosome: who is counted, what is adjusted for, how many copies a code means.
+
+    ``alone`` counts people who are left out because nobody else has what a covariate says of them.
+    """
+
+    people: NDArray[np.bool_]
+    columns: FloatArray
+    copies: FloatArray
+    single: NDArray[np.bool_] | None
+    alone: int
+
+    @classmethod
+    def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> _Group:
+        n = values.rows.size
+        number = copies(kind, n, male)
+        people = number > 0
+        columns = values.columns[people]
+        if kind == "X" and male is not None:
+            columns = np.column_stack([columns, male.astype(np.float64)])
+        # what varies among all people may not do so among those who have the chromosome
+        others, columns = told_apart(columns)
+        people[people] = others
+        columns = np.column_stack([np.ones(int(people.sum())), columns])
+        code = np.array([0.0, 0.5, 1.0]) if kind in ("Y", "MT") else np.array([0.0, 1.0, 2.0])
+        return cls(people, columns, code, (number == 1)[people] if kind else None, int(np.sum(~others)))
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedScan:
+    """Randomized genotypes, the kernel of each variant and the status, and the public values of the people."""
+
+    cohort: Cohort
+    kernel: EffectKernel
+    values: CovariateValues
+    missing: bool
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is the linear regression of a trait."""
+        return self.values.trait is not None and not self.values.is_binary
+
+    @cached_property
+    def status(self) -> Codes:
+        """Of the people who are counted: the randomized status, or the public trait of two values, the larger as cases."""
+        trait = self.values.trait
+        if trait is not None and self.values.is_binary:
+            return np.asarray(trait == trait.max(), dtype=np.int8)
+        return self.cohort.status[self.values.rows]
+
+    @cached_property
+    def pair_kernel(self) -> EffectKernel:
+        """Of genotype and y, which is not randomized if it is a trait."""
+        if self.values.trait is None:
+            return self.kernel
+        eigenvalues = self.kernel.eigenvalues.copy()
+        eigenvalues[..., 0, 1], eigenvalues[..., 1, 1] = 1.0, eigenvalues[..., 1, 0]
+        return EffectKernel(self.kernel.sizes, eigenvalues, self.kernel.names)
+
+    @cached_property
+    def groups(self) -> dict[str, _Group]:
+        """By kind of chromosome."""
+        male = None if self.cohort.male is None else self.cohort.male[self.values.rows]
+        return {kind: _Group.of(kind, self.values, male) for kind in map(str, set(self.kinds))}
+
+    @cached_property
+    def kinds(self) -> NDArray[np.object_]:
+        """Of every variant."""
+        return single_copy_chromosomes(self.cohort.variants.chromosome)
+
+    @cached_property
+    def shared(self) -> dict[str, Residuals]:
+        """The model without a variant of everybody in a group, for variants without missing calls."""
+        return {kind: self.model(group, None) for kind, group in self.groups.items()}
+
+    def model(self, group: _Group, reports: UnbiasedReports | None) -> Residuals:
+        """Without the variant; of the people who are called, or of everybody."""
+        n = int(group.people.sum())
+        if self.is_linear:
+            assert self.values.trait is not None
+            trait = self.values.trait[group.people][:, None]
+            called = np.ones((n, 1)) if reports is None else reports.called
+            return trait_model(group.columns, called, called * trait)
+        if reports is None:
+            one = UnbiasedReports.of(np.zeros((n, 1), dtype=np.int8), self.status[group.people], self._status_only)
+            return status_model(group.columns, one.called, one.cases.sum(axis=0))
+        return status_model(group.columns, reports.called, reports.cases.sum(axis=0))
+
+    @property
+    def _status_only(self) -> EffectKernel:
+        """The kernel of the first variant, as if its genotypes were known: what it says of the status is what all say."""
+        eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
+        eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
+        return EffectKernel(self.pair_kernel.sizes, eigenvalues)
+
+    def blocks(
+        self, wanted: NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[IntArray, _Group, Codes, Residuals | None]]:
+        """Variants of one group and kind at a time, with the model they share, or None where calls are missing."""
+        size = max(1, _CELLS // max(self.values.rows.size, 1))
+        for chosen, everybody in self.cohort.blocks():
+            codes = everybody[self.values.rows]
+            at = np.arange(chosen.start, chosen.stop)
+            for kind in sorted(map(str, set(self.kinds[chosen]))):
+                group = self.groups[kind]
+                own = (self.kinds[at] == kind) & (True if wanted is None else wanted[at])
+                theirs = codes[group.people][:, own]
+                gone = np.full(theirs.shape[1], self.missing) | (theirs == MISSING).any(axis=0)
+                for incomplete in (False, True):
+                    which = np.flatnonzero(gone == incomplete)
+                    for start in range(0, which.size, size):
+                        some = which[start : start + size]
+                        shared = None if incomplete else self.shared[kind]
+                        yield at[own][some], group, theirs[:, some], shared
+
+    def reports(self, at: IntArray, group: _Group, codes: Codes) -> UnbiasedReports:
+        """Of a block's variants."""
+        return UnbiasedReports.of(codes, self.status[group.people], self.pair_kernel.part(at))
+
+    def trait_of(self, group: _Group) -> FloatArray | None:
+        """The trait of a group's people, of a linear regression."""
+        return self.values.trait[group.people] if self.is_linear and self.values.trait is not None else None
+
+    def p_values(self, at: IntArray, group: _Group, codes: Codes, scores: AdjustedScores) -> FloatArray:
+        """Of a block's variants."""
+        statistic = scores.statistic
+        if self.is_linear:
+            freedom = np.maximum(scores.n - group.columns.shape[1] - 1, 1.0)
+            return np.asarray(2 * student.sf(np.sqrt(statistic), freedom))
+        p = chi_squared_tails(statistic, 1)
+        for k in np.flatnonzero(p < KEPT):
+            who = np.full(codes.shape[0], True) if self.missing else codes[:, k] != MISSING
+            fitted = tuple(np.broadcast_to(x, scores.a.shape)[who, k] for x in (scores.a, scores.b, scores.leverage))
+            missing = float(np.clip(1 - scores.n[k] / codes.shape[0], 0.0, 1.0)) if self.missing else 0.0
+            single = None if group.single is None else group.single[who]
+            kernel = self.pair_kernel.part(int(at[k]))
+            exact = tail_of_sum(
+                float(scores.score[k]),
+                float(scores.variance[k]),
+                fitted,
+                group.copies,
+                kernel,
+                single,
+                missing,
+            )
+            p[k] = exact if np.isfinite(exact) else p[k]
+        return p
+
+    def check_comparable(self) -> None:
+        """Raise InvalidInput where covariates determine the status, as a column that is the status itself does."""
+        for kind, model in self.shared.items():
+            if self.is_linear or not model.linear.any():
+                continue
+            group = self.groups[kind]
+            one = UnbiasedReports.of(np.zeros((len(model.b), 1), np.int8), self.status[group.people], self._status_only)
+            cases, mean = one.cases.sum(axis=0), float(one.cases.sum() / max(one.called.sum(), 1.0))
+            # (y − b)² = y (1 − 2b) + b² where y is 0 or 1, and the variance of y~ is that of y~² − y~
+            left, whole = (float(np.sum(cases * (1 - 2 * b) + b**2)) for b in (model.b, np.full_like(model.b, mean)))
+            noise = float(np.sum((cases**2 - cases) * (1 - 2 * model.b) ** 2))
+            if left + 3 * np.sqrt(max(noise, 0.0)) < _DETERMINED * whole:
+                raise InvalidInput(
+                    f"the covariates ({self.values}) determine the status, so nobody is left to be compared; leave out the "
+                    "column that is the status or says the same"
+                )
+
+    def visible(self, scores: AdjustedScores, group: _Group) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of U's variance the share without randomization, its standard error, and the most that it can be, (V,) each."""
+        trait, spread = self.trait_of(group), 0.25
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scale = 1 / scores.variance
+        if trait is not None:
+            spread = np.mean((trait[:, None] - scores.b) ** 2, axis=0)
+            return *(
+                x * scale * spread for x in (scores.information, scores.information_error)
+            ), scores.n * scale * spread
+        return scores.information * scale, scores.information_error * scale, scores.n * scale * spread
+
+    def doubts(self, linear: int) -> list[str]:
+        """What to say of the people and of ``linear`` models of the status, a line each."""
+        names = self.values.names
+        what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
+        out = [f"left out: {counted(count, 'people')} {reason}" for reason, count in self.values.left_out.items()]
+        if alone := max((group.alone for group in self.groups.values()), default=0):
+            out.append(f"left out: {counted(alone, 'people')} alone in a stratum, or with what a covariate says")
+        if linear:
+            out.append(
+                f"the status has no logistic model for {amount(linear, 'variant')}, because somewhere covariates leave only "
+                "cases, or only controls, or noise does as if: a linear model is in its place, whose p-values are as valid; "
+                "odds ratios need fewer covariates or larger strata"
+            )
+        return [*out, NOT_COVERED.format(what)]
+
+    def effects(self, untested: NDArray[np.bool_]) -> Callable[[slice | IntArray], AdjustedEffects]:
+        """Effects by numbers of variants, NaN of ``untested`` ones; each is worked out once, when it is first asked for."""
+        kept, done = AdjustedEffects.empty(untested.size, self.is_linear), untested.copy()
+
+        def effects(which: slice | IntArray) -> AdjustedEffects:
+            wanted = np.zeros(done.size, dtype=np.bool_)
+            wanted[which] = True
+            wanted &= ~done
+            for at, group, codes, shared in self.blocks(wanted) if wanted.any() else ():
+                reports, trait = self.reports(at, group, codes), self.trait_of(group)
+                model = shared or self.model(group, reports)
+                made = (
+                    status_effects(reports, group.copies, model)
+                    if trait is None
+                    else trait_effects(reports, group.copies, model, trait)
+                )
+                kept.put(at, made)
+            done[wanted] = True
+            return kept.part(which)
+
+        return effects
 
 
 def refuse_adjusted(options: ScanOptions) -> None:
@@ -89,9 +339,7 @@ def _filtered(scan: AdjustedScan, thresholds: Thresholds) -> Filtered:
     c, rows = scan.cohort, scan.values.rows
     counted = Cohort(c.genotypes, c.rows[rows], c.status[rows], male=None if c.male is None else c.male[rows])
     tables = copy_tables(counted, scan.missing)
-    out = filtered(tables, scan.kernel, thresholds, people_with(counted, 1), scan.missing)
-    out.check_some()
-    return out
+    return filtered(tables, scan.kernel, thresholds, people_with(counted, 1), scan.missing)
 
 
 def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, doubts: Sequence[str]) -> Associations:

@@ -27,18 +27,16 @@ from optrr.errors import InvalidInput
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
-from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design
+from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design, sampled_variants
 from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.person_reports import PersonReport, drawn_report, merged_reports, read_reports
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
-from optrr.genomics.sampled_design import sampled_variants
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
-from optrr.genomics.scan import Associations, ScanOptions, scan
-from optrr.genomics.thresholds import Thresholds
+from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.mechanisms.mechanism import released_by
 from optrr_solvers.arrays import FloatArray
@@ -140,7 +138,7 @@ class GenomicReports:
         """Association of every variant with the status; tests as in :class:`optrr.genomics.ScanOptions`.
 
         Variants are left out whose estimated minor allele frequency, Hardy–Weinberg p-value in controls or call rate is below
-        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.thresholds`). Time O(n V) for n people and V variants, O(n V p²)
+        ``maf``, ``hwe`` or ``call_rate`` (:mod:`optrr.genomics.scan`). Time O(n V) for n people and V variants, O(n V p²)
         with p covariates.
 
         Parameters

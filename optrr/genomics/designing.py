@@ -11,6 +11,11 @@ Two files of the same variants may count different alleles, as PLINK does when i
 So files are brought to the design's A1 where they name the same two alleles the other way round, or those of the other strand
 of the DNA (A for T, C for G), and refused where they name others. A/T and C/G read the same on both strands, so the other way
 round may mean the other strand: they are refused too. What a file or the design does not know is taken as it is.
+
+For tests of association alone, people are asked about one variant each, by the best report on its genotype and the status, and
+the best share of people who are asked for the status alone; or about several, by naming a cell of their table. Both are
+compared by the share of a true record's information that they keep, on average over the frequencies and the shares of cases
+that are expected. No genotype is looked at.
 """
 
 from __future__ import annotations
@@ -19,18 +24,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
 from optrr.designs.design import FAINT, Design
 from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import BLOCK, MISSING, Codes, Genotypes, Texts, Variants, allele_text
+from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, Genotypes, Texts, Variants, allele_text
 from optrr.genomics.layout import Alleles, Kind, Layout, genomic_domain, layout_of, star_eigenvalues
+from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
+from optrr.releases.account import checked_epsilon
 from optrr.show.text import amount
 from optrr_solvers import Problem, Solution, solve
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.allocating.association import Population, best_report
+from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.problem import EPSILON_RANGE
 
@@ -38,22 +46,15 @@ _COMPLEMENTS = ({"A", "T"}, {"C", "G"})
 _OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
 
 
-def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
-    """Which variants, (V,), name the design's A1 as their A2.
-
-    Raises
-    ------
-    InvalidInput
-        where a variant has other alleles than in the design, or A/T or C/G the other way round.
-    """
-    if not any(map(any, layout.alleles)):
-        return np.zeros(len(variants), dtype=np.bool_)
+def _compared(variants: Variants, layout: Layout) -> tuple[list[Alleles], NDArray[np.bool_]]:
+    """The design's alleles of each variant; which, (3, V), name its A1 as A2, its strand as the other one, and no alleles."""
     wanted = dict(zip(layout.names, layout.alleles, strict=True))
-    rows = zip(variants.name, variants.a1, variants.a2, strict=True)
-    return np.array(
-        [_is_turned(n, (allele_text(str(a)), allele_text(str(b))), wanted.get(n, ("", ""))) for n, a, b in rows],
-        dtype=np.bool_,
-    )
+    designs, marks = [wanted.get(name, ("", "")) for name in variants.name], []
+    for name, a1, a2, design in zip(variants.name, variants.a1, variants.a2, designs, strict=True):
+        here = allele_text(str(a1)), allele_text(str(a2))
+        strand = all(design) and _read_on(here, design) != here
+        marks.append((_is_turned(name, here, design), strand, bool(design[0]) and not any(here)))
+    return designs, np.array(marks, dtype=np.bool_).reshape(-1, 3).T
 
 
 def _read_on(here: Alleles, wanted: Alleles) -> Alleles:
@@ -68,25 +69,21 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
     Raises
     ------
     InvalidInput
-        as :func:`turned`.
+        where a variant has other alleles than in the design, or A/T or C/G the other way round.
     """
     variants, said = cohort.variants, []
-    flip = turned(variants, layout)
-    wanted = dict(zip(layout.names, layout.alleles, strict=True))
-    designs = [wanted.get(name, ("", "")) for name in variants.name]
-    here = zip(variants.a1, variants.a2, designs, strict=True)
-    unknown = np.array([bool(d[0]) and not allele_text(str(a)) and not allele_text(str(b)) for a, b, d in here])
-    if unknown.any():
-        said.append(
-            f"the file does not name the alleles of {amount(int(unknown.sum()), 'variant')}: its counts are taken for those of "
-            "the design's A1, and nothing shows it if they are not"
-        )
-    pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
-    strand = np.array([all(d) and _read_on(x, d) != x for x, d in zip(pairs, designs, strict=True)], dtype=np.bool_)
-    if strand.any():
-        said.append(f"{amount(int(strand.sum()), 'variant')} named alleles of the other strand: read as the design's")
-    if flip.any():
-        said.append(f"{amount(int(flip.sum()), 'variant')} named A1 and A2 the other way round than the design: turned")
+    designs, (flip, strand, unknown) = _compared(variants, layout)
+    for which, what in (
+        (
+            unknown,
+            "the file does not name the alleles of {}: its counts are taken for those of the design's A1, and nothing "
+            "shows it if they are not",
+        ),
+        (strand, "{} named alleles of the other strand: read as the design's"),
+        (flip, "{} named A1 and A2 the other way round than the design: turned"),
+    ):
+        if which.any():
+            said.append(what.format(amount(int(which.sum()), "variant")))
     if not (flip | strand).any():
         return cohort, said
     a1, a2 = (
@@ -96,6 +93,11 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
     names = replace(variants, a1=a1.astype(object), a2=a2.astype(object))
     genotypes = _Turned(names, cohort.genotypes.people, cohort.genotypes.skipped, cohort.genotypes, flip)
     return replace(cohort, genotypes=genotypes), said
+
+
+def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
+    """Which variants, (V,), name the design's A1 as their A2. Raises InvalidInput as :func:`aligned`."""
+    return np.asarray(_compared(variants, layout)[1][0])
 
 
 def refuse_turned(variants: Variants, layout: Layout) -> None:
@@ -347,3 +349,151 @@ class _RatioSearch:
         if not optimum.fun < 0:
             raise InvalidInput(f"method {self.wanted.method!r}, total epsilon {total:g}: {reasons[0]}")
         return float(optimum.x)
+
+
+# Frequencies of the rarer allele that a design is made for where none is known, and odds of cases around the expected ones.
+_FREQUENCIES, _AROUND = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5), (0.85, 1.0, 1.18)
+_CASES = (0.15, 0.3, 0.5)
+# Known frequencies are put into classes, each with a report of its own, made for the class and a little around it.
+_CLASSES = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
+_NEAR = (0.9, 1.0, 1.1)
+# Shares of people who are asked for the status alone, of which the best is taken.
+_STATUS_SHARES = (0.0, 0.003, 0.01, 0.02, 0.04, 0.07, 0.11, 0.16)
+# By so much, relative, an answer stays below the total; beyond 2^-64 e^ε of thresholds where that is more.
+_BELOW = 1e-9
+# Beyond, sets of cells keep nothing that single cells do not.
+_MOST_OF_SETS = 12.0
+
+
+def sampled_variants(
+    names: Sequence[str],
+    total: float,
+    *,
+    alleles: Sequence[Alleles] = (),
+    cases: float | None = None,
+    frequencies: ArrayLike | None = None,
+) -> SampledVariants:
+    """The questions that keep most of the tests' information on average, at a total ε in nats; two seconds.
+
+    Parameters
+    ----------
+    names, alleles
+        of the variants; A1 and A2 of each, where they are known.
+    cases
+        the share of cases that is expected among the people asked; another share costs power, never validity. Unless given,
+        the questions are made for anything from one case in seven to one in two.
+    frequencies
+        of A1 of each variant, from public sources; unless given, A1 is taken for the rarer allele of each.
+
+    Raises
+    ------
+    InvalidInput
+        for a total outside 1e-6..50, and shares and frequencies that are not between 0 and 1.
+    """
+    checked_epsilon(total)
+    if cases is not None and not 0 < cases < 1:
+        raise InvalidInput(f"a share of cases of {cases}; give one between 0 and 1")
+    task = _Planner(
+        tuple(names),
+        tuple(alleles) or (("", ""),) * len(names),
+        max(total * (1 - _BELOW), EPSILON_RANGE[0]),
+        _CASES if cases is None else tuple(cases * factor / (1 - cases + cases * factor) for factor in _AROUND),
+        _Classes.of(len(names), frequencies),
+    )
+    best = max((*task.of_sets(), *task.of_cells()), key=lambda one: one.kept)
+    return within_total(best, total)
+
+
+def within_total(asking: SampledVariants, total: float) -> SampledVariants:
+    """The same questions, answered with a little less ε where what is drawn would pass the total."""
+    while asking.epsilon > total > EPSILON_RANGE[0]:
+        # thresholds of 64 bits are coarse where e^ε is large
+        lower = asking.answer_epsilon - 2 * (asking.epsilon - total)
+        asking = replace(asking, answer_epsilon=lower)
+    return asking
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes:
+    """Frequencies of the rarer allele in each class of variants, the variants' classes, and whether A1 is the other one."""
+
+    frequencies: tuple[tuple[float, ...], ...]
+    of_variant: IntArray
+    turned: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, count: int, frequencies: ArrayLike | None) -> _Classes:
+        if frequencies is None:
+            return cls((_FREQUENCIES,), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_))
+        known = np.asarray(frequencies, dtype=np.float64)
+        if known.shape != (count,) or not np.all((known > 0) & (known < 1)):
+            raise InvalidInput("frequencies of A1 must be one for each variant, between 0 and 1")
+        rarer = np.minimum(known, 1 - known)
+        nearest = np.abs(np.log(rarer)[:, None] - np.log(_CLASSES)).argmin(axis=1)
+        present, classes = np.unique(nearest, return_inverse=True)
+        near = tuple(tuple(min(_CLASSES[c] * factor, 0.5) for factor in _NEAR) for c in present.tolist())
+        return cls(near, classes, known > 0.5)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Share of the variants in each class."""
+        return np.bincount(self.of_variant, minlength=len(self.frequencies)) / self.of_variant.size
+
+
+@dataclass(frozen=True, eq=False)
+class _Planner:
+    names: tuple[str, ...]
+    alleles: tuple[Alleles, ...]
+    total: float
+    cases: tuple[float, ...]
+    classes: _Classes
+
+    def _populations(self, told: float, channel: FloatArray) -> list[list[Population]]:
+        """Those of each class, where so many others, for each who answers, tell of the status through this channel."""
+        return [
+            [Population(f, c, told * _told_of_status(c, channel)) for f in frequencies for c in self.cases]
+            for frequencies in self.classes.frequencies
+        ]
+
+    def of_sets(self) -> Iterator[SampledVariants]:
+        """With one variant each, for several shares of people who are asked for the status alone."""
+        count, turned = len(self.names), self.classes.turned
+        if self.total > _MOST_OF_SETS:
+            return
+        for share in _STATUS_SHARES if count > 1 else (0.0,):
+            populations = self._populations(count * share / (1 - share), one_cell(2, 2, self.total))
+            best = [best_report(each, self.total) for each in populations]
+            weights = (1 - share) / count * self.classes.weights
+            every = [*(b.report for b in best), *(b.report.mirrored() for b in best)]
+            used, report_of = np.unique(self.classes.of_variant + len(best) * turned, return_inverse=True)
+            yield SampledVariants(
+                self.names,
+                self.alleles,
+                self.total,
+                1,
+                share,
+                tuple(every[k] for k in used.tolist()),
+                report_of,
+                float(weights @ [b.kept for b in best]),
+                float(weights @ [b.bound for b in best]),
+            )
+
+    def of_cells(self) -> Iterator[SampledVariants]:
+        """With several variants each, as long as that keeps more."""
+        count, before, none = len(self.names), 0.0, np.zeros(len(self.names), dtype=np.int64)
+        for each in range(1, min(count, MOST_EACH) + 1):
+            cells = 2 * GENOTYPES**each
+            channel = one_cell(cells, 2 * GENOTYPES, self.total)
+            populations = self._populations(count / each - 1, one_cell(cells, 2, self.total))
+            mean = self.classes.weights @ [float(np.mean([p.kept(channel) for p in of])) for of in populations]
+            kept = float(mean) * each / count
+            yield SampledVariants(self.names, self.alleles, self.total, each, 0.0, (), none, kept)
+            if kept < before:
+                return
+            before = kept
+
+
+def _told_of_status(cases: float, channel: FloatArray) -> float:
+    """The information of an answer about the status, by this channel, about the logit of the share of cases."""
+    chance, spread = float(channel[1] @ [1 - cases, cases]), cases * (1 - cases)
+    return float((spread * (channel[1, 1] - channel[1, 0])) ** 2 / (chance * (1 - chance)))

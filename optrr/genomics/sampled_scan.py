@@ -1,33 +1,285 @@
-"""The scan of answers about a few variants each: tests of association, and what a design lets them see.
+"""Association of status and genotype by likelihood, from answers that name sets of cells of their table, of many variants.
 
-The trend test is by likelihood (:mod:`optrr.genomics.answers`). Where a cell of the table is named, there are the other tests
-of :mod:`optrr.genomics.tests`, too, as of any randomized table.
+An answer y to a question about a variant has the chance Σ_x C_yx π_x, x a cell of genotype × status; further answers, to other
+questions, tell about the status alone. With ψ the odds ratio per copy of A1, φ the share of cases and p frequencies of the
+genotypes, which are free, and a about as large as φ,
+
+    π_g0 = (1 − φ) p_g ψ^(−ag) / Σ_h p_h ψ^(−ah),      π_g1 = φ p_g ψ^((1−a)g) / Σ_h p_h ψ^((1−a)h),
+
+so that ψ moves controls and cases apart and leaves all people where they are. For a given ψ, φ and p are the likeliest ones
+(Fisher scoring), with one answer more for each category, so that no frequency ends at 0: where answers tell little of them,
+that made levels of 4.4 to 5.6 %, and half an answer 3.9 to 5.2 %. The statistic is that of the efficient score: what the score
+of ln ψ has in common with those of φ and p is taken off, and its square is divided by its variance. With I the information on
+θ, P what those answers add to it, and m that on ln ψ and θ together, what is taken off θ's score is
+
+    m (I + P)⁻¹ (1 + P (I + P)⁻¹),
+
+because the fit moves by (I + P)⁻¹ as that score does, and the prior's own pull is taken back at the fit. Where the answers do
+not know twice as much of φ as the prior, they are too few, and there is no test. At ψ = 1 it is the test of association (the
+trend test, for it is locally best against an effect per copy); the odds ratio is where it is 0, and its interval holds every ψ
+that it does not reject, up to the first one on each side that it does.
+
+Letters: C channel, y answer, x cell, π its chance, ψ odds ratio, φ share of cases, p genotypes, a reference, θ = (logit φ,
+ln p_1/p_0, ln p_2/p_0), B variants of a batch.
+
+The trend test of a scan is this one. Where a cell of the table is named, there are the other tests of
+:mod:`optrr.genomics.tests`, too, as of any randomized table.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, ndtri, softmax
 
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.genomics.answers import AnswersTest, Told, answers_fit, answers_odds, answers_test, joined_tests
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.inflation import Inflation, Visible, visible_share
 from optrr.genomics.odds import OddsRatios, odds_ratios
-from optrr.genomics.sampled_variants import SampledVariants, one_cell, read_answers
-from optrr.genomics.scan import Associations, ScanOptions
+from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
+from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
 from optrr.genomics.tests import CopyTables, Scores, naive_score_test, noncentralities, score_test
-from optrr.genomics.thresholds import Filtered, filtered
-from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
-from optrr.models.tests.power_analysis import Alternative, relative_spread
+from optrr.models.tests.calibration import tail_of_one
 from optrr.records.counts import OpenedRecords
 from optrr.show.text import amount
+from optrr.tables.estimation.score_interval import inverted
 from optrr_solvers.arrays import FloatArray, IntArray
+
+# Answers beside each category of what is free.
+_PRIOR = 1.0
+# Fisher scoring ends where no step is longer, or after so many; five to thirty were needed.
+_STEP, _ROUNDS = 1e-9, 200
+# No step is longer, so that no chance is left at 0 on the way.
+_LONGEST = 2.0
+# ln ψ is looked for to this distance on both sides of 0; beyond, the limit is 0 or infinity.
+_FARTHEST = 12.0
+_PRECISION = 1e-6
+# The answers must know so many times as much of the share of cases as the prior.
+_LEAST_KNOWN = 1.5
+_TINY = 1e-300
+# Of all information, what stands for none.
+_UNSEEN = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class AnswersFit:
+    """The likeliest θ (B, 3) for given ln ψ, and the test of that ψ.
+
+    ``weights`` (B, Y + 2) are what an answer adds to the efficient score, ``chances`` its chance, ``variance`` (B,) the
+    score's; ``whole`` what true records of the people asked about the variant would have in its place; ``usable``, whether
+    the answers are enough.
+    """
+
+    theta: FloatArray
+    weights: FloatArray
+    chances: FloatArray
+    score: FloatArray
+    variance: FloatArray
+    whole: FloatArray
+    usable: NDArray[np.bool_]
+
+    @property
+    def z(self) -> FloatArray:
+        """The signed root of the statistic, (B,), 0 where nothing was told."""
+        return np.asarray(self.score / np.sqrt(np.maximum(self.variance, _TINY)))
+
+
+def answers_fit(answers: Told, log_ratio: FloatArray, start: FloatArray | None = None) -> AnswersFit:
+    """The fit at ln ψ, (B,); O(B Y) a round."""
+    counts, channel, reference = answers.all_counts, answers.likelihoods, answers.cases
+    tilt = log_ratio[:, None] * np.stack([-reference, 1 - reference], axis=1)
+    if start is None:
+        theta = np.zeros((log_ratio.size, 3))
+        theta[:, 0] = np.log(reference / (1 - reference))
+    else:
+        theta = start.copy()
+    damping, value = np.ones(log_ratio.size), _objective(theta, tilt, counts, channel)
+    moving = np.arange(log_ratio.size)
+    for _ in range(_ROUNDS):
+        at = _Slope.of(theta[moving], tilt[moving], answers.part(moving), channel)
+        information = _regular(at.information[:, 1:, 1:] + at.prior)
+        step = np.linalg.solve(information, (at.gradient + at.pull)[:, :, None])[:, :, 0]
+        step = np.clip(step, -_LONGEST, _LONGEST) * damping[moving, None]
+        tried = theta[moving] + step
+        reached = _objective(tried, tilt[moving], counts[moving], channel)
+        better = reached >= value[moving]
+        theta[moving[better]], value[moving[better]] = tried[better], reached[better]
+        damping[moving] = np.where(better, np.minimum(1.0, 2 * damping[moving]), damping[moving] / 4)
+        moving = moving[np.abs(step).max(axis=1) > _STEP]
+        if not moving.size:
+            break
+    return _tested(theta, tilt, answers, channel)
+
+
+def _cells(theta: FloatArray, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """φ (B,), and the genotypes among controls and cases, (B, 3) each; ``tilt``: ln ψ of both, (B, 2)."""
+    logits = np.concatenate([np.zeros((len(theta), 1)), theta[:, 1:]], axis=1)
+    copies = np.arange(GENOTYPES)
+    controls, cases = (softmax(logits + tilt[:, k, None] * copies, axis=1) for k in (0, 1))
+    return expit(theta[:, 0]), controls, cases
+
+
+def _table(theta: FloatArray, tilt: FloatArray) -> FloatArray:
+    """π, (B, 6)."""
+    cases, controls, others = _cells(theta, tilt)
+    both = np.stack([(1 - cases)[:, None] * controls, cases[:, None] * others], axis=2)
+    return np.asarray(both.reshape(-1, 2 * GENOTYPES))
+
+
+def _objective(theta: FloatArray, tilt: FloatArray, counts: FloatArray, channel: FloatArray) -> FloatArray:
+    """Log likelihood with the prior, (B,)."""
+    cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
+    prior = np.log(np.maximum(everybody, _TINY)).sum(axis=1) + np.log(np.maximum(cases * (1 - cases), _TINY))
+    chances = np.maximum(_table(theta, tilt) @ channel.T, _TINY)
+    return np.asarray(np.sum(counts * np.log(chances), axis=1) + _PRIOR * prior)
+
+
+def _scores(theta: FloatArray, tilt: FloatArray, reference: FloatArray) -> FloatArray:
+    """Of ln ψ and θ, of each cell, (B, 4, 6)."""
+    cases, controls, others = _cells(theta, tilt)
+    copies, status = np.repeat(np.arange(GENOTYPES), 2), np.tile([0, 1], GENOTYPES)
+    mean = np.where(status == 1, (others @ np.arange(GENOTYPES))[:, None], (controls @ np.arange(GENOTYPES))[:, None])
+    out = np.empty((len(theta), 4, 2 * GENOTYPES))
+    out[:, 0] = (status - reference[:, None]) * (copies - mean)
+    out[:, 1] = status - cases[:, None]
+    for genotype in (1, 2):
+        of_status = np.where(status == 1, others[:, genotype, None], controls[:, genotype, None])
+        out[:, 1 + genotype] = (copies == genotype) - of_status
+    return out
+
+
+def _seen(
+    theta: FloatArray, tilt: FloatArray, reference: FloatArray, channel: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Chance of each answer, (B, Y), and the scores' means given it, (B, 4, Y)."""
+    table = _table(theta, tilt)
+    chances = np.maximum(table @ channel.T, _TINY)
+    return chances, (_scores(theta, tilt, reference) * table[:, None]) @ channel.T / chances[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Slope:
+    """At θ: the answers' ``gradient`` in θ and the prior's ``pull``, (B, 3); ``information`` on ln ψ and θ, (B, 4, 4).
+
+    ``prior`` is what it adds to θ's information, (B, 3, 3); ``chances`` are the answers', (B, Y), ``seen`` the scores' means
+    given them, (B, 4, Y).
+    """
+
+    gradient: FloatArray
+    pull: FloatArray
+    information: FloatArray
+    prior: FloatArray
+    chances: FloatArray
+    seen: FloatArray
+
+    @classmethod
+    def of(cls, theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatArray) -> _Slope:
+        chances, seen = _seen(theta, tilt, answers.cases, channel)
+        gradient = np.einsum("by,bky->bk", answers.all_counts, seen[:, 1:])
+        information = np.einsum("by,bky,bly->bkl", answers.people * chances, seen, seen)
+        cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
+        pull = np.empty_like(gradient)
+        pull[:, 0] = _PRIOR * (1 - 2 * cases)
+        pull[:, 1:] = _PRIOR * (1 - GENOTYPES * everybody[:, 1:])
+        prior = np.zeros((len(theta), 3, 3))
+        prior[:, 0, 0] = 2 * _PRIOR * cases * (1 - cases)
+        prior[:, 1:, 1:] = GENOTYPES * _PRIOR * everybody[:, 1:, None] * (np.eye(2) - everybody[:, None, 1:])
+        return cls(gradient, pull, information, prior, chances, seen)
+
+
+def _regular(information: FloatArray) -> FloatArray:
+    """The information with next to nothing added, so that what is never seen, such as a genotype nobody has, divides by it."""
+    whole = np.trace(information, axis1=1, axis2=2)
+    return np.asarray(information + (_UNSEEN * whole + _TINY)[:, None, None] * np.eye(information.shape[1]))
+
+
+def _tested(theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatArray) -> AnswersFit:
+    at = _Slope.of(theta, tilt, answers, channel)
+    inverse = np.linalg.inv(_regular(at.information[:, 1:, 1:] + at.prior))
+    moved = at.information[:, :1, 1:] @ inverse
+    again = moved @ at.prior @ inverse
+    at_fit = at.seen[:, 0] - (moved @ at.seen[:, 1:])[:, 0]
+    weights = at_fit - (again @ at.seen[:, 1:])[:, 0]
+    expected = answers.people * at.chances
+    score = np.einsum("by,by->b", answers.all_counts, at_fit)
+    variance = np.einsum("by,by->b", expected, weights**2)
+    cases, everybody, _ = _cells(theta, np.zeros_like(tilt))
+    copies = np.arange(GENOTYPES)
+    spread = everybody @ copies**2 - (everybody @ copies) ** 2
+    whole = answers.counts.sum(axis=1) * cases * (1 - cases) * spread
+    known = at.information[:, 1, 1] >= _LEAST_KNOWN * at.prior[:, 0, 0]
+    usable = (answers.counts.sum(axis=1) > 0) & known
+    return AnswersFit(theta, weights, at.chances, score, variance, np.asarray(whole), usable)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswersTest:
+    """Tests of no association, (B,): ``statistic`` is χ² with 1 degree of freedom.
+
+    ``kept`` is the share left of what true records of the people asked would tell, ``expected`` the fewest answers of a kind
+    that are expected.
+    """
+
+    statistic: FloatArray
+    p_value: FloatArray
+    kept: FloatArray
+    expected: FloatArray
+
+    def part(self, which: IntArray) -> AnswersTest:
+        """The tests of some of the variants."""
+        return AnswersTest(*(getattr(self, f.name)[which] for f in fields(self)))
+
+
+def answers_test(answers: Told) -> AnswersTest:
+    """The test of every variant; NaN where nobody was asked, or too few."""
+    fit = answers_fit(answers, np.zeros(len(answers.counts)))
+    statistic = np.where(fit.usable & (fit.variance > 0), fit.z**2, np.nan)
+    expected = answers.people * fit.chances
+    law = expected / np.maximum(expected.sum(axis=1, keepdims=True), _TINY)
+    p = tail_of_one(fit.weights, law, answers.all_counts, statistic)
+    own = expected[:, : answers.counts.shape[1]]
+    kept = fit.variance / np.maximum(fit.whole, _TINY)
+    return AnswersTest(statistic, p, np.where(fit.usable, kept, np.nan), own.min(axis=1))
+
+
+def answers_odds(answers: Told, confidence: float = 0.95) -> OddsRatios:
+    """Odds ratio per copy of A1 of every variant, with the interval of the tests of every ratio; some 50 fits a variant."""
+    b = len(answers.counts)
+    reach = float(ndtri((1 + confidence) / 2))
+    null = answers_fit(answers, np.zeros(b))
+    ends = np.empty((3, b))
+    for row, goal in enumerate((reach, 0.0, -reach)):
+
+        def above(log_ratio: FloatArray, which: IntArray, goal: float = goal) -> FloatArray:
+            return answers_fit(answers.part(which), log_ratio, null.theta[which]).z - goal
+
+        # z falls as ψ grows, but may turn back far out, where answers tell little: so each end is looked for on its side of 1
+        beyond = null.z > goal
+        bracket = inverted(above, np.where(beyond, 0.0, -_FARTHEST), np.where(beyond, _FARTHEST, 0.0), _PRECISION, 0.0)
+        middle = bracket.mean(axis=0)
+        ends[row] = np.where(middle <= -_FARTHEST, -np.inf, np.where(middle >= _FARTHEST, np.inf, middle))
+    at = np.clip(ends[1], -_FARTHEST, _FARTHEST)
+    reference = answers.cases
+    tilt = at[:, None] * np.stack([-reference, 1 - reference], axis=1)
+    _, controls, others = _cells(answers_fit(answers, at, null.theta).theta, tilt)
+    half = np.arange(GENOTYPES) / (GENOTYPES - 1)
+    told = null.usable
+    ratio, low, high = (np.where(told, np.exp(x), np.nan) for x in (ends[1], ends[0], ends[2]))
+    return OddsRatios(ratio, low, high, np.where(told, others @ half, np.nan), np.where(told, controls @ half, np.nan))
+
+
+def joined_tests(tests: Sequence[AnswersTest], places: Sequence[IntArray], variants: int) -> AnswersTest:
+    """The tests of several channels' variants, each in its place among all."""
+    out = np.full((4, variants), np.nan)
+    for test, at in zip(tests, places, strict=True):
+        out[:, at] = test.statistic, test.p_value, test.kept, test.expected
+    return AnswersTest(*out)
+
 
 _TREND = ScanOptions("trend")
 # People of whom answers are expected: so many that shares are as good as exact.
@@ -103,9 +355,7 @@ def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], op
             "nobody answers whose call is missing, so that answers tell nothing of call rates; leave out --call-rate"
         )
     tables = cell_tables(told)
-    out = filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
-    out.check_some()
-    return out
+    return filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
 
 
 def _made(  # noqa: PLR0913 (the parts of a result)
@@ -194,59 +444,3 @@ def expected_noncentralities(
         statistic = answers_test(asking.answers(report, *drawn)).statistic.reshape(times, at.size)
         out[at] = np.nan_to_num(statistic - 1).mean(axis=0) / asked
     return out * asking.asked_share
-
-
-@dataclass(frozen=True, eq=False)
-class SeenInAnswers:
-    """The trend test by likelihood, of answers about a variant.
-
-    ``channel`` (Y, 6) and ``status_channel`` (2, 2) are as in :class:`optrr.genomics.answers.Told`; ``asked`` is the share of
-    people who answer about the variant, and ``others`` of those who tell about the status alone.
-    """
-
-    channel: FloatArray
-    status_channel: FloatArray
-    asked: float
-    others: float
-
-    @classmethod
-    def of(cls, asking: SampledVariants) -> list[SeenInAnswers]:
-        """One for each report."""
-        others = asking.status_share if asking.reports else 1 - asking.asked_share
-        blank = [asking.answers(k, np.empty((0, 0)), np.empty((0, 2))) for k in range(max(len(asking.reports), 1))]
-        return [cls(b.channel, b.status_channel, asking.asked_share, others) for b in blank]
-
-    @classmethod
-    def of_cells(cls, each: int, variants: int, epsilon: float) -> SeenInAnswers:
-        """Where one cell is named of the status and ``each`` variants."""
-        cells = 2 * GENOTYPES**each
-        channels = one_cell(cells, 2 * GENOTYPES, epsilon), one_cell(cells, 2, epsilon)
-        return cls(*channels, each / variants, 1 - each / variants)
-
-    def among(self, share: float) -> SeenInAnswers:
-        """The same questions where fewer variants share them: each is asked about 1/share times as often, up to everybody."""
-        asked = self.asked / share
-        return replace(self, asked=asked, others=min(self.others, 1 - asked))
-
-    def told(self, counts: FloatArray) -> Told:
-        """Counts (B, Y + 2 or more): of answers about the variant, then about the status."""
-        own = len(self.channel)
-        return Told(counts[:, :own], self.channel, counts[:, own : own + 2], self.status_channel)
-
-    def effect(self, table: FloatArray, people: float = _MANY) -> Alternative:
-        """What the test sees of these shares (3, 2); the fewer people, the more its fit is drawn to the prior."""
-        own, status = self.channel @ table.ravel(), self.status_channel @ table.sum(axis=0)
-        # the last report: of who tells nothing about this variant
-        law = np.concatenate([self.asked * own, self.others * status, [max(1 - self.asked - self.others, 0.0)]])
-        fit = answers_fit(self.told(people * law[None]), np.zeros(1))
-        noncentrality = float(fit.z[0] ** 2 / people) if fit.usable[0] else 0.0
-        groups = np.repeat([self.asked, self.others], [len(own), 2])
-        null = np.append(groups * fit.chances[0], law[-1])
-        spread = relative_spread(np.append(fit.weights[0], 0.0), null, law) if noncentrality > 0 else 1.0
-
-        def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-            tested = answers_test(self.told(tables))
-            return tested.statistic, tested.p_value
-
-        fewest = float(law[:-1][law[:-1] > 0].min())
-        return Alternative(noncentrality, 1, spread, Surveys(drawn_from(law), test, 1, fewest, 4 * FIT_WORK))

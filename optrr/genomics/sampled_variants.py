@@ -4,12 +4,17 @@ There is a question for each variant: about it and the ``each`` − 1 that follo
 answers one, drawn without looking at the record. With one variant each, an answer names a set of cells of genotype × status, by
 the report that keeps most of the test's information (:mod:`optrr_solvers.allocating.association`), and a share of the people is
 asked for the status alone, which all tests need. With several, it names one cell of their table, by randomized response over
-all its cells. Which of the two is better, and with how many variants, :mod:`optrr.genomics.sampled_design` finds out from the
+all its cells. Which of the two is better, and with how many variants, :mod:`optrr.genomics.designing` finds out from the
 total, the number of variants, and the frequencies and cases that are expected; no genotype is looked at.
 
 What people release are two columns. ``question`` is the number of its first variant, from 1, or one more than there are
 variants for the status alone. ``answer`` is the number, from 0, of the set named, among those of the variant's report; of the
 cell, status first and the last variant fastest; or of the status.
+
+The file that both the people asked and those who test work from is versioned JSON, one object: ``format``, ``software``,
+``digest``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are made for), ``variants``
+(name and alleles; ``report``, the number of its report), ``each``, ``status_share`` and ``reports`` (sets of cells
+2·genotype + status, and their weights).
 """
 
 from __future__ import annotations
@@ -19,24 +24,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
+from optrr.designs.checks import Check, Verification, total_check
 from optrr.domain.domain import Attribute, Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
-from optrr.genomics.answers import Told
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.records.counts import record_batches
+from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, checked_epsilon
 from optrr.releases.provenance import digest_of
+from optrr.releases.sealed import Given, Sealed, encoded, read_named
 from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
+from optrr.show.version import SOFTWARE
 from optrr_solvers.allocating.association import SetReport
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -51,6 +61,60 @@ _ONE_CELL = SubsetReport((1,))
 _WORD = 1 << 64
 # With so many variants, a table has 39,366 cells.
 MOST_EACH = 9
+# A share of cases is not taken for smaller at the start.
+_LEAST_CASES = 0.002
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What was answered about B variants, all through one channel.
+
+    Parameters
+    ----------
+    counts
+        of each answer, shape (B, Y).
+    channel
+        chance of each answer by the true cell, two for each genotype, control first, shape (Y, 6).
+    status
+        of the answers of others that tell about the status alone, "control" and "case", shape (B, 2).
+    status_channel
+        chance of each by the true status, shape (2, 2).
+    """
+
+    counts: FloatArray
+    channel: FloatArray
+    status: FloatArray
+    status_channel: FloatArray
+
+    def part(self, which: slice | IntArray) -> Told:
+        """Some of the variants."""
+        return Told(self.counts[which], self.channel, self.status[which], self.status_channel)
+
+    @cached_property
+    def cases(self) -> FloatArray:
+        """About how large the share of cases is, (B,): by the status' answers, or the others where there are none."""
+        observed = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1.0)
+        cells = observed @ np.linalg.pinv(self.channel).T
+        own, asked = cells[:, 1::2].sum(axis=1), self.status.sum(axis=1)
+        chances = self.status_channel[1]
+        told = (self.status[:, 1] / np.maximum(asked, 1.0) - chances[0]) / (chances[1] - chances[0])
+        return np.asarray(np.clip(np.where(asked > 0, told, own), _LEAST_CASES, 1 - _LEAST_CASES))
+
+    @property
+    def all_counts(self) -> FloatArray:
+        """Of the answers about the variants and of those about the status, (B, Y + 2)."""
+        return np.concatenate([self.counts, self.status], axis=1)
+
+    @property
+    def likelihoods(self) -> FloatArray:
+        """Chance of each of these by the true cell, (Y + 2, 6)."""
+        return np.concatenate([self.channel, np.tile(self.status_channel, GENOTYPES)])
+
+    @property
+    def people(self) -> FloatArray:
+        """How many were asked each answer's question, (B, Y + 2)."""
+        asked = self.counts.sum(axis=1, keepdims=True), self.status.sum(axis=1, keepdims=True)
+        return np.repeat(np.concatenate(asked, axis=1), [self.counts.shape[1], 2], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,3 +437,104 @@ def _check_sets(report: SetReport, epsilon: float) -> None:
         )
     if min(map(min, _chances(report, epsilon))) < 1:
         raise InvalidInput("a set of a report is named less than once in 2^64; leave it out")
+
+
+FORMAT = "optrr-sampled-variants/1"
+
+
+class _VariantRecord(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    a1: str
+    a2: str
+    report: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
+class _ReportRecord(msgspec.Struct, forbid_unknown_fields=True):
+    sets: tuple[tuple[int, ...], ...]
+    weights: tuple[float, ...]
+
+
+class SampledVariantsRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """What the file holds."""
+
+    format: str
+    software: str
+    digest: str
+    epsilon: float
+    answer_epsilon: float
+    each: int
+    status_share: float
+    variants: list[_VariantRecord]
+    reports: list[_ReportRecord]
+
+
+_SEALED = Sealed(SampledVariantsRecord, FORMAT, "", "cannot be read", lambda _: "")
+
+
+def save_sampled_variants(made: SampledVariants, path: str | Path) -> None:
+    """Write the way of asking as a JSON file, whole or not at all."""
+    record = SampledVariantsRecord(
+        FORMAT,
+        SOFTWARE,
+        made.digest,
+        made.epsilon,
+        made.answer_epsilon,
+        made.each,
+        made.status_share,
+        [
+            _VariantRecord(name, a1, a2, int(report))
+            for name, (a1, a2), report in zip(made.names, made.alleles, made.report_of, strict=True)
+        ],
+        [_ReportRecord(r.sets, r.weights) for r in made.reports],
+    )
+    with whole_file(Path(path)) as partial:
+        partial.write_bytes(encoded(record) + b"\n")
+
+
+def load_sampled_variants(path: Given) -> SampledVariants:
+    """Read a file of sampled variants.
+
+    Raises
+    ------
+    InvalidInput
+        where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
+    """
+    record, made = _decoded(path)
+    if not _total_check(record, made).holds:
+        raise InvalidInput(
+            f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {made.epsilon:g}"
+        )
+    if record.digest != made.digest:
+        raise InvalidInput(f"{path} was changed after it was written (its digest differs); design again")
+    return made
+
+
+def verify_sampled_variants(path: Given) -> Verification:
+    """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
+
+    Raises
+    ------
+    InvalidInput
+        where it cannot be read, or is malformed or of another version.
+    """
+    record, made = _decoded(path)
+    return Verification((_total_check(record, made),), record.digest == made.digest, made.digest)
+
+
+def _total_check(record: SampledVariantsRecord, made: SampledVariants) -> Check:
+    how = "the largest over all answers, of 64-bit thresholds in exact rationals"
+    return total_check(record.epsilon, made.epsilon, how)
+
+
+def _decoded(path: Given) -> tuple[SampledVariantsRecord, SampledVariants]:
+    record = _SEALED.decoded(read_named(path, "design file"), path)
+    rows = record.variants
+    return record, SampledVariants(
+        tuple(v.name for v in rows),
+        tuple((v.a1, v.a2) for v in rows),
+        record.answer_epsilon,
+        record.each,
+        record.status_share,
+        tuple(SetReport(r.sets, r.weights) for r in record.reports),
+        np.asarray([v.report for v in rows], dtype=np.int64),
+    )

@@ -17,12 +17,18 @@ and the interval are Wald's, and Z_STAT is ln OR / SE. A trait of numbers (LINEA
 STAT is the square of Student's t. EXPECTED is NA there.
 
 Every variant that varies has an interval; a variant that does not, like any undefined number, is NA.
+
+Filters leave a variant out where its estimated minor allele frequency, call rate or Hardy–Weinberg p-value lies below the
+threshold, as PLINK leaves it out by the value itself; how many estimates are within 1.96 standard errors of the threshold is
+said, for these may be on its wrong side. Frequencies are of everybody, the test of proportions is of controls, as is usual,
+because cases may depart from them by the association. Where missing calls are no category of the design their number is known,
+and the call rate is what it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,16 +36,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from optrr.designs.design import Design
 from optrr.domain.domain import listed
 from optrr.errors import InvalidInput, did_you_mean, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
-from optrr.genomics.genotypes import GENOTYPES, Variants
+from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation, visible_share
-from optrr.genomics.layout import Layout, layout_of, star_kernel
+from optrr.genomics.layout import Layout, star_kernel
 from optrr.genomics.odds import odds_ratios
+from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
 from optrr.genomics.result_files import ScannedStudy, arrow_columns, check_form, write_columns, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
@@ -53,18 +60,16 @@ from optrr.genomics.tests import (
     naive_is_harmless,
     naive_score_test,
     naive_shift,
+    people_with,
     score_test,
     single_copy_scores,
     with_odds_of_single_copies,
     with_single_copies,
 )
-from optrr.genomics.thresholds import NO_THRESHOLDS, Thresholds, filtered, people_with
-from optrr.mechanisms.kernel import EffectKernel, Kernel, unrandomized
+from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
-from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
-from optrr.models.tests.power_analysis import Alternative, alternative
 from optrr.models.tests.result import bonferroni, false_discovery_rate
-from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles, genotype_test
+from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
 from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
@@ -74,14 +79,90 @@ from optrr_solvers.laws import Law
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
 # Variants that a summary lists, and that a forest plot shows.
 TOP, TOP_DRAWN = 10, 20
 PLOTS = ("manhattan", "qq", "forest", "region")
-
-
 # Columns of effects that stand beside the number of people; the others stand behind the tests.
 _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
+# An estimate this far below a threshold is equal to it but for rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Variants are left out below: ``maf`` 0..0.5, ``hwe`` (a p-value) and ``call_rate`` 0..1; 0 leaves out none."""
+
+    maf: float = 0.0
+    hwe: float = 0.0
+    call_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, most in (("maf", 0.5), ("hwe", 1.0), ("call_rate", 1.0)):
+            value = getattr(self, name)
+            # written as a condition that must hold, so that a NaN is refused too
+            if not 0 <= value <= most:
+                option = name.replace("_", "-")
+                raise InvalidInput(f"a threshold --{option} of {value:g}; give a number from 0 to {most:g}")
+
+    def __bool__(self) -> bool:
+        return max(self.maf, self.hwe, self.call_rate) > 0
+
+
+NO_THRESHOLDS = Thresholds()
+
+
+@dataclass(frozen=True, eq=False)
+class Filtered:
+    """Which variants are kept, (V,), how many are left out by reason, and what to say of doubtful ones."""
+
+    kept: NDArray[np.bool_]
+    skipped: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+def filtered(
+    tables: CopyTables, kernel: EffectKernel, thresholds: Thresholds, wanted: FloatArray, missing: bool
+) -> Filtered:
+    """The filters on counts (V, R, 2); a variant of which something is unknown is not left out by that.
+
+    ``wanted``: people of each variant who should have a call, (V,); ``missing``: whether missing calls are a category.
+    Raises InvalidInput where no variant is kept.
+    """
+    kept, skipped, warnings = np.ones(len(tables.two), dtype=np.bool_), {}, []
+
+    def leave_out(below: NDArray[np.bool_], what: str, threshold: float) -> None:
+        below = below & kept & (tables.people > 0)
+        if count := int(np.count_nonzero(below)):
+            skipped[f"with {what} below {threshold:g}"] = count
+        kept[below] = False
+
+    if thresholds.call_rate:
+        rates = rates_of_calls(tables, kernel, wanted, missing, None)
+        warnings += _doubtful(rates.estimate, rates.standard_error, "call rate", thresholds.call_rate)
+        leave_out(rates.estimate < thresholds.call_rate - _ROUNDING, "a call rate", thresholds.call_rate)
+    if thresholds.hwe:
+        tested = proportions_test(Group.of(tables, kernel, CONTROLS))
+        leave_out(tested.p_value < thresholds.hwe, "a Hardy-Weinberg p-value in controls", thresholds.hwe)
+    if thresholds.maf:
+        f = frequencies(everybody(tables, kernel), None)
+        rarer = np.minimum(f.estimate, 1 - f.estimate)
+        warnings += _doubtful(rarer, f.standard_error, "minor allele frequency", thresholds.maf)
+        leave_out(rarer < thresholds.maf - _ROUNDING, "a minor allele frequency", thresholds.maf)
+    if not kept.any():
+        reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+        raise InvalidInput(f"no variant is left to be tested ({reasons}); lower the thresholds")
+    return Filtered(kept, skipped, tuple(warnings))
+
+
+def _doubtful(estimate: FloatArray, error: FloatArray, what: str, threshold: float) -> list[str]:
+    near = np.abs(estimate - threshold) < ndtri(0.975) * error
+    count = int(np.count_nonzero(near))
+    if not count:
+        return []
+    return [
+        f"the {what} of {count} of {amount(near.size, 'variant')} cannot be told from {threshold:g}: 1.96 standard errors "
+        "reach from the estimate to the threshold; the estimate decides whether it is left out"
+    ]
 
 
 class EffectColumns(Protocol):
@@ -292,7 +373,7 @@ _NOBODY = "on a chromosome of which nobody has two copies: the allelic tests cou
 class ScanOptions:
     """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism.
 
-    ``thresholds`` leave variants out (:mod:`optrr.genomics.thresholds`).
+    ``thresholds`` leave variants out (:mod:`optrr.genomics.scan`).
     """
 
     test: str = "trend"
@@ -371,7 +452,6 @@ def associations(
     if not people.any():
         raise InvalidInput("no variant has a single call of somebody whom the test counts; nothing can be tested")
     filters = filtered(tables, kernel, options.thresholds, people_with(cohort, 1), missing)
-    filters.check_some()
     kept = np.flatnonzero((people > 0) & filters.kept)
     kernel, n = kernel.part(kept), people[kept].astype(np.int64)
     scores, naive, harmless = _tested(own.part(kept), kernel, options)
@@ -470,35 +550,3 @@ def _doubts(scores: Scores, test: str) -> list[str]:
     if test == ASSUMING:
         out.append(ASSUMPTION)
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class SeenInRecords:
-    """The trend test of a variant in whole records, through the kernel of genotype and status."""
-
-    kernel: Kernel
-
-    @classmethod
-    def of(cls, design: Design) -> SeenInRecords:
-        """Of the variant whose association with the status is seen about as well as half of them.
-
-        Raises InvalidInput for alleles, which have no status of their own, and associations that cannot be seen.
-        """
-        layout = layout_of(design.domain)
-        if layout.status is None:
-            raise InvalidInput("what can be seen is known of genotypes, not of alleles; design with --layout genotype")
-        kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
-        order = np.argsort(np.abs(kernel.eigenvalues[:, 1, 1]), kind="stable")
-        return cls(kernel.part(int(order[order.size // 2])))
-
-    def effect(self, table: FloatArray, _people: float = 0.0) -> Alternative:
-        """What the test sees of these shares (3, 2), whatever the number of people."""
-        longer = np.pad(table, ((0, self.kernel.sizes[0] - GENOTYPES), (0, 0)))
-        limit = alternative(longer, self.kernel, *genotype_test("trend"))
-        law = self.kernel.expected(longer)
-
-        def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-            scores = score_test(tables, self.kernel)
-            return scores.statistic, scores.p_value
-
-        return replace(limit, surveys=Surveys(drawn_from(law), test, 1, float(law[law > 0].min()), 4 * FIT_WORK))

@@ -1,7 +1,16 @@
 """What designs can see, before anybody is asked: how much of a test is left, and which odds ratios it finds.
 
-Ways to ask about the same variants at the same total are compared (:mod:`optrr.genomics.planned` has the model and the power),
-and one sentence says what cannot be had, and with how many variants or at which ε it could.
+Ways to ask about the same variants at the same total are compared, and one sentence says what cannot be had, and with how many
+variants or at which ε it could. People are as in a case-control study. A share φ are cases; controls are in Hardy–Weinberg
+proportions at the frequency f of the allele that raises the risk, and its odds ratio ψ multiplies with each copy:
+
+    Pr(g | control) = (2 choose g) f^g (1 − f)^(2 − g),      Pr(g | case) ∝ ψ^g Pr(g | control).
+
+The test is the scan's trend test, of randomized records (:mod:`optrr.genomics.tests`) or of answers about a few variants
+(:mod:`optrr.genomics.sampled_scan`). Its power is that of :mod:`optrr.models.tests.power_analysis`: from the statistic of the
+expected reports and the spread of the score under the effect, and where some report is rare, from surveys drawn for it, with
+the scan's own p-values. Drawing also counts the tests that a scan refuses, because too few were asked about a variant. People
+needed are by the expected reports alone, to which so many people come close.
 """
 
 from __future__ import annotations
@@ -13,21 +22,32 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from scipy.optimize import brentq
+
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
-from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.genomics.layout import layout_of
-from optrr.genomics.planned import LEVELS, PlannedScan, SeenOfVariant, people_needed, smallest_odds
-from optrr.genomics.sampled_design import sampled_variants
-from optrr.genomics.sampled_scan import SeenInAnswers
-from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants
-from optrr.genomics.scan import SeenInRecords
-from optrr.genomics.tests import GENOME_WIDE
-from optrr.mechanisms.kernel import unrandomized
-from optrr.models.tests.power_analysis import power
+from optrr.genomics.layout import layout_of, star_kernel
+from optrr.genomics.sampled_scan import answers_fit, answers_test
+from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, Told, one_cell
+from optrr.genomics.tests import GENOME_WIDE, score_test
+from optrr.mechanisms.kernel import Kernel, unrandomized
+from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
+from optrr.models.tests.power_analysis import (
+    LARGEST_SURVEY,
+    Alternative,
+    alternative,
+    power,
+    relative_spread,
+    required_records,
+)
+from optrr.models.tests.testing import genotype_test
 from optrr.show.result import TableResult, arrow_rows, in_json
 from optrr.show.text import amount
+from optrr.tables.distributions import norm
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.problem import EPSILON_RANGE
 
 if TYPE_CHECKING:
@@ -40,6 +60,196 @@ USEFUL_ODDS = 5.0
 _MOST_PAIRS = 2000
 # An ε that is proposed is rounded up to this.
 _STEP = 0.1
+LEVELS = (0.05, GENOME_WIDE)
+# People of whom answers are expected: so many that shares are as good as exact.
+_MANY = 1e12
+# Larger odds ratios are not looked for.
+FARTHEST_ODDS = 100.0
+# A power that was drawn is near enough to the wanted one; rounds until then; and no drawn power counts as nearer to 0 or 1.
+_NEAR, _ROUNDS, _SURE = 0.01, 3, 0.01
+# The logarithm of an odds ratio is found to this.
+_PRECISION = 1e-3
+
+
+@dataclass(frozen=True)
+class PlannedScan:
+    """Who is to be asked, and what is to be seen of them.
+
+    Parameters
+    ----------
+    people
+        how many answer, at least 2.
+    cases
+        the share of cases among them, above 0 and below 1.
+    frequencies
+        of the allele that raises the risk, among controls, above 0 and below 1.
+    odds_ratio
+        per copy, above 1: the people needed are those for it.
+    wanted
+        power that counts as seeing, above 5 % and below 1.
+
+    Raises
+    ------
+    InvalidInput
+        for numbers outside these ranges.
+    """
+
+    people: int
+    cases: float = 0.5
+    frequencies: tuple[float, ...] = (0.05, 0.2, 0.5)
+    odds_ratio: float = 1.3
+    wanted: float = 0.8
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.people <= LARGEST_SURVEY:
+            raise InvalidInput(f"{self.people} people; give at least 2, and at most {LARGEST_SURVEY:.0e}")
+        for share, of in ((self.cases, "of cases"), *((f, "of the risk allele") for f in self.frequencies)):
+            if not 0 < share < 1:
+                raise InvalidInput(f"a share {of} of {share}; give one above 0 and below 1")
+        if not self.frequencies:
+            raise InvalidInput("no frequency of the risk allele is given; give at least one, such as 0.2")
+        if not 1 < self.odds_ratio <= FARTHEST_ODDS:
+            raise InvalidInput(f"an odds ratio of {self.odds_ratio}; give one above 1, at most {FARTHEST_ODDS:g}")
+        if not max(LEVELS) < self.wanted < 1:
+            raise InvalidInput(f"a power of {self.wanted}; give one above {max(LEVELS)} and below 1")
+
+    def table(self, odds_ratio: float, frequency: float) -> FloatArray:
+        """Shares of all people by copies of A1 and status, (3, 2); A1 is the rarer allele, the risk or the other one."""
+        copies = np.arange(GENOTYPES)
+        controls = np.array([1.0, 2.0, 1.0]) * frequency**copies * (1 - frequency) ** (2 - copies)
+        tilted = controls * odds_ratio**copies
+        table = np.stack([(1 - self.cases) * controls, self.cases * tilted / tilted.sum()], axis=1)
+        return table if frequency <= 1 / 2 else table[::-1]
+
+
+@dataclass(frozen=True, eq=False)
+class SeenInRecords:
+    """The trend test of a variant in whole records, through the kernel of genotype and status."""
+
+    kernel: Kernel
+
+    @classmethod
+    def of(cls, design: Design) -> SeenInRecords:
+        """Of the variant whose association with the status is seen about as well as half of them.
+
+        Raises InvalidInput for alleles, which have no status of their own, and associations that cannot be seen.
+        """
+        layout = layout_of(design.domain)
+        if layout.status is None:
+            raise InvalidInput("what can be seen is known of genotypes, not of alleles; design with --layout genotype")
+        kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
+        order = np.argsort(np.abs(kernel.eigenvalues[:, 1, 1]), kind="stable")
+        return cls(kernel.part(int(order[order.size // 2])))
+
+    def effect(self, table: FloatArray, _people: float = 0.0) -> Alternative:
+        """What the test sees of these shares (3, 2), whatever the number of people."""
+        longer = np.pad(table, ((0, self.kernel.sizes[0] - GENOTYPES), (0, 0)))
+        limit = alternative(longer, self.kernel, *genotype_test("trend"))
+        law = self.kernel.expected(longer)
+
+        def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+            scores = score_test(tables, self.kernel)
+            return scores.statistic, scores.p_value
+
+        return replace(limit, surveys=Surveys(drawn_from(law), test, 1, float(law[law > 0].min()), 4 * FIT_WORK))
+
+
+@dataclass(frozen=True, eq=False)
+class SeenInAnswers:
+    """The trend test by likelihood, of answers about a variant.
+
+    ``channel`` (Y, 6) and ``status_channel`` (2, 2) are as in :class:`optrr.genomics.sampled_variants.Told`; ``asked`` is the
+    share of people who answer about the variant, and ``others`` of those who tell about the status alone.
+    """
+
+    channel: FloatArray
+    status_channel: FloatArray
+    asked: float
+    others: float
+
+    @classmethod
+    def of(cls, asking: SampledVariants) -> list[SeenInAnswers]:
+        """One for each report."""
+        others = asking.status_share if asking.reports else 1 - asking.asked_share
+        blank = [asking.answers(k, np.empty((0, 0)), np.empty((0, 2))) for k in range(max(len(asking.reports), 1))]
+        return [cls(b.channel, b.status_channel, asking.asked_share, others) for b in blank]
+
+    @classmethod
+    def of_cells(cls, each: int, variants: int, epsilon: float) -> SeenInAnswers:
+        """Where one cell is named of the status and ``each`` variants."""
+        cells = 2 * GENOTYPES**each
+        channels = one_cell(cells, 2 * GENOTYPES, epsilon), one_cell(cells, 2, epsilon)
+        return cls(*channels, each / variants, 1 - each / variants)
+
+    def among(self, share: float) -> SeenInAnswers:
+        """The same questions where fewer variants share them: each is asked about 1/share times as often, up to everybody."""
+        asked = self.asked / share
+        return replace(self, asked=asked, others=min(self.others, 1 - asked))
+
+    def told(self, counts: FloatArray) -> Told:
+        """Counts (B, Y + 2 or more): of answers about the variant, then about the status."""
+        own = len(self.channel)
+        return Told(counts[:, :own], self.channel, counts[:, own : own + 2], self.status_channel)
+
+    def effect(self, table: FloatArray, people: float = _MANY) -> Alternative:
+        """What the test sees of these shares (3, 2); the fewer people, the more its fit is drawn to the prior."""
+        own, status = self.channel @ table.ravel(), self.status_channel @ table.sum(axis=0)
+        # the last report: of who tells nothing about this variant
+        law = np.concatenate([self.asked * own, self.others * status, [max(1 - self.asked - self.others, 0.0)]])
+        fit = answers_fit(self.told(people * law[None]), np.zeros(1))
+        noncentrality = float(fit.z[0] ** 2 / people) if fit.usable[0] else 0.0
+        groups = np.repeat([self.asked, self.others], [len(own), 2])
+        null = np.append(groups * fit.chances[0], law[-1])
+        spread = relative_spread(np.append(fit.weights[0], 0.0), null, law) if noncentrality > 0 else 1.0
+
+        def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+            tested = answers_test(self.told(tables))
+            return tested.statistic, tested.p_value
+
+        fewest = float(law[:-1][law[:-1] > 0].min())
+        return Alternative(noncentrality, 1, spread, Surveys(drawn_from(law), test, 1, fewest, 4 * FIT_WORK))
+
+
+SeenOfVariant = SeenInRecords | SeenInAnswers
+
+
+def power_seen(test: SeenOfVariant, scan: PlannedScan, odds_ratio: float, frequency: float, level: float) -> float:
+    """How likely the scan's p-value is at most the level, for a variant of this odds ratio."""
+    return power(test.effect(scan.table(odds_ratio, frequency), scan.people), scan.people, level)
+
+
+def smallest_odds(test: SeenOfVariant, scan: PlannedScan, frequency: float, level: float) -> float:
+    """The smallest odds ratio that is found with the wanted power; infinite beyond `FARTHEST_ODDS`."""
+
+    def effect(log_ratio: float) -> Alternative:
+        return test.effect(scan.table(math.exp(log_ratio), frequency), scan.people)
+
+    def missing(log_ratio: float) -> float:
+        return scan.wanted - power(replace(effect(log_ratio), surveys=None), scan.people, level)
+
+    if missing(math.log(FARTHEST_ODDS)) > 0:
+        return math.inf
+    at = float(brentq(missing, 0.0, math.log(FARTHEST_ODDS), xtol=_PRECISION))
+    critical, wanted = float(norm.isf(level / 2)), float(norm.ppf(scan.wanted))
+    for _ in range(_ROUNDS):
+        here = effect(at)
+        if here.power_source(scan.people, level) == "limit":
+            break
+        reached = power(here, scan.people, level)
+        if abs(reached - scan.wanted) <= _NEAR:
+            break
+        # the signal grows about as the logarithm
+        at *= (critical + wanted) / (critical + float(norm.ppf(np.clip(reached, _SURE, 1 - _SURE))))
+    return math.exp(at) if at <= math.log(FARTHEST_ODDS) else math.inf
+
+
+def people_needed(test: SeenOfVariant, scan: PlannedScan, frequency: float, level: float) -> float:
+    """How many people see the plan's odds ratio with the wanted power; infinite where no survey is large enough."""
+    effect = replace(test.effect(scan.table(scan.odds_ratio, frequency)), surveys=None)
+    try:
+        return required_records(effect, scan.wanted, level)
+    except InvalidInput:
+        return math.inf
 
 
 def tests_of(way: Design | SampledVariants) -> list[SeenOfVariant]:

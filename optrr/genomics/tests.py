@@ -307,6 +307,15 @@ def all_tables(cohort: Cohort, missing: bool, progress: Progress | None = None) 
     return out
 
 
+def people_with(cohort: Cohort, fewest: int) -> FloatArray:
+    """How many people have so many copies of each variant's chromosome at least, (V,)."""
+    kinds = single_copy_chromosomes(cohort.variants.chromosome)
+    out = np.zeros(kinds.size)
+    for kind in set(kinds):
+        out[kinds == kind] = np.count_nonzero(copies(str(kind), cohort.n, cohort.male) >= fewest)
+    return out
+
+
 def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None) -> CopyTables:
     """Tables of all variants, of people who have two copies and of those who have one."""
     two = all_tables(cohort, missing, progress)

@@ -27,17 +27,24 @@ from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.frequencies import Proportions, call_rates, frequencies
 from optrr.genomics.genotypes import Variants
-from optrr.genomics.groups import CASES, CONTROLS, Group
-from optrr.genomics.hardy_weinberg import ProportionsTest, proportions_test
 from optrr.genomics.layout import Layout
+from optrr.genomics.proportions import (
+    CASES,
+    CONTROLS,
+    Group,
+    Proportions,
+    ProportionsTest,
+    everybody,
+    frequencies,
+    proportions_test,
+    rates_of_calls,
+)
 from optrr.genomics.result_files import arrow_columns, rows_in_json, write_columns
 from optrr.genomics.sampled_scan import cell_tables
 from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel
-from optrr.genomics.tests import CopyTables, Progress, copy_tables
-from optrr.genomics.thresholds import everybody, known_call_rates, people_with
+from optrr.genomics.tests import CopyTables, Progress, copy_tables, people_with
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
@@ -175,7 +182,7 @@ def variant_report(
     tables = copy_tables(cohort, layout.missing, progress)
     warn(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
     wanted = people_with(cohort, 1)
-    rates = call_rates(everybody(tables, kernel)) if layout.missing else known_call_rates(tables, wanted)
+    rates = rates_of_calls(tables, kernel, wanted, layout.missing)
     out = _reported(cohort.variants, tables, kernel, rates, by_status)
     incomplete = 0 if layout.missing else int(np.sum(tables.people < wanted))
     doubts = []

@@ -14,9 +14,8 @@ from scipy.optimize import root
 from scipy.special import expit
 
 from optrr import InvalidInput, genomics
-from optrr.genomics.adjusted import UnbiasedReports, adjusted_scores, status_model, trait_model
+from optrr.genomics.adjusted import UnbiasedReports, adjusted_scores, status_model, tail_of_sum, trait_model
 from optrr.genomics.adjusted_effects import status_effects, trait_effects
-from optrr.genomics.adjusted_tail import tail_of_sum
 from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.asking import GenomicReports
 from optrr.genomics.cohort import Cohort

@@ -11,8 +11,7 @@ from scipy.stats import binom
 
 from optrr import genomics
 from optrr.errors import InvalidInput
-from optrr.genomics.linkage import linkage, squared_correlations
-from optrr.genomics.pairs import pair_tables
+from optrr.genomics.linkage import linkage, pair_tables, squared_correlations
 from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers import ProductLaw

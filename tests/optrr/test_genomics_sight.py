@@ -23,8 +23,8 @@ from optrr.genomics import (
     design,
     sight,
 )
-from optrr.genomics.planned import LEVELS, people_needed, power_seen, smallest_odds
-from optrr.genomics.sampled_design import sampled_variants
+from optrr.genomics.designing import sampled_variants
+from optrr.genomics.sight import LEVELS, people_needed, power_seen, smallest_odds
 from optrr.genomics.sight import tests_of as tests_seen
 from optrr.models.tests.power_analysis import power
 

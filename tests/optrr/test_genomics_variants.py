@@ -16,13 +16,19 @@ from scipy.stats import binom, chisquare
 from optrr import genomics
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
-from optrr.genomics.frequencies import call_rates, frequencies
-from optrr.genomics.groups import CASES, CONTROLS, Group, in_proportions
-from optrr.genomics.hardy_weinberg import proportions_test
-from optrr.genomics.sampled_design import sampled_variants
-from optrr.genomics.scan import ScanOptions, associations, cohort_kernel
+from optrr.genomics.designing import sampled_variants
+from optrr.genomics.proportions import (
+    CASES,
+    CONTROLS,
+    Group,
+    call_rates,
+    everybody,
+    frequencies,
+    in_proportions,
+    proportions_test,
+)
+from optrr.genomics.scan import ScanOptions, Thresholds, associations, cohort_kernel, filtered
 from optrr.genomics.tests import CopyTables, copy_tables
-from optrr.genomics.thresholds import Thresholds, everybody, filtered
 from optrr.genomics.variant_report import answers_report
 from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized

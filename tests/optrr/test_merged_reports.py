@@ -31,11 +31,11 @@ from optrr.genomics import (
 )
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, read_cohort
+from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.person_reports import codes_of
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.genomics.sampled_design import sampled_variants
-from optrr.genomics.sampled_file import save_sampled_variants
+from optrr.genomics.sampled_variants import save_sampled_variants
 from optrr.releases.provenance import sidecar_path
 
 PEOPLE, VARIANTS = 500, 6

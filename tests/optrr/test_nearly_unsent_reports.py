@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from optrr.genomics.groups import CONTROLS, Group
-from optrr.genomics.hardy_weinberg import proportions_test
+from optrr.genomics.proportions import CONTROLS, Group, proportions_test
 from optrr.genomics.tests import CopyTables, score_test, single_copy_scores
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.calibration import calibrated

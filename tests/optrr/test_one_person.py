@@ -18,11 +18,11 @@ from optrr.designs.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.genomics import Budget, GenomicDesign, PersonDiary, Wanted, genomic_design, genomic_domain, read_person
 from optrr.genomics.asking import AssociationDesign
+from optrr.genomics.designing import sampled_variants
 from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import layout_of
 from optrr.genomics.person_reports import PersonReport
-from optrr.genomics.sampled_design import sampled_variants
-from optrr.genomics.sampled_file import save_sampled_variants
+from optrr.genomics.sampled_variants import save_sampled_variants
 from optrr.releases.account import Release
 
 ROOT = Path(__file__).parents[2]

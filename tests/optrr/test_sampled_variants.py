@@ -16,12 +16,22 @@ import optrr
 from optrr.cli.main import run
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics import MatrixGenotypes, Variants, association_design
-from optrr.genomics.answers import Told, answers_fit, answers_odds, answers_test
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.sampled_design import sampled_variants
-from optrr.genomics.sampled_file import load_sampled_variants, save_sampled_variants, verify_sampled_variants
-from optrr.genomics.sampled_scan import associations_of, expected_noncentralities
-from optrr.genomics.sampled_variants import SampledVariants
+from optrr.genomics.designing import sampled_variants
+from optrr.genomics.sampled_scan import (
+    answers_fit,
+    answers_odds,
+    answers_test,
+    associations_of,
+    expected_noncentralities,
+)
+from optrr.genomics.sampled_variants import (
+    SampledVariants,
+    Told,
+    load_sampled_variants,
+    save_sampled_variants,
+    verify_sampled_variants,
+)
 from optrr.genomics.study import StudyOptions, run_study
 from optrr.genomics.study.making import local_way
 from optrr.genomics.tests import noncentralities, score_test

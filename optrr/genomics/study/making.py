@@ -3,7 +3,7 @@
     optimum     the certified optimum over all variants and the status
     pairs       the same, with every pair of variant and status kept as visible as under Kronecker
     association the questions that keep most of what the trend test needs, tested by likelihood
-                (:mod:`optrr.genomics.sampled_design`), for the share of cases and the frequencies that there are, as if they
+                (:mod:`optrr.genomics.designing`), for the share of cases and the frequencies that there are, as if they
                 were known from elsewhere
     sampling    each person draws k variants in public and answers them and the status together, by one randomized response over
                 all their combinations with the whole ε: λ = (e^ε − 1)/(e^ε + 2·3^k − 1) for every effect, and k/V of the
@@ -32,10 +32,9 @@ from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
-from optrr.genomics.designing import Budget, Wanted, genomic_design
+from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants, within_total
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import genomic_domain, layout_of, star_kernel
-from optrr.genomics.sampled_design import sampled_variants, within_total
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import ScanOptions

@@ -37,10 +37,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from optrr.genomics.answers import Told, answers_odds
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.plots import expected_exponentials, pooled_qq_slope
+from optrr.genomics.sampled_scan import answers_odds
+from optrr.genomics.sampled_variants import Told
 from optrr.genomics.study.people import permuted_status
 from optrr.genomics.study.ways import Seen, StudiedWay
 from optrr.genomics.tests import GENOME_WIDE, Scores, genomic_control, noncentralities

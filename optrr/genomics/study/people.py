@@ -30,7 +30,7 @@ from scipy.special import expit, ndtr
 
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Texts, Variants
-from optrr.genomics.planned import FARTHEST_ODDS
+from optrr.genomics.sight import FARTHEST_ODDS
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # The rarest allele of a planted variant; rarer ones show no effect in a panel of thousands.

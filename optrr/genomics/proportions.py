@@ -1,0 +1,424 @@
+"""What randomized tables of genotype × status show of a group of people: allele frequencies, call rates, Hardy–Weinberg tests.
+
+The group is everybody, controls or cases. Cells are those of a table of genotype, or of genotype × status where the group is
+one of a status, and of two such tables where some people have one copy of the chromosome: first of those with two, then of
+those with one. All shares are of all reports.
+
+Frequencies and call rates are ratios of unbiased means: with A and B functions of a person's true cell,
+
+    frequency    A = copies of A1,    B = copies in all of a known call;      call rate    A = known call,    B = 1,
+
+and of a person with one copy of the chromosome, one. The standard error is that of the mean of A − f̂ B over B's (delta method).
+The interval holds every value p at which the mean of A − p B is as near to 0 as it may be if p is right
+(:mod:`optrr.tables.estimation.score_interval`): its law is that of reports if the group's genotypes had this frequency and the
+departure from Hardy–Weinberg proportions that the estimate shows, and all else, as the share of missing calls or the genotypes
+of people of the other status, were as estimated. So it has an upper end where nobody is seen to have the allele, and noise
+cannot take it out of 0..1, as it may take the estimate. O(V) time, about 0.1 ms a variant.
+
+Hardy–Weinberg proportions have a score test. With p the frequency of A1 and π the genotypes of the group, the departure
+D = π_2 − p² is 0 in these proportions. At the null fit its gradient is
+
+    h = (p², −p (1 − p), (1 − p)²)
+
+of genotypes, 0 of all other cells: missing calls, and people of the other status. With ψ the weights of reports whose mean is
+that of h, and λ_0 the reports' law under the fit, the statistic is n (mean ψ)² / Σ λ_0 ψ². The fit is the likeliest p, with
+the shares of the other cells, which are free (Fisher scoring); so it is Rao's test, n Σ (λ̂ − λ_0)²/λ_0, and without a
+mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased share outside of what shares can be, the nearest
+proper ones are the fit, as in :mod:`optrr.models.tests.nullfit`. Small p-values, and those of tables with few expected reports,
+are by a saddlepoint given the fit (:mod:`optrr.models.tests.tail`): without a mechanism, near the tails of the exact
+test given the counts of alleles. People with one copy of a chromosome have no such proportions, and are left out.
+
+Letters: V variants, S tables of each (1, or 2), R rows (3 genotypes, and a fourth for missing calls), C cells of all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optrr.genomics.genotypes import GENOTYPES
+from optrr.genomics.tests import CopyTables
+from optrr.mechanisms.kernel import EffectKernel
+from optrr.models.tests.calibration import tail_of_one
+from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
+from optrr.tables.estimation.simplex import projection
+from optrr_solvers.arrays import FloatArray, IntArray
+
+CONTROLS, CASES = 0, 1
+# Copies of A1 as a share of two.
+HALVES = np.arange(GENOTYPES) / 2
+# Variants at once, so that a dozen arrays of their cells stay near the cache.
+_VARIANTS = 1 << 13
+# A share of people below this is nobody.
+_LEAST = 1e-9
+# Variances below this are rounding: weights are of order 1.
+_NO_VARIANCE = 1e-14
+# Scoring converges in three to six steps.
+_STEPS = 12
+# Largest change at which a fit is final, far below any standard error.
+_TOLERANCE = 1e-9
+# Shares and frequencies are kept this far from 0 and 1.
+_FLOOR = 1e-9
+# Shares up to this one count as 0: they are the floor, rescaled.
+_NEARLY_ZERO = 10 * _FLOOR
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """``observed`` shares of all reports, (V, S, R) or (V, S, R, 2), and how many reports there are, ``n`` (V,).
+
+    ``status`` is None for everybody; ``kernel`` is of the genotype alone then, of genotype and status else. ``copies`` of the
+    chromosome in each of the S tables, 2 or 1.
+    """
+
+    observed: FloatArray
+    n: FloatArray
+    kernel: EffectKernel
+    status: int | None
+    copies: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, tables: CopyTables, kernel: EffectKernel, status: int | None = None, copies: tuple[int, ...] = (2,)
+    ) -> Group:
+        """From counts (V, R, 2) of genotype × status and their kernel."""
+        counts = np.stack([{2: tables.two, 1: tables.one}[c] for c in copies], axis=1).astype(np.float64)
+        n = counts.sum(axis=(1, 2, 3))
+        observed = counts / np.maximum(n, 1.0)[:, None, None, None]
+        if status is None:
+            genotype = EffectKernel(kernel.sizes[:1], kernel.eigenvalues[..., 0], kernel.names[:1])
+            return cls(observed.sum(axis=3), n, genotype, None, copies)
+        return cls(observed, n, kernel, status, copies)
+
+    def part(self, which: slice | IntArray) -> Group:
+        """Some of the variants."""
+        return Group(self.observed[which], self.n[which], self.kernel.part(which), self.status, self.copies)
+
+    @property
+    def variants(self) -> int:
+        """V."""
+        return self.n.size
+
+    @property
+    def seen(self) -> FloatArray:
+        """The observed shares, (V, C)."""
+        return self.observed.reshape(self.variants, -1)
+
+    @cached_property
+    def estimate(self) -> FloatArray:
+        """Unbiased shares of the true cells, shape of ``observed``."""
+        return self.kernel.solve(self.observed)
+
+    @cached_property
+    def proper(self) -> FloatArray:
+        """The nearest ones that are proportions, same shape."""
+        return projection(self.estimate.reshape(self.variants, -1)).reshape(self.observed.shape)
+
+    def cells(self, values: FloatArray) -> FloatArray:
+        """A function of the genotype (k, 3), 0 outside the group and of missing calls: (k, R) or (k, R, 2)."""
+        longer = np.pad(values, ((0, 0), (0, self.kernel.sizes[0] - GENOTYPES)))
+        if self.status is None:
+            return longer
+        return np.asarray(np.multiply.outer(longer, np.eye(2)[self.status]))
+
+    def genotypes(self, table: FloatArray) -> FloatArray:
+        """The shares of the group's genotypes in tables shaped like ``observed``, (V, S, 3)."""
+        known = table[:, :, :GENOTYPES]
+        return known if self.status is None else known[..., self.status]
+
+    def weights(self, values: FloatArray) -> FloatArray:
+        """What reports count so that their mean is that of functions of the true cell: (k, S, …) to (V or 1, k, C)."""
+        pulled = self.kernel.solve_adjoint(values[None])
+        return np.asarray(pulled.reshape(*pulled.shape[:2], -1))
+
+    def pushed(self, tables: FloatArray) -> FloatArray:
+        """Expected reports of true tables (V or 1, k, S, …): (V or 1, k, C)."""
+        sent = self.kernel.forward(tables)
+        return np.asarray(sent.reshape(*sent.shape[:2], -1))
+
+    def beside(self) -> FloatArray:
+        """The proper shares with none of the group's genotypes, shape of ``observed``."""
+        out = self.proper.copy()
+        out[(slice(None), slice(None), slice(GENOTYPES), *(() if self.status is None else (self.status,)))] = 0.0
+        return out
+
+    @property
+    def varies(self) -> NDArray[np.bool_]:
+        """Whether reports name more than one genotype, (V,)."""
+        known = self.observed[:, :, :GENOTYPES].reshape(self.variants, len(self.copies), GENOTYPES, -1)
+        return np.asarray((known.sum(axis=(1, 3)) > 0).sum(axis=1) > 1)
+
+
+def everybody(tables: CopyTables, kernel: EffectKernel) -> Group:
+    """All people, of one copy too where there are any."""
+    return Group.of(tables, kernel, None, (2, 1) if tables.one.any() else (2,))
+
+
+def in_proportions(frequency: FloatArray, departure: FloatArray | float = 0.0) -> FloatArray:
+    """Genotypes (V, 3) at frequencies of A1 and coefficients of inbreeding F, 0 in Hardy–Weinberg proportions.
+
+    (1 − p)² + F p (1 − p), 2 p (1 − p) (1 − F), p² + F p (1 − p), F no less than leaves shares of at least 0.
+    """
+    p = frequency
+    least = -np.minimum(p, 1 - p) / np.maximum(np.maximum(p, 1 - p), 0.5)
+    d = np.maximum(departure, least) * p * (1 - p)
+    return np.stack([(1 - p) ** 2 + d, 2 * p * (1 - p) - 2 * d, p**2 + d], axis=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Proportions:
+    """``estimate`` (V,), unbiased, so that noise may take it outside 0..1, ``standard_error``, and an interval inside 0..1.
+
+    The estimate is NaN where the group has no people as far as reports tell; its interval is all of 0..1 then.
+    """
+
+    estimate: FloatArray
+    standard_error: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def frequencies(group: Group, confidence: float | None = 0.95) -> Proportions:
+    """Frequency of A1 in the group, of all copies of its people; intervals, which take most of the time, unless None."""
+    copies = np.array(group.copies, dtype=np.float64)[:, None]
+    counted, all_copies = copies * HALVES, copies * np.ones(GENOTYPES)
+    return _in_blocks(group, _stacked(group, counted, all_copies), _of_frequencies, confidence)
+
+
+def call_rates(group: Group, confidence: float | None = 0.95) -> Proportions:
+    """Share of the people whose call is known, where a missing one is a category; everybody's. Intervals unless None."""
+    called = np.ones((len(group.copies), GENOTYPES))
+    values = _stacked(group, called, called)
+    values[1] = 1.0
+    return _in_blocks(group, values, _of_call_rates, confidence)
+
+
+def rates_of_calls(
+    tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool, confidence: float | None = 0.95
+) -> Proportions:
+    """Call rates of everybody; known where missing calls are no category, of the people ``wanted`` to have a call, (V,)."""
+    if missing:
+        return call_rates(everybody(tables, kernel), confidence)
+    values = np.where(wanted > 0, tables.people / np.maximum(wanted, 1.0), np.nan)
+    return Proportions(values, np.zeros(values.size), values, values)
+
+
+def _stacked(group: Group, *functions: FloatArray) -> FloatArray:
+    """Functions (S, 3) of a group's genotypes as ones of all cells, (k, S, …)."""
+    return np.stack([group.cells(f) for f in functions])
+
+
+def _in_blocks(
+    group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], confidence: float | None
+) -> Proportions:
+    """A and B of each cell, (2, S, …), to their ratio: in blocks, of people alike in number."""
+    out = np.full((4, group.variants), np.nan)
+    for n in np.unique(group.n[group.n > 0]):
+        alike = np.flatnonzero(group.n == n)
+        for at in np.array_split(alike, -(-alike.size // _VARIANTS)):
+            own = _ratio(group.part(at), values, law_of, int(n), confidence)
+            out[:, at] = own.estimate, own.standard_error, own.low, own.high
+    return Proportions(*out)
+
+
+def _ratio(
+    group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], n: int, confidence: float | None
+) -> Proportions:
+    weights, seen = group.weights(values), group.seen
+    above, below = np.broadcast_to(weights, (group.variants, *weights.shape[1:])).swapaxes(0, 1)
+    a, b = np.sum(above * seen, axis=1), np.sum(below * seen, axis=1)
+    there = b > _LEAST
+    share, whole = np.where(there, a / np.where(there, b, 1.0), 0.0), np.where(there, b, 1.0)
+    each = (above - share[:, None] * below) / whole[:, None]
+    error = np.sqrt(np.maximum(np.sum(seen * each**2, axis=1), 0.0) / n)
+    if confidence is None:
+        none = np.full(b.size, np.nan)
+        return Proportions(np.where(there, share, none), np.where(there, error, none), none, none)
+    law = law_of(group)
+    moved, beside = group.pushed(law.moved), group.pushed(law.beside[:, None])[:, 0]
+    departure = np.zeros(b.size) if law.departure is None else law.departure
+    means = _RatioMeans(
+        n, False, share, above, below, whole, beside, moved, departure, _heavy(each, share), law.departure is not None
+    )
+    low, high = score_intervals(means, 1 - confidence)
+    return Proportions(
+        *(np.where(there, x, none) for x, none in ((share, np.nan), (error, np.nan), (low, 0), (high, 1)))
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _LawOf:
+    """Expected reports if the ratio is p: ``beside`` + Σ_k c_k(p) ``moved``_k, true tables (V, S, …) and (V, k, S, …).
+
+    c are the genotypes at frequency p and this ``departure``, (V,), and 1 − p and p; ``departure`` is None where there are only
+    the latter.
+    """
+
+    beside: FloatArray
+    moved: FloatArray
+    departure: FloatArray | None
+
+
+def _of_frequencies(group: Group) -> _LawOf:
+    inside, one = group.genotypes(group.proper), group.cells(np.eye(GENOTYPES))
+    moved: list[FloatArray] = []
+    for s, copies in enumerate(group.copies):
+        tables = np.zeros((GENOTYPES, *group.observed.shape))
+        total = inside[:, s].sum(axis=1)
+        tables[:, :, s] = one[:, None] * total.reshape(-1, *([1] * (one.ndim - 1)))
+        moved += list(tables) if copies == 2 else [tables[0], tables[-1]]
+    departure = _inbreeding(inside[:, 0]) if 2 in group.copies else None
+    return _LawOf(group.beside(), np.stack(moved, axis=1), departure)
+
+
+def _of_call_rates(group: Group) -> _LawOf:
+    """Known calls are as they are, and missing ones in each table as many as there are of all."""
+    known, missing = group.proper.copy(), np.zeros_like(group.proper)
+    known[:, :, GENOTYPES] = 0.0
+    missing[:, :, GENOTYPES] = group.proper[:, :, GENOTYPES] + _LEAST
+    pieces = [each / np.maximum(each.sum(axis=(1, 2)), _LEAST)[:, None, None] for each in (missing, known)]
+    return _LawOf(np.zeros_like(known), np.stack(pieces, axis=1), None)
+
+
+def _inbreeding(genotypes: FloatArray) -> FloatArray:
+    """F of shares (V, 3) that sum to anything, −1..1; 0 where they do not vary."""
+    total = np.maximum(genotypes.sum(axis=1), _LEAST)
+    p = genotypes @ HALVES / total
+    expected = 2 * p * (1 - p)
+    inbreeding = 1 - genotypes[:, 1] / total / np.maximum(expected, _LEAST)
+    return np.asarray(np.where(expected > _LEAST, np.clip(inbreeding, -1.0, 1.0), 0.0))
+
+
+def _heavy(each: FloatArray, share: FloatArray) -> FloatArray:
+    """Reports that tell of the rarer allele, 1, the others 0: (V, C). There are few of them where the law has visible steps."""
+    middle = (each.min(axis=1) + each.max(axis=1))[:, None] / 2
+    rounding = 1e-9 * np.abs(each).max(axis=1, keepdims=True)
+    rarer = np.where(share[:, None] < 1 / 2, each >= middle - rounding, each <= middle + rounding)
+    return np.asarray(rarer, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _RatioMeans(Means):
+    """Estimated ratios of B variants: weights ``above`` and ``below`` the line (B, C), and the mean ``whole`` of the latter.
+
+    ``beside`` (B, C), ``moved`` (B, k, C) and ``departure`` make the law of reports as in `_LawOf`; ``heavy`` are reports of
+    which few are expected, (B, C).
+    """
+
+    above: FloatArray
+    below: FloatArray
+    whole: FloatArray
+    beside: FloatArray
+    moved: FloatArray
+    departure: FloatArray
+    heavy: FloatArray
+    has_two: bool
+
+    def under(self, p: FloatArray) -> NullLaw:
+        """The law of the estimates if the ratios are p, (B,)."""
+        genotypes = [in_proportions(p, self.departure)] if self.has_two else []
+        shares = np.column_stack([*genotypes, 1 - p, p])
+        law = np.maximum(self.beside + np.einsum("bk,bkc->bc", shares[:, : self.moved.shape[1]], self.moved), 0.0)
+        law /= law.sum(axis=1, keepdims=True)
+        each = (self.above - p[:, None] * self.below) / self.whole[:, None]
+        each = each - np.sum(law * each, axis=1, keepdims=True)
+        chance, none = np.sum(law * self.heavy, axis=1), np.zeros_like(p)
+        variance = np.maximum(np.sum(law * each**2, axis=1), _NO_VARIANCE)
+        third, together = np.sum(law * each**3, axis=1), np.sum(law * self.heavy * each, axis=1)
+        spread = chance * (1 - chance)
+        return NullLaw(self.n, p, variance, third, chance, spread, together, none, none, chance)
+
+
+@dataclass(frozen=True, eq=False)
+class ProportionsTest:
+    """Tests of Hardy–Weinberg proportions, (V,), χ² with 1 degree of freedom; NaN where reports show one genotype or nobody.
+
+    ``expected``: the smallest expected number of a report.
+    """
+
+    statistic: FloatArray
+    p_value: FloatArray
+    expected: FloatArray
+
+
+def proportions_test(group: Group) -> ProportionsTest:
+    """The test of every variant of a group of people with two copies. O(V), about 30 µs a variant.
+
+    ``group`` is of tables of two copies alone (``copies=(2,)``).
+    """
+    out = np.full((3, group.variants), np.nan)
+    which = np.flatnonzero(group.varies)
+    for at in np.array_split(which, max(1, -(-which.size // _VARIANTS))):
+        if at.size:
+            out[:, at] = _tested(group.part(at))
+    return ProportionsTest(*out)
+
+
+def _tested(group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
+    fit, n = _fitted(group), group.n
+    p = fit[:, 0]
+    h = np.stack([p**2, -p * (1 - p), (1 - p) ** 2], axis=1)
+    weights = group.kernel.solve_adjoint(group.cells(h)[:, None]).reshape(p.size, -1)
+    law, tangents = _law(group, fit)
+    effect = np.sum(weights * group.seen, axis=1)
+    variance = np.sum(law * weights**2, axis=1) - np.sum(law * weights, axis=1) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
+    scores = tangents / law[:, None]
+    # a share held at 0 is not the likeliest one, so its score is not 0: given that it were, this table might be impossible
+    scores[:, 1:] *= (fit[:, 1:] > _NEARLY_ZERO)[:, :, None]
+    p_value = tail_of_one(weights, law, group.seen * n[:, None], statistic, scores)
+    return statistic, p_value, n * law.min(axis=1)
+
+
+def _fitted(group: Group) -> FloatArray:
+    """The likeliest frequency of A1, then the shares of the Q cells that are not the group's genotypes, (V, 1 + Q)."""
+    own, others = _own_and_others(group)
+    flat = group.proper.reshape(group.variants, -1)
+    genotypes = flat @ own.T
+    frequency = genotypes @ HALVES / np.maximum(genotypes.sum(axis=1), _FLOOR)
+    fit = _inside(np.column_stack([frequency, flat @ others.T]))
+    estimate = group.estimate.reshape(group.variants, -1)
+    copies = estimate @ own.T @ HALVES
+    proper = (estimate @ others.T > _FLOOR).all(axis=1) & (copies > _FLOOR) & (copies < (estimate @ own.T).sum(axis=1))
+    moving = np.flatnonzero(proper)
+    for _ in range(_STEPS if moving.size else 0):
+        here, now = group.part(moving), fit[moving]
+        law, slopes = _law(here, now)
+        weighted = slopes / law[:, None]
+        score = weighted @ (here.seen - law)[:, :, None]
+        fit[moving] = _inside(now + np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0])
+        moving = moving[np.abs(fit[moving] - now).max(axis=1) > _TOLERANCE]
+        if not moving.size:
+            break
+    return fit
+
+
+def _inside(fit: FloatArray) -> FloatArray:
+    beside = np.maximum(fit[:, 1:], _FLOOR)
+    total = np.maximum(beside.sum(axis=1, keepdims=True) / (1 - _FLOOR), 1.0)
+    return np.column_stack([np.clip(fit[:, 0], _FLOOR, 1 - _FLOOR), beside / total])
+
+
+def _law(group: Group, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The reports' law, (V, C), positive, and its derivative in the frequency, then towards each other cell, (V, 1 + Q, C)."""
+    own, others = _own_and_others(group)
+    p, beside = fit[:, 0], fit[:, 1:]
+    inside = 1 - beside.sum(axis=1)
+    in_p = in_proportions(p) @ own
+    table = inside[:, None] * in_p + beside @ others
+    slope = np.stack([-2 * (1 - p), 2 * (1 - 2 * p), 2 * p], axis=1) * inside[:, None]
+    moved = np.concatenate([table[:, None], (slope @ own)[:, None], others[None] - in_p[:, None]], axis=1)
+    sent = group.pushed(moved.reshape(*moved.shape[:2], *group.observed.shape[1:]))
+    law = np.maximum(sent[:, 0], _FLOOR**2)
+    return law / law.sum(axis=1, keepdims=True), sent[:, 1:]
+
+
+def _own_and_others(group: Group) -> tuple[FloatArray, FloatArray]:
+    """The group's genotypes, and every other cell, each as a flat table of 0 and 1: (3, C) and (Q, C)."""
+    own = group.cells(np.eye(GENOTYPES)).reshape(GENOTYPES, -1)
+    return own, np.eye(own.shape[1])[own.sum(axis=0) == 0]
