@@ -129,14 +129,18 @@ def release_file(
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path, source)
     refuse_input_as_target(target, source)
-    schema = without_columns(source.schema, how, mechanism.domain)
-    codec = FrameCodec(mechanism.domain, schema, public=how.public)
+    codec = FrameCodec(mechanism.domain, without_columns(source.schema, how, mechanism.domain), public=how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
         for batch in how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder):
             writer.write(codec.unpacked(batch))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(codec.records, provenance, dropped=left_out_of(source.schema, schema))
+    return _release(source, codec, provenance)
+
+
+def _release(source: Source, codec: FrameCodec, provenance: Provenance) -> FileRelease:
+    dropped = tuple(name for name in source.schema.names if name not in codec.schema.names)
+    return FileRelease(codec.records, provenance, dropped=dropped)
 
 
 def randomized(source: Source, codec: FrameCodec, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
@@ -158,11 +162,6 @@ def without_columns(schema: pa.Schema, how: ReleaseOptions, domain: Domain) -> p
     return pa.schema([f for f in schema if f.name in kept and f.name not in how.drop and f.name != COLUMN])
 
 
-def left_out_of(given: pa.Schema, kept: pa.Schema) -> tuple[str, ...]:
-    """The columns that are in the one and not in the other."""
-    return tuple(name for name in given.names if name not in kept.names)
-
-
 def release_pipe(
     source_path: Places,
     mechanism: Randomizer,
@@ -178,8 +177,7 @@ def release_pipe(
     how, bits = options or ReleaseOptions(), as_source(random_state)
     source = open_source(source_path, mechanism.domain)
     provenance = how.provenance(mechanism, bits, source_path, source)
-    schema = without_columns(source.schema, how, mechanism.domain)
-    codec = FrameCodec(mechanism.domain, schema, public=how.public)
+    codec = FrameCodec(mechanism.domain, without_columns(source.schema, how, mechanism.domain), public=how.public)
     writer = None
     for batch in how.in_order(randomized(source, codec, mechanism, bits), bits):
         # the line of names goes out with the first records: an input that is refused at once leaves the pipe empty
@@ -188,4 +186,4 @@ def release_pipe(
     if writer is None or not codec.records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
     writer.close()
-    return FileRelease(codec.records, provenance, dropped=left_out_of(source.schema, schema))
+    return _release(source, codec, provenance)

@@ -66,16 +66,7 @@ def subset_size(size: int, epsilon: float) -> int:
     return whole_table((size,), epsilon).subset_sizes[0]
 
 
-def _subset_error(size: int, epsilon: float, k: int) -> float:
-    """V of subset selection with subsets of k."""
-    p = float(expit(epsilon + log(k / (size - k))))
-    q = (p * (k - 1) + (1 - p) * k) / (size - 1)
-    gamma = k / size
-    return size * gamma * (1 - gamma) / (p - q) ** 2
-
-
 def _left_out(size: int, epsilon: float) -> float:
-    """How often subset selection leaves the true category out."""
     return unlikely_chance(whole_table((size,), epsilon), (size,), epsilon)
 
 
@@ -105,7 +96,10 @@ def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
         return (1 - 1 / size) * (1 + exp(log(size) - epsilon) / away) ** 2
     if oracle == "oue":
         return 4 * size * exp(-epsilon) / away**2 + 2 - 1 / size
-    return _subset_error(size, epsilon, subset_size(size, epsilon))
+    k = subset_size(size, epsilon)
+    p, gamma = float(expit(epsilon + log(k / (size - k)))), k / size
+    q = (p * (k - 1) + (1 - p) * k) / (size - 1)
+    return size * gamma * (1 - gamma) / (p - q) ** 2
 
 
 @lru_cache(maxsize=1 << 12)
@@ -132,7 +126,8 @@ def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: B
     if oracle == "oue":
         return _bits(codes, size, epsilon, source)
     if oracle == "ss":
-        return _subsets(codes, size, epsilon, source)
+        inside = source.words(codes.size) >= threshold(_left_out(size, epsilon))
+        return _with_or_without(codes, inside, size, subset_size(size, epsilon), source)
     moved = source.words(codes.size) < threshold(float(flip_probabilities(size, epsilon)))
     out = codes.copy()
     rows = np.flatnonzero(moved)
@@ -152,11 +147,6 @@ def _bits(codes: IntArray, size: int, epsilon: float, source: BitSource) -> NDAr
         bits[rows, piece[rows]] = words[rows, piece[rows]] < threshold(p)
         out[start : start + step] = bits
     return out
-
-
-def _subsets(codes: IntArray, size: int, epsilon: float, source: BitSource) -> NDArray[np.uint8]:
-    inside = source.words(codes.size) >= threshold(_left_out(size, epsilon))
-    return _with_or_without(codes, inside, size, subset_size(size, epsilon), source)
 
 
 def _with_or_without(

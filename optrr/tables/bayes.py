@@ -1,25 +1,18 @@
-"""What randomized records say of the true table to somebody with a Dirichlet prior: draws, credible intervals.
+"""What randomized records say of the true table to somebody with a Dirichlet prior: draws, credible intervals (design §4.9).
 
-Many chains run side by side, each of which moves share between two cells at a time.
-
-With reports' counts N, true shares π, expected reports λ = Pᵀπ and a Dirichlet prior with parameters α, the posterior is
-
-    p(π | N) ∝ Π_u π_u^(α_u − 1) · Π_v λ_v^(N_v).
-
-Of two cells u and w the sum s is kept and its split is drawn anew: π_u = s sin²θ, π_w = s cos²θ, and λ is linear in sin²θ. The
-prior of θ is sin^(2α_u − 1)θ cos^(2α_w − 1)θ on (0, π/2), even where α is 1/2. A slice sampler that starts from the whole
-interval draws from that law exactly and has nothing to tune (Neal, Ann. Stat. 31, 2003, §4). A sweep makes as many such moves
-as there are cells. The usual alternative, which draws the true records behind the reports and then the shares, moves by
-little: under randomization the records that it has drawn say nearly all about the shares that it draws next.
-
-Cost of a sweep: O(C R V) for C chains, R cells and V different reports, some ten times over.
+With reports' counts N, true shares π, expected reports λ = Pᵀπ and a Dirichlet prior with parameters α, the posterior is p(π |
+N) ∝ Π_u π_u^(α_u − 1) · Π_v λ_v^(N_v). Many chains run side by side. Of two cells u and w the sum s is kept and its split drawn
+anew: π_u = s sin²θ, π_w = s cos²θ, and λ is linear in sin²θ. The prior of θ is sin^(2α_u − 1)θ cos^(2α_w − 1)θ on (0, π/2),
+even where α is 1/2. A slice sampler that starts from the whole interval draws from that law exactly and has nothing to tune
+(Neal, Ann. Stat. 31, 2003, §4). A sweep makes as many such moves as there are cells, at a cost of O(C R V) for C chains, R
+cells and V different reports, some ten times over.
 
 Whether draws have settled, and how far their means and limits are from those of endless draws, is counted: the chains are cut
-in halves, and what the halves disagree by, more than draws within them do, is the error of their mean: for H
-halves and a number with variance σ² over all draws whose means over halves have variance b, H σ²/b draws that were independent
-would be as good. Chains start from tables drawn from the prior, which lie farther apart than the posterior's, so that chains
-that have not met disagree and count for little. The same is counted for the share of draws beyond each limit of an interval.
-(Gelman & Rubin, Stat. Sci. 7, 1992; for many short chains Margossian et al., Bayesian Analysis, 2024.)
+in halves, and what the halves disagree by is the error of their mean: for H halves and a number with variance σ² over all draws
+whose means over halves have variance b, H σ²/b draws that were independent would be as good. Chains start from tables drawn
+from the prior, which lie farther apart than the posterior's, so that chains that have not met disagree and count for little.
+The same is counted for the share of draws beyond each limit of an interval. (Gelman & Rubin, Stat. Sci. 7, 1992; for many short
+chains Margossian et al., Bayesian Analysis, 2024.)
 """
 
 from __future__ import annotations
@@ -236,11 +229,6 @@ class Posterior(CellsResult):
     def proportions(self) -> FloatArray:
         """Posterior means, which sum to 1."""
         return self.numbers()["estimate"]
-
-    @property
-    def standard_deviations(self) -> FloatArray:
-        """Of the posterior."""
-        return self.numbers()["standard_deviation"]
 
     @property
     def lower(self) -> FloatArray:

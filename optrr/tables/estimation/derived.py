@@ -198,6 +198,12 @@ class AskedStatistic:
         """Sizes of the attributes."""
         return self.sampling.kernel.sizes
 
+    @property
+    def pair(self) -> tuple[FloatArray, FloatArray]:
+        """The scores, which a correlation has."""
+        assert self.scores is not None
+        return self.scores
+
     def shown(self, x: float) -> float:
         """The statistic from what its path is about."""
         if self.name == "cramers-v":
@@ -227,8 +233,7 @@ class AskedStatistic:
             return MutualInformation(sampling, observed, shape)
         table = sampling.kernel.solve(observed.reshape(shape))
         if self.name == "correlation":
-            assert self.scores is not None
-            return Correlation(sampling, observed, table, self.scores)
+            return Correlation(sampling, observed, table, self.pair)
         return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
 
     def printed(self, observed: FloatArray, limits: tuple[float, float]) -> tuple[float, str]:
@@ -261,8 +266,7 @@ class AskedStatistic:
         if self.name == "entropy":
             return statistics.entropy(table)
         if self.name == "correlation":
-            assert self.scores is not None
-            return statistics.pearson_correlation(table, self.scores).value
+            return statistics.pearson_correlation(table, self.pair).value
         if self.name in ("mutual-information", "g-square"):
             return self.shown(statistics.mutual_information(table) * log(2))
         return self.shown(statistics.phi_squared(table).value)
@@ -451,7 +455,7 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
 
     Whether there is a value of χ² and V, the cells of clear categories tell.
     """
-    tail = (1 - confidence) / 2
+    tail, value, estimator = (1 - confidence) / 2, nan, ""
     if setting.name in ("chi-square", "cramers-v"):
         clear = ClearCategories.of(setting.sampling, observed)
         if clear.cells.all():
@@ -460,31 +464,29 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
         lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
         # the limits are wide for what is unknown of faint categories; whether there is a value, the clear ones tell
-        known = path is not None and _ERRORS_ACROSS * path.deviation() <= _WIDE * (path.range[1] - path.range[0])
-        value, estimator = setting.printed(observed, (lower, upper)) if known else (nan, "")
+        if path is not None and _ERRORS_ACROSS * path.deviation() <= _WIDE * (path.range[1] - path.range[0]):
+            value, estimator = setting.printed(observed, (lower, upper))
         warnings = tuple(
             _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
             + ", or merge it with another category"
             for attribute, ratios in zip(setting.domain, clear.ratios, strict=True)
             for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
         )
-        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
-    if setting.name == "correlation":
-        assert setting.scores is not None
-        moments = ScoreMoments.of(setting.sampling, observed, setting.scores)
+    elif setting.name == "correlation":
+        moments = ScoreMoments.of(setting.sampling, observed, setting.pair)
         if not moments.faint():
             return {}
         lower, upper = moments.correlation_limits(tail)
         # a variance that may be 0 leaves the projected estimate nothing to divide by, unless the limits say where it lies
-        known = upper - lower <= 2.0 * _NARROW
-        value = min(max(setting.projected(observed), lower), upper) if known else nan
+        if upper - lower <= 2.0 * _NARROW:
+            value, estimator = min(max(setting.projected(observed), lower), upper), _PROJECTED
         names, variances = setting.domain.names, moments.variances
         warnings = tuple(
             _faint(setting, f"the variance of {names[k]!r}", variances[k][0] / variances[k][1]) for k in moments.faint()
         )
-        estimator = _PROJECTED if known else ""
-        return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
-    return {}
+    else:
+        return {}
+    return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
 
 
 def _faint(setting: AskedStatistic, what: str, ratio: float) -> str:
@@ -518,7 +520,7 @@ def _bootstrap(setting: AskedStatistic, observed: FloatArray, samples: int, rng:
 
     def value(sample: FloatArray) -> float:
         # the scores of a sample may have variances near 0
-        if setting.scores is not None and ScoreMoments.of(setting.sampling, sample, setting.scores).faint():
+        if setting.scores is not None and ScoreMoments.of(setting.sampling, sample, setting.pair).faint():
             return setting.projected(sample)
         return setting.shown(setting.path(sample).value)
 

@@ -1,29 +1,17 @@
 """How far fake reports can move an estimate: exact bounds, and the fake report that attains each (design §3.8).
 
-A fake report is an output that somebody chose instead of drawing it. The mechanism cannot tell it from others, for every output
-is one that it may give. The unbiased estimate is a mean of weights, one for each report y (RVL eq. 17),
-
-    π̂_u = (1/n) Σ_j g_u(y_j),    g_u(v) = P⁻¹[v, u],
-
-so a fake report can count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a person who answers
-counts 0 or 1 on average. With k fake reports, or fewer, the estimate can be moved up to, and no further than,
+A fake report is an output that somebody chose instead of drawing it, and cannot be told from others. The unbiased estimate is a
+mean of weights, one for each report y (RVL eq. 17), π̂_u = (1/n) Σ_j g_u(y_j) with g_u(v) = P⁻¹[v, u], so that a fake report can
+count for cell u anything from least = min_v g_u(v) to most = max_v g_u(v), where a person who answers counts 0 or 1 on average.
+With k fake reports, or fewer, the estimate can be moved up to, and no further than,
 
     added      k fakes join the n counted:                 (n π̂_u + k most)/(n + k)
     replaced   any k of the n counted are changed:         π̂_u + (k most − the k smallest g_u(y_j) together)/n
     left out   k of the n counted are fakes and removed:   (n π̂_u − the k smallest g_u(y_j) together)/(n − k)
 
 and down to the same with least and the k largest. "Replaced" also says where the estimate would be had k of the people counted
-drawn their reports instead of choosing them. Each cell has its own worst report.
-
-For one attribute with r categories and randomized response, most − least = (e^ε + r − 1)/(e^ε − 1), which for r = 2 is the
-factor (e^ε + 1)/(e^ε − 1) of Cheu, Smith & Ullman (2021), *Manipulation attacks in local differential privacy*: at ε = 0.1 one
-fake report moves a proportion as far as 20 people do who change their true answers. A proportion of 1/2 is moved by 0.01 by a
-share of 0.02 (e^ε − 1)/(e^ε + 1) of fakes: 0.92 % at ε = 1, 0.1 % at ε = 0.1, and 2 % where nothing is randomized. No estimator
-is safe from such people: fakes who run the mechanism on a record of their choice are honest reports of another population, and
-move its shares by up to k/(n + k).
-
-Methods other than the unbiased one are equal to it where no cell of it is negative ("adjusted" aside), so they are no safer.
-What is proved of them stands in :attr:`Poisoning.note`, with a number for the Euclidean projection only.
+drawn their reports instead of choosing them. Methods other than the unbiased one are equal to it where no cell of it is
+negative ("adjusted" aside), so they are no safer; what is proved of them stands in :attr:`Poisoning.note`.
 """
 
 from __future__ import annotations

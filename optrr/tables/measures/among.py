@@ -1,10 +1,9 @@
-"""Tables of the people whose true answers are among some categories: women of two ages, say, or everybody who answered.
+"""People whose true answers are among some categories: women of two ages, say, or everybody who answered (design §4.5).
 
-The restriction is on what is true, and who it leaves out is not known: a report in a category that is left out may come from
-anybody. So no report is left out. A share among those kept is the ratio of a cell's proportion to that of all kept cells,
-both estimated from all reports, and its interval inverts the equation (1 − v) π_cell = v π_others, which divides by nothing
-(:mod:`optrr.tables.measures.quantities`). The attributes of the restriction are counted beside those of the table, and a cell
-of the table adds up all cells of the counts that are in it and are kept.
+Who a restriction on what is true leaves out is not known: a report in a category that is left out may come from anybody. So no
+report is left out: the attributes of the restriction are counted beside those of a table, a cell of the table adds up all cells
+of the counts that are in it and are kept, and shares are ratios of such sums, tested by equations that divide by nothing
+(:mod:`optrr.tables.measures.quantities`).
 
 Who gave no answer is a category of its own where an attribute declares a missing value. *Among those who answered* is the
 restriction to all its other categories, and says something of these people alone, unless who answers is *ignorable*: among
@@ -12,7 +11,7 @@ people alike in the other attributes asked, it does not depend on the answer (mi
 Whoever declares that gets numbers of everybody (:mod:`optrr.tables.measures.shares` for tables, :func:`ignored` for measures).
 
 The number of people in a subset S of the cells (MDR §3, §6.5) is estimated by n Σ_{u∈S} π̂_u. From the unbiased estimate its
-variance is exact, through P⁻¹ applied to the subset's indicator; no covariance matrix is built. Its interval inverts a test
+variance is exact, through P⁻¹ applied to the subset's indicator. Its interval inverts a test
 (:mod:`optrr.tables.estimation.score_interval`). Errors of MDR §6.5: e_S = |Y_S − X_S| and r_S = e_S/X_S (eq. 16).
 """
 

@@ -60,18 +60,12 @@ _WIDE = 0.9
 
 
 @dataclass(frozen=True)
-class Named:
-    """What a measure compares: which group, against which, in which outcome; None where it is about all of them."""
+class Row:
+    """A measure of a group, against which, in which outcome, with error and interval; None where it is of all of them."""
 
     group: str | None = None
     reference: str | None = None
     outcome: str | None = None
-
-
-@dataclass(frozen=True)
-class Row(Named):
-    """A measure of what it compares, with its error and interval."""
-
     estimate: float = nan
     standard_error: float = nan
     lower: float = nan
@@ -154,7 +148,7 @@ class Measures(TableResult):
         return super().summary() | {name: value for name, value in said.items() if value}
 
 
-def label(row: Named) -> str:
+def label(row: Row) -> str:
     """What is compared, in words; empty where it is the whole table."""
     against = f"{row.group} against {row.reference}" if row.reference is not None else row.group
     return ": ".join(part for part in (row.outcome, against) if part is not None)
@@ -220,7 +214,7 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
     _check(kept.domain, name, comparing)
     table = counted_table(counts, mechanism)
     table.kernel.check_invertible()
-    compared = [(named, kept.odds(odds)) for named, odds in asked(kept.domain, name, comparing)]
+    compared = [(row, kept.odds(odds)) for row, odds in asked(kept.domain, name, comparing)]
     tail = (1 - confidence) / 2 / (len(compared) if simultaneous else 1)
     rows, warnings = tested(compared, name, table, tail)
     outcomes = kept.domain.attributes[-1]
@@ -241,28 +235,28 @@ def measure(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def tested(
-    compared: Iterable[tuple[Named, Odds]], name: str, table: CountedTable, tail: float
+    compared: Iterable[tuple[Row, Odds]], name: str, table: CountedTable, tail: float
 ) -> tuple[tuple[Row, ...], tuple[str, ...]]:
     """Every measure with its interval, of error probability ``tail`` on either side, and warnings of those that say nothing."""
     rows, wide = [], dict[str, Inversion]()
-    for named, odds in compared:
+    for row, odds in compared:
         inversion = Inversion.of(odds, table.sampling, table.observed.ravel())
         limits = inversion.limits(tail)
-        rows.append(_row(named, inversion, limits))
+        rows.append(_filled(row, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
-            wide[label(named) or name] = inversion
+            wide[label(row) or name] = inversion
     return tuple(rows), _said_of_wide(wide, tail)
 
 
-def _row(named: Named, inversion: Inversion, limits: tuple[float, float]) -> Row:
+def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
     odds = inversion.odds
     if limits == (0.0, 1.0):
         # every value that the measure has is possible: none of them is an estimate
-        return Row(**vars(named), lower=odds.low, upper=odds.high)
+        return replace(row, lower=odds.low, upper=odds.high)
     position = min(max(inversion.position, limits[0]), limits[1])
     error = inversion.standard_error(position)
-    return Row(
-        **vars(named),
+    return replace(
+        row,
         estimate=odds.shown(position),
         standard_error=error if isfinite(error) else nan,
         lower=odds.shown(limits[0]),
@@ -305,28 +299,28 @@ def _check(domain: Domain, name: str, comparing: Comparing) -> None:
             raise InvalidInput(f"{name!r} takes no {option.replace('_', ' ')}; leave it out")
 
 
-def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
     """What a measure compares in a table, row by row; see :func:`measure`."""
     groups, outcomes = domain
     of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
     shape = (groups.size, outcomes.size)
     row, column = (each.reshape(-1) for each in np.indices(shape))
     if name in _ORDINAL:
-        yield Named(), _ORDINAL[name](shape)
+        yield Row(), _ORDINAL[name](shape)
     elif name in ("row-shares", "column-shares"):
         for g, c in np.ndindex(shape):
             cell, within = (row == g) & (column == c), row == g if name == "row-shares" else column == c
-            named = Named(of_group[g], outcome=of_outcome[c])
+            named = Row(of_group[g], outcome=of_outcome[c])
             yield named, quantities.share(_marks(cell), _marks(within & ~cell))
     elif name == "means":
         scores = checked_scores(outcomes, comparing.scores)[column]
         for g in range(groups.size):
-            yield Named(of_group[g]), quantities.mean(_marks(row == g), scores)
+            yield Row(of_group[g]), quantities.mean(_marks(row == g), scores)
     else:
         yield from _against_reference(domain, name, comparing)
 
 
-def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Named, Odds]]:
+def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
     groups, outcomes = domain
     of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
     row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
@@ -337,7 +331,7 @@ def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Itera
         group, reference, names = _marks(row == g), _marks(row == h), (of_group[g], of_group[h])
         if name == "mean-difference":
             scores = checked_scores(outcomes, comparing.scores)[column]
-            yield Named(*names), quantities.difference(scores, group, reference)
+            yield Row(*names), quantities.difference(scores, group, reference)
             continue
         z = 0 if comparing.reference_outcome is None else code_of(outcomes, comparing.reference_outcome)
         # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
@@ -348,7 +342,7 @@ def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Itera
             else:
                 of_hit = quantities.risk_ratio if name == "risk-ratio" else quantities.difference
                 odds = of_hit(hit, group, reference)
-            yield Named(*names, of_outcome[c]), odds
+            yield Row(*names, of_outcome[c]), odds
 
 
 def _marks(cells: np.ndarray) -> FloatArray:

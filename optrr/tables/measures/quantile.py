@@ -1,19 +1,16 @@
-"""Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function.
+"""Quantiles of an attribute whose categories have an order, by inverting the test of its distribution function (design §4.5).
 
 The q-quantile is at value u if the share of people below u is at most q and the share up to u at least q. Whether a share F is
 q is tested as every measure is (:mod:`optrr.tables.measures.quantities`), so nothing is divided by the density, which the delta
-method does and noise may leave near 0:
-
-    lower limit     the smallest value u with F(u) not significantly below q
-    upper limit     the largest value u with F(just below u) not significantly above q
-
-Each errs with probability (1 − confidence)/2 at most, however many values there are: the lower limit is above the quantile only
-if the one test at the quantile rejects (Woodruff, JASA 47, 1952, with that test in place of his normal one).
+method does and noise may leave near 0: the lower limit is the smallest value u with F(u) not significantly below q, the upper
+one the largest with F(just below u) not significantly above. Each errs with probability (1 − confidence)/2 at most, however
+many values there are: the lower limit is above the quantile only if the one test at the quantile rejects (Woodruff, JASA 47,
+1952, with that test in place of his normal one).
 
 Categories that are numbers, have scores or are only ordered are the values themselves, so that coverage is above the
-confidence: the distribution function jumps. Bins of numbers are read as a piecewise linear distribution function, as if numbers
-were spread evenly within each bin; between edges F(t) is a sum of shares with weights, and the limits are continuous. Within an
-outer bin without an edge nothing is known: a limit there is infinite, or the bin's only edge.
+confidence: F jumps. Bins of numbers are read as if numbers were spread evenly within each bin; between edges F(t) is a sum of
+shares with weights, and the limits are continuous. Within an outer bin without an edge nothing is known: a limit there is
+infinite, or the bin's only edge.
 """
 
 from __future__ import annotations

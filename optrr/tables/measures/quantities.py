@@ -364,15 +364,9 @@ class Inversion:
         return over.value - over.bias(covariance), under.value - under.bias(covariance)
 
     @cached_property
-    def _quantities(self) -> tuple[float, float]:
-        """The unbiased estimates, 0 where they are negative."""
-        over, under = (max(each, 0.0) for each in self._unbiased)
-        return over, under
-
-    @cached_property
     def position(self) -> float:
-        """The estimate of v: of the unbiased quantities, or of the projected table where both of them are 0."""
-        over, under = self._quantities
+        """The estimate of v: of the unbiased quantities, 0 where negative, or of the projected table where both are."""
+        over, under = (max(each, 0.0) for each in self._unbiased)
         if over + under > 0:
             return over / (over + under)
         position = self.odds.of_sums(self.odds.sums @ self._table)
@@ -397,11 +391,8 @@ class Inversion:
             moved += errors
         return table
 
-    def law(self, position: float) -> EstimateLaw:
-        """Of the estimate of G where the measure is at v."""
-        return self._law_at(position, self._moved(position))
-
-    def _law_at(self, position: float, table: FloatArray) -> EstimateLaw:
+    def _law(self, position: float, table: FloatArray) -> EstimateLaw:
+        """Of the estimate of G under a table where the measure is at v."""
         equation = self.odds.equation(position, self.odds.sums @ table)
         return self.sampling.law(0.0, table, equation.gradient, equation.hessian)
 
@@ -413,7 +404,7 @@ class Inversion:
         the distance from the nearest table.
         """
         table = self._moved(position)
-        law = self._law_at(position, table)
+        law = self._law(position, table)
         over, under = self._unbiased
         value = (1 - position) * over - position * under
         equation = self.odds.equation(position, self.observed @ self.sampling.influence)
@@ -445,8 +436,9 @@ class Inversion:
 
     def deviation(self) -> float:
         """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0."""
-        total = sum(self._quantities)
-        return sqrt(max(self.law(self.position).variance, 0.0)) / total if total > 0 else float("nan")
+        total = sum(max(each, 0.0) for each in self._unbiased)
+        variance = self._law(self.position, self._moved(self.position)).variance
+        return sqrt(max(variance, 0.0)) / total if total > 0 else float("nan")
 
     def limits(self, tail: float) -> tuple[float, float]:
         """Smallest and largest v that is not rejected with error probability ``tail`` on either side, or twice on both."""

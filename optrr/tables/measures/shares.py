@@ -1,4 +1,4 @@
-"""Shares of a table's cells among some people: of those whose true answers are in some categories, or of everybody.
+"""Shares of a table's cells among some people, and sums of shares in sub-populations (design §4.5).
 
 Among people who are kept (:mod:`optrr.tables.measures.among`) a cell's share is π_cell/Σ π. Where missing answers about one
 attribute of the table are declared ignorable, the table is that of everybody, whether they answered or not: with x the cells of
@@ -6,20 +6,14 @@ the table's other attributes and y the answer,
 
     share of (x, y) = π_x/Σ π · π_xy/π_x,answered,
 
-the share of x among all, times that of y among those in x who answered. "It is v" is the equation
-(1 − v) π_x π_xy = v (π_x,answered Σ π − π_x π_xy), which divides by nothing, as that of every measure. Without other attributes
-it is the share among those who answered.
+and "it is v" is (1 − v) π_x π_xy = v (π_x,answered Σ π − π_x π_xy), which divides by nothing, as the equation of every measure.
 
-A contrast is any sum of shares in sub-populations with weights: one number θ with an interval. A share is that of the cells
-``of`` among those of a group ``among``, each given by categories of several attributes. θ = Σ w_k (share k): the difference of
-two shares, in one group or in two; a difference of differences; a sum of cells. Shares of one group are added first, and are
-the mean of a score Σ w_k 1[cell in ``of`` k] over the group, so that θ is a sum of one mean for each different group:
-
-    θ = Σ_g A_g/D_g,    A_g = Σ s π and D_g = Σ π over the cells of the group.
-
-"θ has this value" is multiplied by all D_g and then divides by nothing (:func:`optrr.tables.measures.quantities.sum_of_means`).
-All sums are estimated from one table of all attributes that are named, so that how they vary together is exact, whether groups
-overlap or not.
+A contrast is any sum of shares with weights, θ = Σ w_k (share k): the difference of two shares, in one group or in two; a
+difference of differences; a sum of cells. Each is that of the cells ``of`` among those of a group ``among``. Shares of one
+group are added first, and are the mean of a score Σ w_k 1[cell in ``of`` k] over it, so that θ = Σ_g A_g/D_g, A_g = Σ s π and
+D_g = Σ π over the cells of the group, and "θ has this value" is multiplied by all D_g
+(:func:`optrr.tables.measures.quantities.sum_of_means`). All sums are estimated from one table of all attributes that are named,
+so that how they vary together is exact, whether groups overlap or not.
 """
 
 from __future__ import annotations
@@ -54,7 +48,7 @@ from optrr.tables.measures.among import (
     said_people,
     who_answered,
 )
-from optrr.tables.measures.measure import Measures, Named, tested
+from optrr.tables.measures.measure import Measures, Row, tested
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray, real
 
@@ -334,7 +328,11 @@ def contrast(
     """
     check_confidence(confidence)
     check_records(counts.n)
-    domain, given = counts.domain, _among_answers(counts.domain, shares) if answered else list(shares)
+    domain, given = counts.domain, list(shares)
+    if answered:
+        answers = who_answered(domain, None)
+        told = [{name: answers[name] for name in share.names if name in answers} for share in given]
+        given = [replace(share, among={**own, **share.among}) for share, own in zip(given, told, strict=True)]
     for share in given:
         if not isfinite(real(share.weight)):
             raise InvalidInput(f"a share has the weight {brief(share.weight)}; give a finite number, such as -1")
@@ -344,7 +342,7 @@ def contrast(
     table.kernel.check_invertible()
     alone = len(given) == 1 and given[0].weight == 1
     name = "share" if alone else "contrast"
-    rows, warnings = tested([(Named(outcome=_said(domain, given)), odds)], name, table, (1 - confidence) / 2)
+    rows, warnings = tested([(Row(outcome=_said(domain, given)), odds)], name, table, (1 - confidence) / 2)
     return Measures(
         measure=name,
         attributes=tuple(given[0].of) if alone else domain.names,
@@ -356,13 +354,6 @@ def contrast(
         among=said_categories(domain, kept_codes(domain, given[0].among)) if alone else {},
         sample=table.sample,
     )
-
-
-def _among_answers(domain: Domain, shares: Sequence[WeightedShare]) -> list[WeightedShare]:
-    answers = who_answered(domain, None)
-    return [
-        replace(s, among={**{name: answers[name] for name in s.names if name in answers}, **s.among}) for s in shares
-    ]
 
 
 def _sum_of(domain: Domain, shares: Sequence[WeightedShare]) -> Odds:
