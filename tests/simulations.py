@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -151,10 +152,12 @@ def main(files: list[str]) -> int:
     now = before["files"] if before["versions"] == versions() else {}
     failed = 0
     simulations = collected(files)
-    for file, names in simulations.items():
-        if not set(names) <= set(current.get(file, ())):
-            print(f"{file}: {len(names)}", flush=True)
-            new = passed(file, names)
+    wanted = {file: names for file, names in simulations.items() if not set(names) <= set(current.get(file, ()))}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # what they start are processes
+        running = {pool.submit(passed, file, names): file for file, names in wanted.items()}
+        for ended in as_completed(running):
+            file, new = running[ended], ended.result()
+            print(f"{file}: {len(wanted[file])} {'failed' if new is None else 'passed'}", flush=True)
             failed += new is None
             now = {**now, file: new} if new else {k: v for k, v in now.items() if k != file}
             KEPT.write_text(_written(now))

@@ -554,6 +554,7 @@ def test_one_rare_category_does_not_carry_the_value_away():
     assert "merge it with another category" in derived.warnings[0]
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 def test_v_of_the_clear_categories_is_nearer_to_the_truth_than_that_of_all():
     """Over random tables with one category of half a percent: mean errors of the value and of the projected table."""
@@ -618,6 +619,7 @@ def test_what_lies_outside_the_interval_is_moved_to_its_limit_and_said_to_be():
         assert said[-1] == (derived.value in (derived.lower, derived.upper))
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["cramers-v", "chi-square", "mutual-information"])
 def test_where_attributes_are_independent_values_have_half_the_squared_error_or_less(statistic):

@@ -423,6 +423,7 @@ def test_what_stays_visible_of_an_inflation():
     assert inflation.is_clear and "is about" in str(inflation) and "λ = " in inflation.warnings()[0]
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("variants", [1, 2, 55])
 def test_inflation_is_seldom_seen_where_there_is_none(variants):
     rng, known = np.random.default_rng(variants), Visible(1.0, 0.0, 1.0)

@@ -317,6 +317,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "total", "n", "cases"), SETTINGS)
 def test_level_and_power_are_as_promised(count, total, n, cases):

@@ -174,6 +174,7 @@ def test_weights_that_are_multiplied_change_totals_alone():
     np.testing.assert_allclose(1000 * one.total_errors, other.total_errors, rtol=1e-9)
 
 
+@pytest.mark.simulation
 def test_randomization_leaves_them_unbiased():
     # 400 releases of one sample: the mean is within 4.5 of its standard errors but once in 20,000 times for each of 6 cells
     rng = np.random.default_rng(6)
