@@ -166,6 +166,9 @@ def greedy_clusters(
 ) -> Clusters:
     """MDR's Algorithm 1.
 
+    Returns attribute positions, ascending in each cluster, clusters by their first attribute. Equal dependences are taken in
+    the order of the attributes.
+
     Raises InvalidInput for a matrix that is not symmetric, m by m, in 0..1; T_v below 2 or T_d outside 0..1.
 
     Parameters
@@ -178,12 +181,6 @@ def greedy_clusters(
         T_v. An attribute that alone has more categories stays alone: it cannot be made smaller here (coarsen it).
     min_dependence
         T_d in 0..1: weaker pairs are not merged.
-
-    Returns
-    -------
-    tuple of tuples
-        attribute positions, ascending in each cluster, clusters by their first attribute. Equal dependences are taken in
-        the order of the attributes.
     """
     m = len(sizes)
     strength = checked_matrix(dependence, m)
@@ -266,17 +263,11 @@ def choose_clusters(  # noqa: PLR0913 (the last two have defaults)
 ) -> NamedClusters:
     """Clusters of attribute names within T_v and T_d, by MDR's Algorithm 1, SIC's power iteration, or spectral clustering.
 
-    Raises InvalidInput for dependences of other attributes, limits out of range, or an unknown algorithm.
+    Power iteration and spectral clustering form ``clusters`` groups first; with no more attributes than that, one.
 
-    Parameters
-    ----------
-    max_combinations, min_dependence
-        T_v and T_d; see :func:`optrr.designs.clustering.greedy_clusters`.
-    clusters
-        how many groups power iteration and spectral clustering form first; with no more attributes than that, one.
+    Raises InvalidInput for dependences of other attributes, limits out of range, or an unknown algorithm.
     """
-    if dependences.names != domain.names:
-        raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
+    dependences.require(domain)
     check_limits(max_combinations, min_dependence)
     sizes = domain.sizes.tolist()
     tied = np.where(dependences.matrix >= min_dependence, dependences.matrix, 0.0)
@@ -334,15 +325,7 @@ JOINT = " | "
 
 @dataclass(frozen=True, eq=False)
 class Coarsening:
-    """Old categories to merged ones, attribute by attribute.
-
-    Attributes
-    ----------
-    before, domain
-        the domain as it was, and with merged categories.
-    groups
-        for every attribute the new code of each old code, shape (r_i,).
-    """
+    """The domain as it was, with merged categories, and for every attribute the new code of each old code, shape (r_i,)."""
 
     before: Domain
     domain: Domain
@@ -371,15 +354,11 @@ def coarsen(
 ) -> Coarsening:
     """Merge categories until Π r_i is at most ``max_combinations``; every attribute keeps at least two.
 
+    ``marginals`` say how common each category is, by attribute; from public data or an estimate. Of ``ordinal`` attributes,
+    whose categories are in order, only neighbours are merged.
+
     Raises InvalidInput where two categories each are already too many (2^m above the limit), and for unknown names or bad
     marginals.
-
-    Parameters
-    ----------
-    marginals
-        how common each category is, by attribute; from public data or an estimate.
-    ordinal
-        attributes whose categories are in order: only neighbours are merged.
     """
     if 2**domain.m > max_combinations:
         raise InvalidInput(
@@ -461,16 +440,9 @@ def _merged_neighbours(masses: list[float], wanted: int) -> Parts:
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
-    """Which attributes stay, and what stands for the dropped ones.
+    """Which attributes stay, in order, and of each dropped name the kept one that stands for it.
 
-    Attributes
-    ----------
-    kept
-        names that stay, in order.
-    stands_for
-        dropped name to kept name.
-    conditional
-        dropped name to Pr(dropped = b | kept = a), shape (r_kept, r_dropped), rows sum to 1.
+    ``conditional`` is, by dropped name, Pr(dropped = b | kept = a), shape (r_kept, r_dropped), rows sum to 1.
     """
 
     kept: tuple[str, ...]
@@ -495,19 +467,14 @@ def drop_near_duplicates(
 ) -> Representatives:
     """Drop every attribute whose dependence on a kept one reaches ``threshold``; the larger attribute of two stays.
 
-    A V of 1 means that the attribute with more categories determines the other, so the larger one represents.
+    A V of 1 means that the attribute with more categories determines the other, so the larger one represents. ``pair_table`` is
+    from (kept, dropped) to their table of proportions or counts, no negative entries, axes in this order.
 
     Raises InvalidInput for a threshold outside 0..1, or dependences of other attributes.
-
-    Parameters
-    ----------
-    pair_table
-        (kept, dropped) to their table of proportions or counts, no negative entries, axes in this order.
     """
     if not 0 < threshold <= 1:
         raise InvalidInput(f"the threshold is {threshold}; give a dependence above 0, up to 1")
-    if dependences.names != domain.names:
-        raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
+    dependences.require(domain)
     kept: list[int] = []
     stands_for: dict[str, str] = {}
     for i in sorted(range(domain.m), key=lambda i: (-int(domain.sizes[i]), i)):

@@ -107,16 +107,9 @@ _TILE = 128
 
 @dataclass(frozen=True, eq=False)
 class Dependences:
-    """Dependence of every two attributes, in 0..1.
+    """Dependence of every two attributes, in 0..1: shape (m, m), symmetric, 1 on the diagonal.
 
-    Attributes
-    ----------
-    names
-        of the attributes, in order.
-    matrix
-        shape (m, m), symmetric, 1 on the diagonal.
-    account
-        what learning it cost one person.
+    ``account`` is what learning it cost one person.
     """
 
     names: tuple[str, ...]
@@ -125,6 +118,11 @@ class Dependences:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrix", checked_matrix(self.matrix, len(self.names)))
+
+    def require(self, domain: Domain) -> None:
+        """Raise InvalidInput where they are not of this domain's attributes."""
+        if self.names != domain.names:
+            raise InvalidInput("the dependences are of other attributes than the domain's; learn them for this domain")
 
     def of(self, a: str, b: str) -> float:
         """Dependence of two named attributes."""

@@ -469,7 +469,27 @@ class Design(Labelled, FullRecords, TableResult):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user must know before using this design, one line each."""
-        return design_warnings(self)
+        out = [*([self.public.warning()] if self.public else []), *solution_warnings(self)]
+        categories = int(self.domain.sizes.sum())
+        if categories > _MANY_CATEGORIES:
+            out.append(
+                f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
+                "merge categories, or declare ranges, if nobody needs them apart"
+            )
+        if self.law.automaton is None:
+            lost = float(np.max(self.law.attribute_epsilons() - self.attribute_epsilons))
+            out.append(
+                f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy"
+                if lost > FELT
+                else _NO_AUTOMATON
+            )
+        faint = self.faintest_pair
+        if faint is not None and abs(faint[0]) < FAINT:
+            out.append(
+                f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
+                f"Kronecker at the requested epsilons; if you need its table, {_how_to_keep(self, faint[1], faint[2])}"
+            )
+        return tuple(out)
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object: total, bound, gap, and per attribute requested, achieved and conditional ε."""
@@ -484,29 +504,6 @@ class Design(Labelled, FullRecords, TableResult):
         if self.public:
             out["public"] = self.public.summary()
         return out
-
-
-def design_warnings(design: Design) -> tuple[str, ...]:
-    """What a user must know before using this design, one line each."""
-    out = [*([design.public.warning()] if design.public else []), *solution_warnings(design)]
-    categories = int(design.domain.sizes.sum())
-    if categories > _MANY_CATEGORIES:
-        out.append(
-            f"a design file lists every category: {categories} here, some {categories * _CATEGORY_BYTES / 1e6:.0f} MB; "
-            "merge categories, or declare ranges, if nobody needs them apart"
-        )
-    if design.law.automaton is None:
-        lost = float(np.max(design.law.attribute_epsilons() - design.attribute_epsilons))
-        out.append(
-            f"{_NO_AUTOMATON}; that costs an attribute {lost:.2g} nats of accuracy" if lost > FELT else _NO_AUTOMATON
-        )
-    faint = design.faintest_pair
-    if faint is not None and abs(faint[0]) < FAINT:
-        out.append(
-            f"the association of {faint[1]!r} and {faint[2]!r} keeps only {abs(faint[0]):.3g} of its visibility under "
-            f"Kronecker at the requested epsilons; if you need its table, {_how_to_keep(design, faint[1], faint[2])}"
-        )
-    return tuple(out)
 
 
 def _how_to_keep(design: Design, first: str, second: str) -> str:

@@ -66,19 +66,11 @@ def sign_file(
     passphrase: Callable[[], str] | None = None,
     kind: str = DESIGN,
 ) -> str:
-    """Sign the bytes of a file; returns the public key's fingerprint.
+    """Sign the bytes of a file of this kind; returns the public key's fingerprint.
 
-    Raises InvalidInput where a file cannot be read, the key is no private Ed25519 key in PEM, or the passphrase does not open
-    it.
-
-    Parameters
-    ----------
-    kind
-        what the file is: one of the kinds above.
-    signature
-        where the 64 bytes are written; by default beside the file (:func:`signature_path`).
-    passphrase
-        asked for it where the key is encrypted.
+    The 64 bytes of the signature are written beside the file (:func:`signature_path`), or where ``signature`` says.
+    ``passphrase`` is asked for it where the key is encrypted. Raises InvalidInput where a file cannot be read, the key is no
+    private Ed25519 key in PEM, or the passphrase does not open it.
     """
     private = _private_key(key, passphrase)
     held = content_of(file, "the file to sign")

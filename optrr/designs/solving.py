@@ -199,17 +199,11 @@ def baseline_design(  # noqa: PLR0913 (what is solved for, as in a Solution)
 ) -> Design:
     """The design of ``law``, with status "baseline": it claims no optimality, and the bound below it holds all the same.
 
+    ``requested`` are the ε_i in nats that the law was made for, shape (m,); left out, the accuracies that it reaches.
+    ``started`` is by :func:`time.perf_counter`, for the seconds it took.
+
     Raises InvalidProblem where an accuracy is outside 1e-6..50 nats from below: such an attribute says nothing and should not
     be asked for.
-
-    Parameters
-    ----------
-    requested
-        ε_i in nats that the law was made for, shape (m,); left out, the accuracies that it reaches.
-    method, notes
-        see :class:`optrr_solvers.Solution`.
-    started
-        by :func:`time.perf_counter`, for the seconds it took.
     """
     epsilons = np.minimum(law.attribute_epsilons(), EPSILON_RANGE[1]) if requested is None else requested
     problem = Problem(domain.sizes, epsilons, names=domain.names)

@@ -97,12 +97,7 @@ class Facts:
 def worksheet(design: Design, records: int) -> Worksheet:
     """An evaluator's questions, answered as far as the design goes; the rest are put to those who deploy it.
 
-    Raises InvalidInput for another way of asking than a design.
-
-    Parameters
-    ----------
-    records
-        how many people will answer, for what is said of errors.
+    ``records`` is how many people will answer, for what is said of errors. Raises InvalidInput for another way of asking.
     """
     if not isinstance(design, Design):
         raise InvalidInput(

@@ -143,14 +143,8 @@ def shuffled(
     """The records of batches of one schema in a random order, every order equally likely; batches of at most 131,072.
 
     Nothing comes before everything has been read. Time O(n); up to a million records stay in memory, more of them go through a
-    temporary file of about the size of the records.
-
-    Parameters
-    ----------
-    bits
-        what the order is drawn from.
-    folder
-        where the temporary file lies; None is the system's place for such files. Raises OSError where it cannot be written.
+    temporary file of about the size of the records, in ``folder`` or the system's place for such files. Raises OSError where it
+    cannot be written.
     """
     heaps = _heaps(batches)
     for table, full in heaps:

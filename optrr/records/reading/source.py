@@ -100,7 +100,7 @@ def place_of(data: Any) -> RecordsAt | None:
 def each_file(where: RecordsAt) -> list[RecordsAt]:
     """Each file of a place on its own, and what is no directory, pattern or list as it is.
 
-    None where they cannot be opened: that error is left to the code that reads the records.
+    None of them where they cannot be found: that error is left to the code that reads the records.
     """
     try:
         files = None if where.query else files_at(where.place)
