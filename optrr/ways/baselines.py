@@ -1,6 +1,4 @@
-"""Making the field's protocols: SPL, SMP, RS+FD and RS+RFD at a total ε, with the reports that their papers use.
-
-The field's protocols for m attributes at once, as comparators for designed mechanisms.
+"""The field's protocols for m attributes at once, at a total ε and with the reports that their papers use, as comparators.
 
     SPL      every attribute reported, each with ε/m (the budget is split)
     SMP      one attribute drawn at random, its name told, reported with all of ε
@@ -66,7 +64,9 @@ from optrr_solvers.problem import SIZE_RANGE
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
 
 Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
-
+Fake = Literal["uniform", "zero"]
+# The reports that the published protocols use.
+_PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
 # Beyond this many standard deviations a binomial has less than 1e-30 of its mass.
 _DEVIATIONS = 12
 # Entries of a cumulative distribution compared with uniform words: 2^53 equal steps, as in numpy's own uniforms.
@@ -353,12 +353,6 @@ def pair_variance(protocol: FieldProtocol, i: int, j: int, joint: FloatArray, n:
         + (1 - row - column + joint) * false_i * false_j
     )
     return np.asarray((second - joint**2) / n)
-
-
-Fake = Literal["uniform", "zero"]
-
-# The reports that the published protocols use.
-_PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
 
 
 def split(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> FieldProtocol:

@@ -23,10 +23,9 @@ that whoever saw both results knows that one's vector.
 Each party sends n−1 commitments, n−1 shares and a broadcast of one number per cell: O(n · cells) per party, and
 O(n² · cells) in all.
 
-Dependences from pair tables counted under secure sum: of true values (MDR §4.2), or of randomized pairs (MDR §4.3, SIC §4).
-
-§4.2 publishes the exact two-way tables: nobody's record is seen, but the tables are not differentially private (a cell that
-counts one person links that person's values). §4.3 randomizes each pair first. MDR would count its ε once per attribute,
+Dependences come from pair tables counted under secure sum: of true values (MDR §4.2), or of randomized pairs (MDR §4.3, SIC
+§4). §4.2 publishes the exact two-way tables: nobody's record is seen, but the tables are not differentially private (a cell
+that counts one person links that person's values). §4.3 randomizes each pair first. MDR would count its ε once per attribute,
 because the sum makes releases unlinkable; that rests on the secure sum, so the label here is the sum over all pairs, which
 holds whatever the others see, and the smaller figure stands in the warning. SIC §4 is §4.3 without the secure sum.
 """
@@ -92,6 +91,8 @@ class Partial(msgspec.Struct, tag="partial", frozen=True):
 Message = Commitment | Share | Partial
 Sent = TypeVar("Sent", bound=Message)
 Stored = TypeVar("Stored")
+PairTables = dict[tuple[str, str], IntArray]
+_EXACT = "exact two-way tables: confidential by secure sum, but not differentially private"
 
 
 def encode(message: Message) -> bytes:
@@ -285,11 +286,6 @@ def _of(party: SecureSumParty, messages: Sequence[Sent]) -> Sequence[Sent]:
         if message.sender != party.index:
             raise SecureSumFailed(f"party {party.index} sent a message as party {message.sender}; stop the session")
     return messages
-
-
-PairTables = dict[tuple[str, str], IntArray]
-
-_EXACT = "exact two-way tables: confidential by secure sum, but not differentially private"
 
 
 def pair_cells(domain: Domain) -> list[int]:

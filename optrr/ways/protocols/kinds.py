@@ -11,8 +11,7 @@ The law of one cluster, by name of its matrix, at the cluster's share of the tot
 
 All but the last spend the same total, so they compare at equal privacy. Which estimates best is a question of the workload.
 
-Cluster designs: MDR §4's second round as an ordinary design, so that files, perturb, estimate, test and verify serve it.
-
+A cluster design is MDR §4's second round as an ordinary design, so that files, perturb, estimate, test and verify serve it.
 Its law is a BlockLaw over the clusters, each spending the sum of its attributes' requested ε (MDR §6.3.2), so the total is
 the Kronecker total (below it with matrix "least-epsilon"). It claims no optimality: status BASELINE, with the KL bound below
 it, and achieved accuracies that may lie above or below the requested ones (in a joint response large attributes gain, small
@@ -39,7 +38,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.releases.account import Account, Release, Spent
 from optrr.show.text import epsilon_text
-from optrr.ways.protocols.protocol import Protocol
+from optrr.ways.protocols.protocol import NOTHING, Protocol
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.calibrate import calibrate, scale_range
@@ -49,6 +48,8 @@ from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_di
 from optrr_solvers.problem import EPSILON_RANGE
 
 ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "least-epsilon"]
+# One number for all attributes, one for each in order, or by name; in nats, from 0 (says nothing) to 50.
+Epsilons = float | ArrayLike | Mapping[str, float]
 
 
 def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) -> Law:
@@ -167,29 +168,23 @@ def cluster_design(
     return replace(made, earlier=tuple(earlier))
 
 
-# One number for all attributes, one for each in order, or by name; in nats, from 0 (says nothing) to 50.
-Epsilons = float | ArrayLike | Mapping[str, float]
-
-_NOTHING = Account()
-
-
 def rr_independent(domain: Domain, epsilons: Epsilons) -> Protocol:
     """Every attribute on its own, joints as products of marginals (MDR Protocol 1). Total ε = Σ ε_i."""
     law = ProductLaw(domain.sizes, _checked(domain, epsilons))
-    return Protocol.of("RR-Independent", domain, law, [(n,) for n in domain.names], _NOTHING)
+    return Protocol.of("RR-Independent", domain, law, [(n,) for n in domain.names])
 
 
 def rr_ind_joint(domain: Domain, epsilons: Epsilons) -> Protocol:
     """Messages of RR-Independent; joints by the inverse of the Kronecker product (RIJ Algorithm 3). Total ε = Σ ε_i."""
     law = ProductLaw(domain.sizes, _checked(domain, epsilons))
-    return Protocol.of("RR-Ind-Joint", domain, law, [domain.names], _NOTHING)
+    return Protocol.of("RR-Ind-Joint", domain, law, [domain.names])
 
 
 def rr_joint(domain: Domain, epsilon: float) -> Protocol:
     """One randomized response on the product of all attributes (MDR Protocol 2), total ``epsilon`` nats."""
     if not (isinstance(epsilon, int | float) and 0 < epsilon < np.inf):
         raise InvalidInput(f"epsilon = {epsilon!r}; give the whole record's total, a finite number of nats above 0")
-    return Protocol.of("RR-Joint", domain, joint_law(domain.sizes, epsilon), [domain.names], _NOTHING)
+    return Protocol.of("RR-Joint", domain, joint_law(domain.sizes, epsilon), [domain.names])
 
 
 def rr_clusters(
@@ -197,7 +192,7 @@ def rr_clusters(
     clusters: Sequence[Sequence[str]],
     epsilons: Epsilons,
     matrix: ClusterMatrix = "joint",
-    learned: Account = _NOTHING,
+    learned: Account = NOTHING,
 ) -> Protocol:
     """Each cluster on its own, spending the sum of its attributes' ε (MDR §4, §6.3.2).
 
@@ -217,7 +212,7 @@ def rr_clusters(
 
 
 def sic_clusters(
-    domain: Domain, clusters: Sequence[Sequence[str]], retention: float, learned: Account = _NOTHING
+    domain: Domain, clusters: Sequence[Sequence[str]], retention: float, learned: Account = NOTHING
 ) -> Protocol:
     """SIC §6.2: the inverse-distance matrix in every cluster, each kept with probability ``retention``."""
     members = checked_clusters(clusters, domain)
@@ -229,10 +224,10 @@ def optimum(domain: Domain, profile: Epsilons, total_epsilon: float, preserve_pa
     """The whole record's optimum at a total of ``total_epsilon`` nats, accuracies proportional to ``profile``."""
     shares = _checked(domain, profile)
     law = optimum_at_total(domain.sizes, shares, total_epsilon, preserve_pairs).law
-    return Protocol.of("optimum", domain, law, [domain.names], _NOTHING)
+    return Protocol.of("optimum", domain, law, [domain.names])
 
 
-def of_design(design: Design, learned: Account = _NOTHING) -> Protocol:
+def of_design(design: Design, learned: Account = NOTHING) -> Protocol:
     """The protocol of a design: its blocks where its law has blocks, otherwise one block."""
     return Protocol.of(design.method, design.domain, design.law, block_names(design.domain, design.law), learned)
 

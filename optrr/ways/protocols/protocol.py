@@ -11,14 +11,9 @@ each block, and between blocks attributes are taken to be independent. With one 
 ``adjusted`` adds RR-Adjustment (MDR §5): the randomized records, reweighted until the tables over ``margins`` are the
 estimated ones, are the estimate.
 
-What a client sends: one randomized record, and which mechanism made it.
-
-The client side: one record comes in, and one randomized message goes out, always the same.
-
-The collector side: messages in, estimates out.
-
-Messages that are no randomized records of this protocol are refused, with the reason, and count for nothing. Distinct records
-are kept with their counts, so memory is O(distinct records · m).
+A client sends one randomized record, always the same, and which mechanism made it. Messages that are no randomized records of
+this protocol are refused, with the reason, and count for nothing. Distinct records are kept with their counts, so memory is
+O(distinct records · m).
 """
 
 from __future__ import annotations
@@ -58,6 +53,15 @@ from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 from optrr_solvers.laws.record import record_of
 from optrr_solvers.randomness import RandomState
+
+# What is spent before by those who learn nothing first.
+NOTHING = Account()
+# Up to this many reasons of refused messages are stored; the number of refusals is counted in full.
+_REASONS = 100
+_BIAS = (
+    "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
+    "blocks are independent"
+)
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,7 +140,9 @@ class Protocol(FullRecords):
             checked_clusters(self.margins, self.domain)
 
     @classmethod
-    def of(cls, name: str, domain: Domain, law: Law, blocks: Sequence[Sequence[str]], learned: Account) -> Protocol:
+    def of(
+        cls, name: str, domain: Domain, law: Law, blocks: Sequence[Sequence[str]], learned: Account = NOTHING
+    ) -> Protocol:
         """A protocol from a law over ``domain``."""
         return cls(name, Mechanism(domain, law), tuple(tuple(b) for b in blocks), learned)
 
@@ -225,15 +231,6 @@ class Client:
     def message(self) -> Message:
         """The randomized record, always the same."""
         return self._message
-
-
-# Up to this many reasons of refused messages are stored; the number of refusals is counted in full.
-_REASONS = 100
-
-_BIAS = (
-    "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
-    "blocks are independent"
-)
 
 
 class Collector:
@@ -336,29 +333,24 @@ class Collector:
         SingularMarginal
             where the mechanism hides the table.
         """
-        asked = self.protocol.domain.subset(names)
-        return self._with_errors(asked, self.proportions(names, whole_blocks), confidence, simultaneous)
+        asked, table = self.protocol.domain.subset(names), self.proportions(names, whole_blocks)
+        check_confidence(confidence)
+        check_records(self.n)
+        # the unbiased estimate's errors, from the same messages, around the protocol's table
+        observed = self._observed(self.protocol.domain.indices(asked.names))
+        kernel = self.protocol.mechanism.kernel(asked.names)
+        named = {"method": self.protocol.name, "bias": _BIAS, "confidence": confidence, "simultaneous": simultaneous}
+        plain = with_errors(asked, self.n, FittedTable(table), kernel, observed, **named)
+        return with_intervals(plain, kernel, observed)
 
     def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
         """The table of `estimate` alone, without errors, which cost more than it where many are asked for."""
-        domain = self.protocol.domain
-        chosen = domain.indices(names)
+        chosen = self.protocol.domain.indices(names)
         if not self.protocol.adjusted:
             return self._product(chosen, whole_blocks)
-        sizes, records = _tabulated(domain, chosen), self.adjusted_records()
-        cells = np.ravel_multi_index(tuple(records.codes[:, chosen].T), sizes)
-        flat = np.bincount(cells, weights=records.weights, minlength=math.prod(sizes))
-        return np.asarray(flat, dtype=np.float64).reshape(sizes)
-
-    def _with_errors(self, asked: Domain, table: FloatArray, confidence: float, together: bool) -> Estimate:
-        """The unbiased estimate's errors, from the same messages, around the protocol's table."""
-        check_confidence(confidence)
-        check_records(self.n)
-        observed = self._observed(self.protocol.domain.indices(asked.names))
-        kernel = self.protocol.mechanism.kernel(asked.names)
-        named = {"method": self.protocol.name, "bias": _BIAS, "confidence": confidence, "simultaneous": together}
-        plain = with_errors(asked, self.n, FittedTable(table), kernel, observed, **named)
-        return with_intervals(plain, kernel, observed)
+        _tabulated(self.protocol.domain, chosen)
+        records = self.adjusted_records()
+        return self._summed(records.codes, records.weights, chosen)
 
     def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
         """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
@@ -393,10 +385,13 @@ class Collector:
     def _observed(self, members: Sequence[int]) -> FloatArray:
         """Proportions of the randomized records over these attributes."""
         rows, counts = self.records()
+        return np.asarray(self._summed(rows, counts, members) / counts.sum())
+
+    def _summed(self, codes: IntArray, weights: FloatArray | IntArray, members: Sequence[int]) -> FloatArray:
+        """The weights of these records by their cells over some attributes."""
         sizes = _tabulated(self.protocol.domain, members)
-        cells = np.ravel_multi_index(tuple(rows[:, list(members)].T), sizes)
-        totals = np.bincount(cells, weights=counts, minlength=math.prod(sizes)).reshape(sizes)
-        return np.asarray(totals / counts.sum())
+        cells = np.ravel_multi_index(tuple(codes[:, list(members)].T), sizes)
+        return np.asarray(np.bincount(cells, weights=weights, minlength=math.prod(sizes)).reshape(sizes))
 
 
 def _tabulated(domain: Domain, members: Sequence[int]) -> tuple[int, ...]:

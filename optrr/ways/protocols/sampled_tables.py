@@ -70,16 +70,13 @@ _COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))
 # Columns that reports of devices have beside these (docs/deployment-format.md, §7).
 _BESIDE = ("design", "id")
 
-
-def released(asked: NDArray[np.integer], cells: NDArray[np.object_]) -> pa.RecordBatch:
-    """One batch, from the number of the table that each person was asked (from 0) and the texts of the reports."""
-    return pa.RecordBatch.from_arrays([pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA)
-
-
-def _texts(subsets: Sequence[IntArray]) -> list[str]:
-    """Each report as text, from the members of each of its subsets, (n, k_i)."""
-    each = ([" ".join(map(str, row)) for row in members.tolist()] for members in subsets)
-    return ["|".join(parts) for parts in zip(*each, strict=True)]
+FORMAT = "optrr-sampled-tables/2"
+# Named cells counted at once: 64 MB.
+_ENTRIES = 1 << 23
+# Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
+SHARE_BITS = 32
+# Tables listed in a message.
+_LISTED = 5
 
 
 def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Sequence[int]) -> list[IntArray]:
@@ -101,7 +98,11 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
     out = []
     for i, (r, k) in enumerate(zip(parts, subset_sizes, strict=True)):
         texts_of_part = [subsets[i] for subsets in split]
-        members = _numbers(texts_of_part)
+        try:
+            # an empty answer supports nothing
+            members = np.asarray(" ".join(text for text in texts_of_part if text).split(), dtype=np.int64)
+        except (ValueError, OverflowError) as error:
+            raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error
         if members.size and (members.min() < 0 or members.max() >= r):
             raise InvalidInput(f"an answer names a cell outside 0..{r - 1}; read it by the file it was asked by")
         named = next((n for n in (len(text.split()) for text in texts_of_part) if n != k), k)
@@ -128,18 +129,6 @@ def _named_cells(subsets: Sequence[IntArray], sizes: Sequence[int]) -> FloatArra
     return out
 
 
-def _numbers(texts: Sequence[Any]) -> NDArray[np.int64]:
-    """All numbers in the texts, one after another; an empty answer supports nothing."""
-    joined = " ".join(text for text in texts if text)
-    try:
-        return np.asarray(joined.split(), dtype=np.int64)
-    except (ValueError, OverflowError) as error:
-        raise InvalidInput("an answer is no list of cell numbers; give the file that perturb wrote") from error
-
-
-FORMAT = "optrr-sampled-tables/2"
-
-
 class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
     """One table as it stands in the file; without a report it is the most accurate one on all its cells."""
 
@@ -162,14 +151,6 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
-
-
-# Named cells counted at once: 64 MB.
-_ENTRIES = 1 << 23
-# Shares of the tables are drawn as whole numbers of 2^-32: no table's share is off by more.
-SHARE_BITS = 32
-# Tables listed in a message.
-_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,9 +405,12 @@ class SampledTables(Asking):
         for k, rows in enumerate(np.split(order, ends[:-1])):
             if rows.size:
                 records = codes[rows[:, None], self.indices[k]].astype(np.int64)
-                report = self.subset_reports[k]
-                cells[rows] = _texts(report_subsets(records, report, self.shapes[k], self.answer_epsilon, source))
-        return released(asked, cells)
+                subsets = report_subsets(records, self.subset_reports[k], self.shapes[k], self.answer_epsilon, source)
+                each = ([" ".join(map(str, row)) for row in members.tolist()] for members in subsets)
+                cells[rows] = ["|".join(parts) for parts in zip(*each, strict=True)]
+        return pa.RecordBatch.from_arrays(
+            [pa.array(asked + 1, pa.int32()), pa.array(cells, pa.string())], schema=SCHEMA
+        )
 
     def _drawn(self, n: int, source: BitSource) -> NDArray[np.int64]:
         """Which table each of n people is asked, shape (n,)."""
@@ -561,14 +545,22 @@ class SampledTables(Asking):
         Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
         """
         source = open_source(answers, _COLUMNS)
-        present, seen = source.column_names(), set[str]()
+        present, seen, own = source.column_names(), set[str](), self.digest.partition(":")[2]
         checked_columns(present, _COLUMNS, None)
         names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
         for batch in source.batches(names):
             table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
             if beside:
                 designs, identifiers = beside
-                rows = _new_reports(designs, identifiers, self.digest.partition(":")[2], seen)
+                if any(design != own for design in designs):
+                    raise InvalidInput(
+                        f"a report is of another design than {own[:12]}…; give the reports that were collected by this file"
+                    )
+                rows = []
+                for row, identifier in enumerate(identifiers):
+                    if identifier not in seen:
+                        seen.add(identifier)
+                        rows.append(row)
                 table, texts = table[rows], texts[rows]
             numbers = [
                 int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
@@ -581,21 +573,16 @@ class SampledTables(Asking):
             yield asked, texts
 
     def _missing(self, wanted: Sequence[int]) -> list[int]:
-        """The attributes of the smallest effect of a table that no table asked holds; none where each is held."""
-        sets = [set(members) for members in self.indices]
+        """The attributes of the smallest effect of a table that no report has energy on; none where each is seen."""
+        every = [
+            (set(members), members, energies) for members, energies in zip(self.indices, self.energies, strict=True)
+        ]
         for size in range(1, len(wanted) + 1):
             for effect in combinations(wanted, size):
-                if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
+                held = ((m, e) for those, m, e in every if those.issuperset(effect))
+                if not any(energies[sum(1 << members.index(i) for i in effect)] > 0 for members, energies in held):
                     return list(effect)
         return []
-
-    def _sees(self, effect: tuple[int, ...]) -> bool:
-        """Whether some report has energy on an effect."""
-        return any(
-            energies[sum(1 << members.index(i) for i in effect)] > 0
-            for energies, members in zip(self.energies, self.indices, strict=True)
-            if set(members) >= set(effect)
-        )
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
         """How often each cell over the shared attributes of a table was named, in the table's order."""
@@ -605,22 +592,6 @@ class SampledTables(Asking):
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
         cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
-
-
-def _new_reports(
-    designs: NDArray[np.object_], identifiers: NDArray[np.object_], digest: str, seen: set[str]
-) -> list[int]:
-    """The rows of reports whose identifier was not seen; it is now. Raises InvalidInput for one of another design."""
-    if any(design != digest for design in designs):
-        raise InvalidInput(
-            f"a report is of another design than {digest[:12]}…; give the reports that were collected by this file"
-        )
-    rows = []
-    for row, identifier in enumerate(identifiers):
-        if identifier not in seen:
-            seen.add(identifier)
-            rows.append(row)
-    return rows
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
