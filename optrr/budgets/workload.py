@@ -113,12 +113,8 @@ class Workload:
     def limits(self, domain: Domain, arrays: TableWorkload, n: int | None) -> FloatArray:
         """Largest n E‖π̂_U − π_U‖² allowed for every table of ``arrays``, ``inf`` where nothing is required.
 
-        Raises
-        ------
-        InvalidInput
-            where n is needed and missing.
-        Infeasible
-            where sampling alone leaves more, naming the standard error and the number of people that would do.
+        Raises InvalidInput where n is needed and missing; Infeasible where sampling alone leaves more, naming the standard
+        error and the number of people that would do.
         """
         if not self.required:
             return np.full(len(arrays.tables), np.inf)

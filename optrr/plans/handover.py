@@ -82,11 +82,8 @@ def hand_over(folder: str | Path, preview: Preview, asking: Asking, toml: str, s
 
     ``toml`` is the decision, and ``statement`` the page for the board, as HTML.
 
-    Raises
-    ------
-    InvalidInput
-        where a file of one of these names is no plan's, where reports may have been gathered by the plan that stands there, and
-        where the way of asking is for studies and has no file.
+    Raises InvalidInput where a file of one of these names is no plan's, where reports may have been gathered by the plan that
+    stands there, and where the way of asking is for studies and has no file.
     """
     place = Path(folder)
     if not isinstance(asking, Design | SampledTables):

@@ -29,21 +29,10 @@ _WHOLE = 1e-9
 def surest(prior: float, epsilon: float, releases: int = 1) -> float:
     """The largest probability to which anybody's belief in a statement about a person can rise from ``prior``.
 
-    Exact but for rounding to doubles, and reached by a report that takes only two values.
+    Exact but for rounding to doubles, and reached by a report that takes only two values. ``prior`` is the probability before
+    any report, above 0 and below 1; the person sends ``releases`` reports of ``epsilon`` nats each, at least 0.
 
-    Parameters
-    ----------
-    prior
-        the probability before any report, between 0 and 1, both excluded.
-    epsilon
-        nats of one report, at least 0.
-    releases
-        how many reports, each of this ε, the person sends in all.
-
-    Raises
-    ------
-    InvalidInput
-        for values outside these ranges.
+    Raises InvalidInput for values outside these ranges.
     """
     _check_prior(prior)
     return prior / (prior + (1 - prior) * math.exp(-_in_all(epsilon, releases)))
@@ -60,22 +49,9 @@ def least(prior: float, epsilon: float, releases: int = 1) -> float:
 class Meaning:
     """What a total ε means for somebody with a prior belief, and for somebody who knows all other answers, too.
 
-    Attributes
-    ----------
-    total
-        nats of one report on a whole record.
-    prior
-        the belief before any report, a probability between 0 and 1, both excluded.
-    conditional
-        nats that one attribute's answer gives away to whoever knows all the others; None where that is not told apart. A value
-        above the total counts as the total, which nobody can exceed.
-    releases
-        how often the person answers, at this ε each time.
-
-    Raises
-    ------
-    InvalidInput
-        for values outside these ranges.
+    ``total`` is the nats of one report on a whole record, of which the person sends ``releases``. ``conditional`` is what one
+    attribute's answer gives away to whoever knows all the others, in nats; None where that is not told apart. A value above the
+    total counts as the total, which nobody can exceed. Raises as :func:`surest`.
     """
 
     total: float

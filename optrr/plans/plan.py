@@ -51,19 +51,7 @@ _TOTAL, _PEOPLE = 1.0, 1000
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
-    """A decision, recorded.
-
-    Parameters
-    ----------
-    question
-        what is asked, learned and spent.
-    point
-        what an allocation says of it; no interpolation.
-    reason
-        why this and nothing else, in the words of whoever decides.
-    seen
-        the alternatives that were looked at.
-    """
+    """A decision, recorded: a question, what an allocation says of it, the reason, and what else was looked at."""
 
     question: Question
     point: Point
@@ -143,10 +131,7 @@ class Plan(Result):
     def save(self, folder: str | Path) -> tuple[Path, ...]:
         """Write all that the plan hands over (:mod:`optrr.plans.handover`), whole or not at all; returns the files.
 
-        Raises
-        ------
-        InvalidInput
-            where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
+        Raises InvalidInput where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
         """
         return hand_over(folder, self.preview, self.asking, self.to_toml(), page_html(self.statement()))
 

@@ -42,18 +42,8 @@ FORMAT = "optrr-plan/1"
 class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An alternative for the same attributes and tables that was looked at, with numbers of an allocation.
 
-    Parameters
-    ----------
-    total
-        ε in nats.
-    n
-        how many people.
-    way
-        the name of the way of asking.
-    margin
-        typical ± percentage points, 95 %; ``inf`` where some table cannot be estimated.
-    over_bound
-        its error over what no mechanism of this total can have less of than.
+    ``total`` is ε in nats; ``margin`` typical ± percentage points, 95 %, ``inf`` where some table cannot be estimated;
+    ``over_bound`` its error over what no mechanism of this total can have less of than.
     """
 
     total: float
@@ -246,10 +236,7 @@ def checked(path: str | Path) -> PlanCheck:
 
     Where ``design.json`` stands beside the plan, it must be the way of asking that the plan names.
 
-    Raises
-    ------
-    InvalidInput
-        as :func:`read_plan`, and where nothing can be allocated for its question.
+    Raises InvalidInput as :func:`read_plan`, and where nothing can be allocated for its question.
     """
     recorded = read_plan(path)
     question = recorded.question

@@ -27,28 +27,10 @@ MOST_RELEASES = 100
 
 @dataclass(frozen=True)
 class Question:
-    """A question that a plan answers.
+    """A question that a plan answers: what :func:`optrr.plan` takes, all of it settled.
 
-    Parameters
-    ----------
-    specification
-        the attributes with their categories, and the texts that people are asked with.
-    learn
-        the tables that are wanted.
-    total
-        ε in nats that each person spends, 0.05..20.
-    n
-        how many people will answer.
-    keep
-        "records" where any table shall be possible later; None for the most accurate way for these tables alone.
-    way
-        the name of a way of asking to take instead of the best (:mod:`optrr.budgets.options`).
-    prior
-        what somebody thinks beforehand of a person, a probability, for what an answer gives away.
-    releases
-        how often the same people are asked in this manner.
-    margin
-        ± on each share, in percentage points with 95 % confidence, that one would like to have; None where nobody said.
+    ``total`` is ε in nats that each person spends, 0.05..20; ``prior`` a probability, 0.001..0.999; ``margin`` ± percentage
+    points, 95 %, that one would like to have, None where nobody said; ``way`` a name of :mod:`optrr.budgets.options`.
     """
 
     specification: Specification

@@ -248,10 +248,7 @@ class FieldReports:
     def estimate(self) -> tuple[FloatArray, ...]:
         """Unbiased proportions π̂ of every attribute, shape (r_i,), not clipped.
 
-        Raises
-        ------
-        InvalidInput
-            where nobody answered an attribute (possible under SMP with few people).
+        Raises InvalidInput where nobody answered an attribute (possible under SMP with few people).
         """
         return tuple(self.estimate_one(i) for i in range(self.protocol.m))
 
@@ -266,10 +263,7 @@ class FieldReports:
     def estimate_pair(self, i: int, j: int) -> FloatArray:
         """Unbiased two-way proportions under SPL of two different attributes, shape (r_i, r_j), not clipped.
 
-        Raises
-        ------
-        InvalidInput
-            under the other protocols, saying why it cannot be estimated; for an attribute paired with itself.
+        Raises InvalidInput under the other protocols, saying why it cannot be estimated; for an attribute paired with itself.
         """
         if i == j or not {i, j} <= set(range(self.protocol.m)):
             raise InvalidInput(f"a pair of attributes {i} and {j} was asked for; name two of 0..{self.protocol.m - 1}")
@@ -296,10 +290,7 @@ def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: R
 
     O(n Σ r_i) time and bytes with OUE, O(n m) with GRR.
 
-    Raises
-    ------
-    InvalidInput
-        for codes that are not whole numbers within the protocol's sizes, or of nobody.
+    Raises InvalidInput for codes that are not whole numbers within the protocol's sizes, or of nobody.
     """
     array = np.asarray(codes)
     if not np.issubdtype(array.dtype, np.integer):

@@ -291,10 +291,7 @@ def randomize(graph: Any, channel: EdgeChannel, nodes: Any = None, random_state:
 
     O(n²) random bytes, memory for the reported edges and a few megabytes.
 
-    Raises
-    ------
-    InvalidInput
-        where more than 2^25 reported edges are to be expected.
+    Raises InvalidInput where more than 2^25 reported edges are to be expected.
     """
     given = as_graph(graph, nodes)
     expected = channel.flip * given.slots + len(given.edges)
@@ -313,10 +310,7 @@ def report_ties(ties: ArrayLike, channel: EdgeChannel, random_state: RandomState
 
     This is the owner's side of :func:`randomize`; the ties to earlier nodes are reported by those.
 
-    Raises
-    ------
-    InvalidInput
-        for anything but one row of truth values (or zeros and ones).
+    Raises InvalidInput for anything but one row of truth values (or zeros and ones).
     """
     out = _bits(np.asarray(ties), "a node's row of ties")
     if out.size:
@@ -337,11 +331,8 @@ def _bits(given: NDArray[Any], what: str) -> BoolArray:
 def assemble(reports: Sequence[ArrayLike], channel: EdgeChannel) -> RandomizedGraph:
     """The collected graph from every node's report, in order; the last node's is empty.
 
-    Raises
-    ------
-    InvalidInput
-        where a report has another length than the number of later nodes, or holds anything but truth values (or zeros and
-        ones); for fewer than two nodes.
+    Raises InvalidInput where a report has another length than the number of later nodes, or holds anything but truth values (or
+    zeros and ones); for fewer than two nodes.
     """
     rows = [_bits(np.asarray(r), f"the report of node {i}") for i, r in enumerate(reports)]
     if len(rows) < 2:
@@ -509,10 +500,7 @@ def smooth_triangle_query(
 ) -> NoisyAnswer:
     """Triangle sequence plus noise by smooth sensitivity: Laplace and (ε, δ), or Cauchy and pure where ``delta`` is 0.
 
-    Raises
-    ------
-    InvalidInput
-        above 20,000 nodes, or for δ outside 0 ≤ δ < 1.
+    Raises InvalidInput above 20,000 nodes, or for δ outside 0 ≤ δ < 1.
     """
     checked_epsilon(epsilon)
     given = as_graph(graph, nodes)

@@ -318,10 +318,7 @@ def tables_of(counts: IntArray, domain: Domain) -> PairTables:
 def checked_margins(tables: PairTables) -> PairTables:
     """The tables themselves, if they count true values, which must agree on every attribute.
 
-    Raises
-    ------
-    SecureSumFailed
-        where two tables disagree: some party broke the protocol.
+    Raises SecureSumFailed where two tables disagree: some party broke the protocol.
     """
     seen: dict[str, IntArray] = {}
     for (a, b), table in tables.items():
@@ -344,10 +341,7 @@ def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
 
     O(n² · cells) time: for tens of parties (n = 50 with 100 cells: about 0.2 s).
 
-    Raises
-    ------
-    SecureSumFailed
-        for fewer than 3 records.
+    Raises SecureSumFailed for fewer than 3 records.
     """
     session, sizes = secrets.token_hex(16), pair_cells(domain)
     parties = [
@@ -400,10 +394,7 @@ def dependences_by_randomized_pairs(  # noqa: PLR0913 (all but three have defaul
 
     ``summed`` turns cells into tables: ``tallied`` counts them at once, ``securely_summed`` runs the secure sum.
 
-    Raises
-    ------
-    InvalidInput
-        for codes outside the domain, fewer than two attributes, or ``pair_epsilon`` outside 1e-6..50.
+    Raises InvalidInput for codes outside the domain, fewer than two attributes, or ``pair_epsilon`` outside 1e-6..50.
     """
     tables = summed(randomized_cells(codes, needing_pairs(domain), pair_epsilon, random_state), domain)
 

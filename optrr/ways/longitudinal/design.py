@@ -118,10 +118,7 @@ class LongitudinalRecord:
 def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
     """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
 
-    Raises
-    ------
-    InvalidInput
-        where it is malformed, or of an unknown version.
+    Raises InvalidInput where it is malformed, or of an unknown version.
     """
     record = _SEALED.decoded(raw, source)
     optimum = decoded_design(bytes(record.optimum), source)
@@ -334,10 +331,7 @@ LONGITUDINAL_DESIGNS = CheckedFiles(
 def load_longitudinal(path: Given, *, limited: bool = True) -> LongitudinalDesign:
     """Read a file and recompute every number in it; see :func:`optrr.load`.
 
-    Raises
-    ------
-    InvalidInput
-        where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
+    Raises InvalidInput where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
     """
     record = LONGITUDINAL_DESIGNS.loaded(path, limited=limited)
     return LongitudinalDesign(record.optimum.design, record.mechanism, record.requested)
@@ -442,10 +436,7 @@ def longitudinal(
 def with_coin(optimum: Design, forever: float) -> LongitudinalDesign:
     """Reports by a given optimum, from a permanent answer of total ``forever`` and a coin.
 
-    Raises
-    ------
-    InvalidInput
-        where the optimum costs as much itself.
+    Raises InvalidInput where the optimum costs as much itself.
     """
     # what is drawn is labelled some last places above the law's own total, and the label is to keep to what was asked for
     permanent = Mechanism(optimum.domain, sharpened(optimum.law, forever * _BELOW))

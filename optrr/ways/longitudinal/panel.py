@@ -226,10 +226,7 @@ class PanelEstimate(CellsResult):
 class Panel:
     """Reports of n people in R rounds on one table: ``cells`` holds flat cell numbers, shape (n, R), −1 where absent.
 
-    Raises
-    ------
-    InvalidInput
-        for a table of too many cells, and a round of fewer than two people.
+    Raises InvalidInput for a table of too many cells, and a round of fewer than two people.
     """
 
     domain: Domain
@@ -370,10 +367,7 @@ def estimate_rounds(
 ) -> tuple[Panel, list[str]]:
     """The panel of several rounds' reports, files or frames in order, and warnings (Python's, too) about where they come from.
 
-    Raises
-    ------
-    InvalidInput
-        for reports of another design, a person who stands in a round twice, and what :class:`Panel` refuses.
+    Raises InvalidInput for reports of another design, a person who stands in a round twice, and what :class:`Panel` refuses.
     """
     if not rounds:
         raise InvalidInput("there are no rounds; give at least one file of reports")

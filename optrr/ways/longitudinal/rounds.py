@@ -62,13 +62,7 @@ _WORDS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Key:
-    """A secret of 32 bytes; never shown.
-
-    Raises
-    ------
-    InvalidInput
-        for another number of bytes.
-    """
+    """A secret of 32 bytes; never shown. Raises InvalidInput for another number of bytes."""
 
     secret: bytes = field(repr=False)
 
@@ -92,10 +86,7 @@ class Key:
     def save(self, path: str | Path) -> None:
         """Write a key file that only its owner can read.
 
-        Raises
-        ------
-        InvalidInput
-            where there is a file already: people's permanent answers depend on it.
+        Raises InvalidInput where there is a file already: people's permanent answers depend on it.
         """
         try:
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -125,10 +116,7 @@ def permanent_answers(
 ) -> NDArray[np.int32]:
     """Everybody's permanent answer: codes, shape (n, m), the same whenever it is asked for with the same record.
 
-    Raises
-    ------
-    MethodTooLarge
-        where the permanent law has no automaton.
+    Raises MethodTooLarge where the permanent law has no automaton.
     """
     return _keyed(design.permanent, key, (b"permanent", design.digest.encode()), people, codes)
 
@@ -352,10 +340,7 @@ class _People:
 def people_of(column: pa.Array, first_record: int = 0) -> list[str]:
     """Names of people as canonical texts, so that 7 is the same person in CSV and in Parquet.
 
-    Raises
-    ------
-    InvalidInput
-        where a name is missing.
+    Raises InvalidInput where a name is missing.
     """
     texts = [category_text(value) for value in column.to_pylist()]
     if None in texts:

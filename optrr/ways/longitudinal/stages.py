@@ -90,12 +90,8 @@ _REPORT_ROUNDING = 2.0**-48
 def sharpened(law: Law, epsilon: float) -> Law:
     """The law with densities 1 + k x whose total is ``epsilon`` nats, where the given one's are 1 + x.
 
-    Raises
-    ------
-    InvalidInput
-        where the law's total is not below that, or is 0.
-    MethodTooLarge
-        for laws of other kinds over more than 20 attributes.
+    Raises InvalidInput where the law's total is not below that, or is 0; MethodTooLarge for laws of other kinds over more than
+    20 attributes.
     """
     if not 0 < law.epsilon < epsilon:
         raise InvalidInput(
@@ -138,10 +134,7 @@ def _sharper(log_density: FloatArray, epsilon: float) -> FloatArray:
 class WholeOrUniform(Randomizer):
     """Keeps a record of ``domain`` whole with probability ``threshold``/2^64; otherwise any record, each as likely.
 
-    Raises
-    ------
-    InvalidInput
-        for a threshold outside 1..2^64−1.
+    Raises InvalidInput for a threshold outside 1..2^64−1.
     """
 
     domain: Domain
@@ -438,10 +431,7 @@ class TwoStage(Randomizer):
     def spent(self, reports: int | None = None) -> ReportsEpsilon:
         """ε of so many reports of one person, at least one; None: of all for ever, which reveal the permanent answer itself.
 
-        Raises
-        ------
-        InvalidInput
-            for fewer than one.
+        Raises InvalidInput for fewer than one.
         """
         if reports is None:
             return ReportsEpsilon(None, self.permanent.epsilon, self.permanent.conditional_epsilons, exact=True)

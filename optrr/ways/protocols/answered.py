@@ -56,10 +56,8 @@ def answered_table(domain: Domain, answered: Sequence[Answered], partly: bool = 
 
     Time and memory O(5^m R²) for m attributes and R cells, whatever the number of reports.
 
-    Raises
-    ------
-    TooFewRecords
-        for fewer than 2 reports, or an effect of the table that no report tells about. InvalidInput for large tables.
+    Raises TooFewRecords for fewer than 2 reports, or an effect of the table that no report tells about. InvalidInput for large
+    tables.
     """
     sizes = tuple(int(r) for r in domain.sizes)
     cells = math.prod(sizes)

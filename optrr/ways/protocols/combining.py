@@ -272,10 +272,7 @@ def error_among(answered: Sequence[Answered], proportions: FloatArray) -> float:
 def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
     """Proportions of a table over ``domain`` from all questions that tell about it.
 
-    Raises
-    ------
-    TooFewRecords
-        for fewer than 2 reports, or an effect of the table that no report tells about.
+    Raises TooFewRecords for fewer than 2 reports, or an effect of the table that no report tells about.
     """
     told = pooled(domain, answered)
     raw = told.proportions

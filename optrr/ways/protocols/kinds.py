@@ -55,10 +55,7 @@ Epsilons = float | ArrayLike | Mapping[str, float]
 def cluster_law(sizes: IntArray, epsilons: FloatArray, matrix: ClusterMatrix) -> Law:
     """The law of one cluster that spends Σ ``epsilons``, or less. One attribute alone: randomized response.
 
-    Raises
-    ------
-    InvalidInput
-        for an unknown matrix; InvalidProblem where the matrix does not exist at this ε.
+    Raises InvalidInput for an unknown matrix; InvalidProblem where the matrix does not exist at this ε.
     """
     total = math.fsum(epsilons.tolist())
     if matrix not in get_args(ClusterMatrix):
@@ -97,12 +94,8 @@ def optimum_at_total(sizes: IntArray, profile: FloatArray, total: float, preserv
 
     With ``preserve_pairs`` no pair is less visible than under randomized response at these accuracies. About 10 solves.
 
-    Raises
-    ------
-    InvalidInput
-        where the total's share of some attribute is outside 1e-6..50 nats.
-    SolveFailed
-        where the solvers' tolerances leave no mechanism within the total.
+    Raises InvalidInput where the total's share of some attribute is outside 1e-6..50 nats; SolveFailed where the solvers'
+    tolerances leave no mechanism within the total.
     """
     if not (math.isfinite(total) and total > 0 and np.all(profile > 0)):
         raise InvalidInput(
@@ -240,13 +233,7 @@ def block_names(domain: Domain, law: Law) -> tuple[tuple[str, ...], ...]:
 
 
 def _checked(domain: Domain, epsilons: Epsilons) -> FloatArray:
-    try:
-        vector = epsilon_vector(domain, epsilons)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"epsilons are {epsilons!r}; give numbers of nats") from error
-    high = EPSILON_RANGE[1]
+    vector, high = epsilon_vector(domain, epsilons), EPSILON_RANGE[1]
     wrong = np.flatnonzero(~((vector >= 0) & (vector <= high)))
     if wrong.size:
         name, value = domain.names[wrong[0]], vector[wrong[0]]

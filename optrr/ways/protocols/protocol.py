@@ -183,10 +183,7 @@ class Protocol(FullRecords):
     def save(self, path: str | Path) -> None:
         """Write what its clients run as a design file; estimates from it are unbiased and assume no independence.
 
-        Raises
-        ------
-        InvalidProblem
-            where an attribute's answers say nothing, which no design does.
+        Raises InvalidProblem where an attribute's answers say nothing, which no design does.
         """
         save_design(baseline_design(self.domain, self.mechanism.law, self.name), path)
 
@@ -251,10 +248,7 @@ class Collector:
     def receive(self, message: Message | bytes) -> None:
         """Take one message; the same one again changes nothing.
 
-        Raises
-        ------
-        InvalidInput
-            where it is no randomized record of this protocol. The message is then left out of every estimate.
+        Raises InvalidInput where it is no randomized record of this protocol. The message is then left out of every estimate.
         """
         received = Message.from_bytes(message) if isinstance(message, bytes) else message
         if not isinstance(received, Message):

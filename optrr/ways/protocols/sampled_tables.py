@@ -85,10 +85,8 @@ def _members(texts: Iterable[str | None], parts: Sequence[int], subset_sizes: Se
     A report that named more members than it may, or one twice, would count for more than one, so that a fake could move an
     estimate anywhere.
 
-    Raises
-    ------
-    InvalidInput
-        for texts that are no numbers, members outside their attribute, too many or too few of them, or one of them twice.
+    Raises InvalidInput for texts that are no numbers, members outside their attribute, too many or too few of them, or one of
+    them twice.
     """
     split = [(text or "").split("|") for text in texts]
     if any(len(subsets) != len(parts) for subsets in split):
@@ -424,10 +422,8 @@ class SampledTables(Asking):
 
         Reports of devices (``design`` and ``id`` beside ``table`` and ``cells``) count once each, however often they were sent.
 
-        Raises
-        ------
-        InvalidInput
-            for a table that no answers tell about, answers that this way of asking cannot give, or reports of another design.
+        Raises InvalidInput for a table that no answers tell about, answers that this way of asking cannot give, or reports of
+        another design.
         """
         check_confidence(confidence)
         reports = OpenedRecords.of(self, answers)
@@ -473,11 +469,8 @@ class SampledTables(Asking):
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
 
-        Raises
-        ------
-        InvalidInput
-            as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes that is not
-            below the number of answers to this table.
+        Raises InvalidInput as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes
+        that is not below the number of answers to this table.
         """
         # few ask for it, and estimators take a while to import
         from optrr.tables.estimation.fake_reports import supported_poisoning  # noqa: PLC0415
@@ -614,10 +607,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
 def load_sampled_tables(path: Given) -> SampledTables:
     """Read a file of sampled tables; see :func:`optrr.load`.
 
-    Raises
-    ------
-    InvalidInput
-        where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
+    Raises InvalidInput where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
     record, asking = _decoded(path)
     if not asking.verification(record.epsilon).holds:
@@ -632,10 +622,7 @@ def load_sampled_tables(path: Given) -> SampledTables:
 def verify_sampled_tables(path: Given) -> Verification:
     """The total ε recomputed from the thresholds that are drawn, and whether the file is as it was written.
 
-    Raises
-    ------
-    InvalidInput
-        where it cannot be read, or is malformed or of another version.
+    Raises InvalidInput where it cannot be read, or is malformed or of another version.
     """
     record, asking = _decoded(path)
     return asking.verification(record.epsilon, intact=record.digest == asking.digest)
@@ -663,10 +650,7 @@ def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
 def load_asking(path: Given) -> Design | SampledTables:
     """The design, or the sampled tables, of a file: what ``optrr perturb`` and ``optrr estimate`` take.
 
-    Raises
-    ------
-    InvalidInput
-        where the file is missing, malformed, of an unknown version, or states a number that does not hold.
+    Raises InvalidInput where the file is missing, malformed, of an unknown version, or states a number that does not hold.
     """
     held = content_of(path, "design file")
     return load_sampled_tables(held) if kind_of(held) == SAMPLED_TABLES else load_design(held)

@@ -36,10 +36,7 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
 
     The total ε is exact from these integers, rounded up in the 15th place.
 
-    Raises
-    ------
-    InvalidInput
-        where a table's share is below what 32 bits hold, so that it would never be asked.
+    Raises InvalidInput where a table's share is below what 32 bits hold, so that it would never be asked.
     """
     ends = [0, *asking.share_ends.tolist()[:-1], 1 << SHARE_BITS]
     for names, low, high in zip(asking.tables, ends, ends[1:], strict=False):
@@ -67,10 +64,8 @@ def questions_of(asking: SampledTables) -> DeployedQuestions:
 def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAULT_SIZE) -> DeployedQuestions:
     """Write the deployment file of sampled tables, and return what it holds.
 
-    Raises
-    ------
-    InvalidInput
-        as :func:`questions_of`; where it has more than ``size`` compressed bytes, or a design would be written over.
+    Raises InvalidInput as :func:`questions_of`; where it has more than ``size`` compressed bytes, or a design would be written
+    over.
     """
     made = questions_of(asking)
     compressed = compressed_size(made)
