@@ -22,7 +22,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from optrr.lazy_names import lazy_names
-from optrr.show.version import __version__ as __version__
+from optrr.show import __version__ as __version__
 
 if TYPE_CHECKING:
     from optrr.analyses import Reports

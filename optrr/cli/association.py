@@ -1,41 +1,42 @@
-"""optrr gwas."""
+"""optrr gwas and gwas-variants: what already randomized genotypes say of diseases, and of themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from optrr.cli.genomics import (
+from optrr.cli.genotype_options import (
     STATUS_OPTIONS,
+    check_around,
     check_outputs,
     design_option,
     filter_options,
+    genotype_filter,
+    genotype_options,
     input_argument,
     load_genomic_design,
     phenotype_of,
     phenotype_options,
-    progress_bar,
-    test_option,
-)
-from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
-from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.outputs import page_given, report_option, write_report
-from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.cli.scan_outputs import (
-    check_around,
     plot_files,
     plot_options,
+    progress_bar,
+    refuse_genotype_options,
     save_plots,
     scan_files,
     scan_output_options,
     study_of,
+    test_option,
     write_results,
 )
+from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.outputs import TABBED, page_given, report_option, write_report
+from optrr.cli.printing import json_option, print_json, print_shown, print_table, warn
 from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -52,7 +53,8 @@ from optrr.genomics.covariates import (
 from optrr.genomics.designing import aligned
 from optrr.genomics.genotypes import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
-from optrr.genomics.pages import scan_page
+from optrr.genomics.linkage import Linkage, linkage
+from optrr.genomics.pages import scan_page, variants_page
 from optrr.genomics.people_tables import table_columns
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.result_files import ScannedStudy
@@ -60,13 +62,14 @@ from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, associations, cohort_kernel
 from optrr.genomics.tests import GENOME_WIDE, copy_tables
+from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import held_back
 from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
-from optrr.show.result import in_json
+from optrr.show.result import SHOWN, in_json
 from optrr.show.text import amount, epsilon_text
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 
@@ -301,3 +304,110 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
     rows = [[_shown(table[c][k]) for c in columns] for k in range(len(table["P"]))]
     least = "0" if effect == "OR" else "-inf"
     print_table(f"most associated; {effect} L95 U95: inf or {least} where the noise leaves no limit", columns, rows)
+
+
+@click.command("gwas-variants")
+@input_argument
+@design_option
+@click.option("-o", "--output", type=TABBED, help="Table of the variants to write (tab separated).")
+@click.option("--by-status", is_flag=True, help="Add frequencies in cases and in controls.")
+@click.option(
+    "--ld", "window", type=click.IntRange(min=1), metavar="VARIANTS", help="Add r² of variants up to so many apart."
+)
+@click.option("--ld-output", type=TABBED, help="Table of r² of pairs to write (tab separated); needs --ld.")
+@report_option
+@phenotype_options
+@genotype_options
+@json_option
+def gwas_variants(
+    input: Path,
+    design_file: Path,
+    output: Path | None,
+    by_status: bool,
+    window: int | None,
+    ld_output: Path | None,
+    report: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """What already randomized INPUT says of every variant: allele frequencies, call rates, Hardy-Weinberg tests, r².
+
+    \b
+    Columns of the table that -o writes, NA where undefined:
+      N                   reports about the variant
+      FREQ SE L95 U95     frequency of A1 of all copies (a man's X counts once), its standard error
+                          and 95 % interval; noise may take the estimate outside 0..1
+      CALL_RATE CALL_SE CALL_L95 CALL_U95  share of people with a call; with an error where missing
+                          calls are randomized, too
+      HWE_STAT HWE_P      test of Hardy-Weinberg proportions in everybody with two copies (1 df)
+      HWE_STAT_U HWE_P_U  in controls
+      F_A ... F_U ...     with --by-status: the frequency in cases and in controls
+
+    \b
+    Columns of the table that --ld-output writes, a row for each pair on one chromosome:
+      R2 SE L95 U95       squared correlation of the numbers of A1 (as plink --r2; on chromosome X
+                          of women only, unlike plink), without the noise's bias, its standard
+                          error and 95 % interval; R2 and SE are NA where noise would bias what is
+                          shown, limits are always there
+    """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
+    if ld_output is not None and window is None:
+        raise InvalidInput("--ld-output is the table of r² of pairs; say how far apart they may be (--ld 50)")
+    check_outputs([output, ld_output, report], [input, design_file, options["phenotype_file"], options["keep"]])
+    design = load_genomic_design(design_file)
+    pairs: Linkage | None = None
+    if isinstance(design, SampledVariants):
+        refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
+        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
+        if window is not None:
+            raise InvalidInput(
+                "answers tell of one variant each, or of few; r² of pairs needs whole records: leave out --ld"
+            )
+        reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
+        estimated = answers_report(design, reports, by_status)
+    else:
+        reports = design.reports(RecordsAt(input))
+        given = phenotype_of(options, input), design.domain, genotype_filter(options)
+        cohort_of = partial(randomized_people, input, *given)
+        estimated, pairs = _reported(cohort_of, design, by_status, window)
+    left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
+    warn(dict.fromkeys([*reports.doubts, *estimated.warnings, *(pairs.warnings if pairs else ()), *left_out]))
+    for path, table in ((output, estimated), (ld_output, pairs)):
+        if path is not None and table is not None:
+            table.write_tsv(path)
+
+    def page() -> Page:
+        # answers have no page that says how they were asked
+        where = (
+            None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, reports.doubts)
+        )
+        return variants_page(estimated, pairs, design, f"Variants of {input.name}", where)
+
+    write_report(report, page)
+    if as_json:
+        linked = {} if pairs is None else {"linkage": pairs.summary()}
+        print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": reports.doubts})
+        return
+    shown = estimated.brief(SHOWN)
+    print_shown(estimated.headline(), shown)
+    if shown.note:
+        click.echo(shown.note)
+    if pairs is not None:
+        print_shown(pairs.headline(), pairs.top_table())
+
+
+def _reported(
+    people: Callable[[], Cohort], design: Design, by_status: bool, window: int | None
+) -> tuple[VariantReport, Linkage | None]:
+    layout = layout_of(design.domain)
+    if layout.status is None:
+        raise InvalidInput(
+            "this design randomizes alleles with the status, and this command reads genotypes; design with --layout genotype"
+        )
+    cohort, turned = aligned(people(), layout)
+    warn(turned)
+    with progress_bar("counting") as progress:
+        report = variant_report(cohort, design.law, layout, by_status, progress)
+    if window is None:
+        return report, None
+    with progress_bar("pairs") as progress:
+        return report, linkage(cohort, design.law, layout, window, progress)

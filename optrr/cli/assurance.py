@@ -1,9 +1,4 @@
-"""optrr worksheet.
-
-optrr verify; optrr sign.
-
-optrr audit.
-"""
+"""optrr verify, sign, audit and worksheet: why somebody should believe a file."""
 
 from __future__ import annotations
 

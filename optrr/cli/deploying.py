@@ -1,7 +1,4 @@
-"""optrr serve.
-
-optrr export.
-"""
+"""optrr export and serve: what devices need to randomize by a design, and surveys."""
 
 from __future__ import annotations
 

@@ -1,22 +1,19 @@
-"""optrr spec, design, compare and cluster: from data or a specification to a design."""
+"""optrr design, compare and cluster: from a specification to a design, or to questions (--accuracy variance)."""
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 import numpy as np
 
-from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, refuse_options, said_of_input, split_names
-from optrr.cli.outputs import DESIGN, OUTPUT, design_output_option, report_option, write_report
+from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, refuse_options, split_names
+from optrr.cli.outputs import DESIGN, design_output_option, report_option, write_report
 from optrr.cli.printing import (
     TABLE_DECIMALS,
     json_option,
-    late_bar,
     print_json,
     print_shown,
     print_table,
@@ -24,12 +21,11 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
-from optrr.cli.public_columns import public_option
+from optrr.cli.public_columns import carried, public_option
 from optrr.designs.clustering import Algorithm, NamedClusters, choose_clusters, combinations_of
 from optrr.designs.dependence import Dependences, dependences_from_tables, pair_tables
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design
-from optrr.designs.proposing import Proposal, Proposing, propose
 from optrr.designs.solving import Wishes
 from optrr.designs.solving import design as make_design
 from optrr.designs.specification import Specification, parse_attributes, read_specification
@@ -38,161 +34,16 @@ from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
-from optrr.records.whole_files import refuse_replacing, whole_file
+from optrr.records.whole_files import refuse_replacing
 from optrr.releases.account import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
-from optrr.show.text import amount, bound_text, epsilon_text
-from optrr.show.version import SOFTWARE
+from optrr.show.text import amount, bound_text, crossed, epsilon_text
 from optrr.tables.estimation.impossible import impossible
 from optrr.ways.protocols.kinds import ClusterMatrix, cluster_design
-from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, Status, applicable
+from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
 from optrr_solvers.allocating.energy import total_bound
-
-
-@click.command()
-@input_argument
-@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
-@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
-@click.option(
-    "--bins",
-    multiple=True,
-    metavar="NAME=K|EDGE,EDGE,…",
-    help="Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); "
-    "K alone is for every column of more than 50 different numbers. Repeatable.",
-)
-@click.option(
-    "--missing", multiple=True, metavar="MARK", help="Text that means a missing value, such as NA; repeatable."
-)
-@click.option(
-    "--rare", type=click.IntRange(min=0), default=0, help="Merge categories that occur fewer times into 'other'."
-)
-@click.option(
-    "--epsilon",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Epsilon of every attribute, in nats; to be confirmed.",
-)
-@public_option
-@json_option
-def spec(
-    input: RecordsAt,
-    output: Path | None,
-    columns: tuple[str, ...],
-    bins: tuple[str, ...],
-    missing: tuple[str, ...],
-    rare: int,
-    epsilon: float,
-    public: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Propose a specification from INPUT; every line that a person should confirm is marked.
-
-    Looking at the records is not private, and what it gives away is printed.
-    """
-    if output is not None and output.suffix.lower() != ".toml":
-        raise InvalidInput(f"{output} ends in {output.suffix!r}; a proposed specification is written as .toml")
-    if not (np.isfinite(epsilon) and epsilon > 0):
-        raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
-    beside = PublicColumns.parsed(public)
-    wanted = Proposing(columns or None, _all_bins(bins), missing, rare, beside)
-    with late_bar() as show:
-        watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
-        proposal = propose(input.watched(watch), wanted)
-    specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
-    commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
-    text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])
-    if output is not None:
-        with whole_file(output) as partial:
-            partial.write_text(text, encoding="utf-8")
-    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
-    _report(proposal, output, text, as_json)
-    if output is not None and not as_json:
-        say(f"then: {'; '.join(commands)}")
-
-
-def _all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
-    """The bins of every column that is named, and under "" those of all others."""
-    given = [_bins(text) for text in texts]
-    names = [name for name, _ in given]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        which = f" for {twice[0]!r}" if twice[0] else " for every column"
-        raise InvalidInput(f"--bins is given twice{which}, and only one can count; give it once")
-    return dict(given)
-
-
-def _bins(text: str) -> tuple[str, int | list[str]]:
-    name, _, said = text.rpartition("=")
-    edges = [e.strip() for e in said.split(",")]
-    if len(edges) == 1:
-        if not edges[0].isdigit():
-            raise InvalidInput(f"--bins {text!r} cannot be read; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
-        return name, int(edges[0])
-    return name, edges
-
-
-def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
-    """The commands that design for this specification and randomize these records."""
-    places = [place.place] if isinstance(place.place, str | os.PathLike) else place.place
-    written = [
-        word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
-    ]
-    spec_file = "spec.toml" if output is None else str(output)
-    drop = ["--drop-undeclared"] if undeclared else []
-    return [
-        shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
-        shlex.join(
-            ["optrr", "perturb", *map(str, places), *written, "--design", "design.json", *drop, "-o", "released.csv"]
-        ),
-    ]
-
-
-def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
-    return {("", "epsilon"): "confirm: the accuracy of every attribute, in nats", **proposal.notes}
-
-
-def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
-    left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
-    return [
-        f"Proposed by {SOFTWARE} from {str(place)!r}, {amount(proposal.records, 'record')}.",
-        "Confirm every line marked so.",
-        *(f"Gives away: {line}" for line in proposal.disclosed[1:-1]),
-        *left_out,
-    ]
-
-
-def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
-    if as_json:
-        attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
-        print_json(
-            {
-                "records": proposal.records,
-                "attributes": attributes,
-                "left_out": proposal.left_out,
-                "discloses": proposal.disclosed,
-                "doubts": proposal.doubts,
-                "specification": text,
-            }
-        )
-    elif output is None:
-        click.echo(text, nl=False)
-    else:
-        print_table(
-            f"proposed from {amount(proposal.records, 'record')}, written to {output}: confirm every line marked so",
-            ["attribute", "size", "confirm"],
-            [
-                (
-                    a.name,
-                    a.size,
-                    "; ".join(v.removeprefix("confirm: ") for (n, _), v in proposal.notes.items() if n == a.name),
-                )
-                for a in proposal.domain
-            ],
-        )
-    warn(proposal.disclosed, always=True)
-
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -310,8 +161,6 @@ def design(
     keep_specification(spec, output, report)
     beside = wanted.public.merged(PublicColumns.parsed(public))
     if accuracy == "variance":
-        from optrr.cli.variances import give_variance_design  # noqa: PLC0415 (most designs ask no questions)
-
         unfit = ("total_epsilon", "method", "preserve", "conditional_cap", "report")
         refuse_options("is for --accuracy flips; leave it out", *unfit)
         with watched("designing", tolerance=tolerance, time_limit=time_limit) as options:
@@ -577,3 +426,107 @@ def _oversized(domain: Domain, clusters: NamedClusters, max_combinations: int) -
         f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
         for c in large
     ]
+
+
+def give_variance_design(
+    flips: Design, options: SolveOptions, n: int | None, output: Path | None, as_json: bool
+) -> None:
+    """Write and print what estimates each attribute as well as ``flips`` was asked to; ``n`` people give standard errors."""
+    from optrr import files  # noqa: PLC0415 (most designs ask no questions)
+    from optrr.budgets.variances import accuracies, variance_design  # noqa: PLC0415 (as above)
+
+    asked, least = variance_design(flips, options)
+    made = carried(asked, flips.public)
+    if isinstance(made, Design):
+        warn(made.warnings)
+    if output is not None:
+        files.save(made, output)
+    rows = accuracies(asked, flips.requested_epsilons)
+    if n is not None:
+        for row in rows:
+            row["standard_error"] = float(np.sqrt(row["error"] / (n * row["size"])))
+    out: dict[str, Any] = {
+        "accuracy": "variance",
+        "method": "questions" if isinstance(asked, SampledTables) else flips.method,
+        "epsilon": made.epsilon,
+        "flips_epsilon": flips.epsilon,
+        "least_of_questions": least,
+        "total_bound": total_bound(flips.domain.sizes, flips.requested_epsilons),
+        "keeps_records": made.keeps_records,
+        "n": n,
+        "attributes": rows,
+        "tables": _tables(asked),
+        "questions": _questions(asked),
+    }
+    if as_json:
+        print_json(out)
+    else:
+        _show_variances(out)
+
+
+def _tables(asked: SampledTables | Design) -> list[list[str]]:
+    """The groups of attributes whose common table can be estimated beside single attributes: those that are asked together."""
+    if isinstance(asked, Design):
+        return []
+    return [list(t) for t in dict.fromkeys(asked.tables) if len(t) > 1 and np.isfinite(asked.table_error(t))]
+
+
+def _questions(asked: SampledTables | Design) -> list[dict[str, Any]]:
+    if isinstance(asked, Design):
+        return []
+    rows = zip(asked.tables, asked.shares.tolist(), asked.subset_reports, strict=True)
+    return [
+        {"attributes": list(names), "share": share, "subset_sizes": list(r.subset_sizes), "likely": list(r.likely)}
+        for names, share, r in rows
+    ]
+
+
+def _show_variances(out: dict[str, Any]) -> None:
+    questions = out["questions"]
+    say(
+        f"total epsilon {epsilon_text(out['epsilon'])}   "
+        + (
+            f"each person answers one of {amount(len(questions), 'question')}"
+            if questions
+            else f"method {out['method']}"
+        )
+    )
+    if questions:
+        say(f"flipping as rarely as randomized response at each epsilon takes {epsilon_text(out['flips_epsilon'])}")
+        say(
+            f"no mixture of the questions that were looked at has a total below {bound_text(out['least_of_questions'])}"
+        )
+    say(
+        "no mechanism, whatever people send, estimates every attribute with as little variance at a total below "
+        f"{bound_text(out['total_bound'], TABLE_DECIMALS)}"
+    )
+    if questions:
+        say(
+            "no records are kept: only the shares of each attribute"
+            + (", and tables of those asked together," if out["tables"] else "")
+            + " can be estimated, now or later"
+        )
+    if questions:
+        print_table(
+            _of("questions", len(questions)),
+            ["about", "share of people", "categories named of each"],
+            [(crossed(q["attributes"]), q["share"], ", ".join(map(str, q["subset_sizes"]))) for q in questions[:SHOWN]],
+        )
+    n = out["n"]
+    heads = [
+        "attribute",
+        "categories",
+        "epsilon",
+        "n × squared error",
+        "of randomized response",
+        "standard errors' ratio",
+    ]
+    print_table(
+        _of("how well each attribute is estimated" + (f" from {n} people" if n else ""), len(out["attributes"])),
+        heads + (["standard error"] if n else []),
+        [tuple(row.values()) for row in out["attributes"][:SHOWN]],
+    )
+
+
+def _of(title: str, count: int) -> str:
+    return f"{title} (first {SHOWN} of {count})" if count > SHOWN else title

@@ -19,14 +19,15 @@ from optrr.cli.inputs import (
     design_option,
     ignorable_option,
     input_argument,
+    pool_option,
     scores_of_two,
     scores_option,
     simultaneous_option,
     split_names,
     table_attributes_option,
+    with_pool,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option, table_option
-from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_shown, print_table, say
 from optrr.cli.public_columns import Sampled, counted_as_sampled, give_weighted, sampled_options
 from optrr.designs.design import Design

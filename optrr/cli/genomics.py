@@ -1,20 +1,34 @@
-"""optrr gwas-design, gwas-perturb.
-
-What the commands on genotypes share: options that say who is a case, and a progress bar.
-"""
+"""optrr gwas-design and gwas-perturb."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import numpy as np
 
-from optrr.cli.accounting import (
+from optrr.cli.designing import preserving
+from optrr.cli.genotype_options import (
+    STATUS_OPTIONS,
+    check_outputs,
+    design_option,
+    genotype_filter,
+    genotype_options,
+    input_argument,
+    load_genomic_design,
+    phenotype_of,
+    phenotype_options,
+    progress_bar,
+)
+from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.main import cleaned_up
+from optrr.cli.one_person import is_of_one_person, person_options, report_one_person
+from optrr.cli.outputs import OUTPUT, design_output_option
+from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.releasing import (
     after_option,
     again_option,
     epsilon_phrase,
@@ -25,16 +39,8 @@ from optrr.cli.accounting import (
     replaced_release,
     seed_option,
 )
-from optrr.cli.designing import preserving
-from optrr.cli.genotype_options import genotype_filter, genotype_options
-from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.one_person import is_of_one_person, person_options, report_one_person
-from optrr.cli.outputs import OUTPUT, design_output_option
-from optrr.cli.printing import json_option, print_json, print_table, warn
-from optrr.cli.process import cleaned_up
 from optrr.designs.design import Design, solution_warnings
-from optrr.designs.design_file import load_design, save_design
-from optrr.designs.specification import refuse_specification
+from optrr.designs.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import named_variants, read_cohort
@@ -50,165 +56,20 @@ from optrr.genomics.designing import (
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.people_tables import text_column
-from optrr.genomics.phenotypes import PhenotypeColumns, side_file
-from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, variants_with_missing
-from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, load_sampled_variants, save_sampled_variants
+from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, save_sampled_variants
 from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, compared_ways, sight
-from optrr.genomics.tests import Progress
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
-from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.records.writing import WRITTEN, released_file
-from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.show.text import amount, bound_text, counted, epsilon_text
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-input_argument = click.argument("input", metavar="INPUT", type=FILE)
-design_option = click.option(
-    "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."
-)
-test_option = click.option(
-    "--test",
-    type=click.Choice(list(GENOTYPE_TESTS)),
-    default="trend",
-    show_default=True,
-    help="allelic is the trend test, for frequencies of alleles; allelic-hwe is valid only in Hardy-Weinberg proportions.",
-)
 
-
-def filter_options(command: Command) -> Command:
-    """The options that leave variants out."""
-    for name, what in (
-        ("--call-rate", "share of people with a call"),
-        ("--hwe", "p-value of Hardy-Weinberg proportions in controls"),
-        ("--maf", "minor allele frequency"),
-    ):
-        text = f"Leave out variants whose estimated {what} is below this."
-        command = click.option(name, type=float, default=0.0, metavar="THRESHOLD", help=text)(command)
-    return command
-
-
-# The arguments of the options that say who is a case.
-STATUS_OPTIONS = (
-    *("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column"),
-    "zero_one",
-)
 
 # Those of gwas-perturb that one person's report has no use for.
 _OF_MANY = ("again", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
-
-
-def load_genomic_design(path: Path) -> Design | SampledVariants:
-    """A design file, for genotypes or for association.
-
-    Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
-    """
-    held = content_of(path, "design file")
-    refuse_specification(held.raw, held, "gwas-design GENOTYPES -o {1}")
-    return load_sampled_variants(held) if kind_of(held) == SAMPLED_VARIANTS else load_design(held)
-
-
-def phenotype_options(command: Command) -> Command:
-    """The options that say who is a case."""
-    for option in (
-        click.option(
-            "--control",
-            "controls",
-            multiple=True,
-            help="Value of controls; unless given, everyone with another value is one. Repeatable.",
-        ),
-        click.option(
-            "--case",
-            "cases",
-            multiple=True,
-            help="Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
-        ),
-        click.option(
-            "--zero-one",
-            "--1",
-            "zero_one",
-            is_flag=True,
-            help="Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.",
-        ),
-        click.option(
-            "--sex-column",
-            help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
-        ),
-        click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
-        click.option("--sample-column", help="Column of people's names.  [default: sample, or IID in PLINK's files]"),
-        click.option(
-            "--phenotype",
-            "phenotype_file",
-            type=FILE,
-            help="People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:
-    """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
-    beside = path.suffix.lower() in (".bed", ".pgen") and options["phenotype_file"] is None
-    if options["phenotype_column"] is None and not beside:
-        refuse_options(
-            "is of the values of a column; give --phenotype-column too, or leave it out",
-            "cases",
-            "controls",
-            "zero_one",
-        )
-    return PhenotypeColumns(*(options[name] for name in STATUS_OPTIONS))
-
-
-def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
-    """Refuse, before any work, outputs that cannot be written, are inputs, or are one file.
-
-    Raises
-    ------
-    InvalidInput
-        naming the file.
-    """
-    read = {file.resolve() for path in inputs if path is not None for file in _with_siblings(path)}
-    written: set[Path] = set()
-    for path in outputs:
-        for file in () if path is None else _with_siblings(path):
-            if file.is_dir():
-                raise InvalidInput(f"cannot write {file}: it is a directory; name a file in it")
-            if not file.parent.is_dir():
-                raise InvalidInput(f"cannot write {file}: there is no directory {file.parent}; create it first")
-            if file.resolve() in read:
-                raise InvalidInput(f"{file} is an input of this command; write to another file")
-            if file.resolve() in written:
-                raise InvalidInput(f"{file} is to be written twice; name a file for each")
-            written.add(file.resolve())
-
-
-def _with_siblings(path: Path) -> list[Path]:
-    for kind in (PLINK_FILES, PGEN_FILES):
-        if path.suffix.lower() == kind[0]:
-            return [path.with_suffix(suffix) for suffix in kind]
-    return [path, side_file(path)] if is_written_vcf(path) else [path]
-
-
-@contextmanager
-def progress_bar(description: str) -> Iterator[Progress]:
-    """A bar on standard error, on a terminal only."""
-    from rich.console import Console  # noqa: PLC0415 (60 ms to import)
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task: Any = None
-
-        def report(done: int, total: int) -> None:
-            nonlocal task
-            if task is None:
-                task = bar.add_task(description, total=total)
-            bar.update(task, completed=done, total=total)
-
-        yield report
 
 
 _NAMES_KEPT = (

@@ -1,14 +1,33 @@
-"""Options of the commands that read genotypes: which variants, people and calls of a file are used."""
+"""What the commands on genotypes share: their options, what is checked of them first, and how a scan is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.outputs import PLOT, TABBED
+from optrr.designs.design import Design
+from optrr.designs.design_file import load_design
+from optrr.designs.specification import refuse_specification
+from optrr.domain.domain import shown
+from optrr.errors import InvalidInput, did_you_mean
 from optrr.genomics.genotypes import GenotypeFilter
+from optrr.genomics.phenotypes import PhenotypeColumns, side_file
+from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
+from optrr.genomics.plots import WINDOW, check_plot, check_top, check_window, save_figure
+from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy, check_form
+from optrr.genomics.sampled_variants import SampledVariants, load_sampled_variants
+from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations, ScanOptions
+from optrr.genomics.tests import Progress
+from optrr.genomics.writing import is_written_vcf
+from optrr.models.tests.testing import GENOTYPE_TESTS
+from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
+from optrr.show.text import amount
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -54,3 +73,270 @@ def genotype_filter(options: dict[str, Any]) -> GenotypeFilter:
 def refuse_genotype_options(why: str) -> None:
     """Raise InvalidInput naming the option, where one of them is given to a command that reads no genotypes."""
     refuse_options(why, *GENOTYPE_OPTIONS)
+
+
+def scan_output_options(command: Command) -> Command:
+    """Where the table of results goes, and in which form."""
+    for option in (
+        click.option(
+            "--trait-description", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"
+        ),
+        click.option("--assembly", help="With --format ssf: the genome assembly of the positions, such as GRCh38."),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(FORMATS),
+            default=FORMATS[0],
+            show_default=True,
+            help="Columns of the table: this program's, those of plink2 --glm, or GWAS-SSF with its metadata beside it.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=TABBED,
+            help="Table of results to write (tab separated; compressed where it ends in .gz).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def scan_files(output: Path | None, form: str) -> list[Path | None]:
+    """The files that the table is written to."""
+    return [output, output.with_name(output.name + META)] if output is not None and form == "ssf" else [output]
+
+
+def study_of(options: dict[str, Any], epsilon: float, digest: str, wanted: ScanOptions) -> ScannedStudy | None:
+    """What GWAS-SSF's metadata say, where that is the form; checked before anything is tested.
+
+    Raises
+    ------
+    InvalidInput
+        for options of a form that is not written, and tests that a form has no place for.
+    """
+    check_form(options["form"], wanted.test, wanted.naive)
+    if options["output"] is None:
+        refuse_options(
+            "is of the table of results; give -o too, or leave it out", "form", "assembly", "trait_description"
+        )
+    if options["form"] != "ssf":
+        refuse_options("is for GWAS-SSF; give --format ssf too, or leave it out", "assembly", "trait_description")
+        return None
+    return ScannedStudy(options["assembly"] or "", epsilon, digest, options["trait_description"] or NOT_REPORTED)
+
+
+def write_results(scanned: Associations, output: Path, form: str, study: ScannedStudy | None) -> list[str]:
+    """Write the table; what to say of it, a line each. Raises InvalidInput where it cannot be written."""
+    if form == "plink2":
+        scanned.write_plink2(output)
+    elif study is not None:
+        left_out = scanned.write_ssf(output, study).items()
+        return [f"not listed in {output}: {amount(count, 'variant')} {reason}" for reason, count in left_out]
+    else:
+        scanned.write_tsv(output)
+    return []
+
+
+def plot_options(command: Command) -> Command:
+    """Plots of the scan."""
+    for option in (
+        click.option("--window", type=int, help=f"With --region-plot: base pairs on either side.  [default: {WINDOW}]"),
+        click.option(
+            "--around", help="With --region-plot: the variant in its middle; default: the smallest p-value's."
+        ),
+        click.option("--top", type=int, help=f"With --forest: how many variants.  [default: {TOP_DRAWN}]"),
+        click.option("--region-plot", "region_file", type=PLOT, help="Plot to write of p-values around one variant."),
+        click.option(
+            "--forest",
+            "forest_file",
+            type=PLOT,
+            help="Forest plot to write: effects and intervals of the smallest p-values.",
+        ),
+        click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write, with a 95 % band."),
+        click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf)."),
+    ):
+        command = option(command)
+    return command
+
+
+def plot_files(options: dict[str, Any]) -> dict[str, Path]:
+    """The plots that are asked for, by kind; checked before anything is tested.
+
+    Raises
+    ------
+    InvalidInput
+        for names that no plot is written under, and options of a plot that is not.
+    """
+    if options["forest_file"] is None:
+        refuse_options("is for --forest; give it too, or leave it out", "top")
+    elif options["top"] is not None:
+        check_top(options["top"])
+    if options["region_file"] is None:
+        refuse_options("is for --region-plot; give it too, or leave it out", "around", "window")
+    elif options["window"] is not None:
+        check_window(options["window"])
+    files = {kind: options[f"{kind}_file"] for kind in PLOTS if options[f"{kind}_file"] is not None}
+    for path in files.values():
+        check_plot(path)
+    return files
+
+
+def check_around(options: dict[str, Any], names: Sequence[str]) -> None:
+    """Raise InvalidInput where --around names none of the design's variants; whether it was tested is known later."""
+    name = options["around"]
+    if name is not None and name not in set(names):
+        raise InvalidInput(f"the design has no variant {shown(name)} (--around){did_you_mean(name, names)}")
+
+
+def save_plots(scanned: Associations, options: dict[str, Any]) -> None:
+    """Draw and write them."""
+    top = TOP_DRAWN if options["top"] is None else options["top"]
+    for kind, path in plot_files(options).items():
+        save_figure(scanned.plot(kind, top=top, around=options["around"], window=options["window"]), path)
+
+
+input_argument = click.argument("input", metavar="INPUT", type=FILE)
+
+
+design_option = click.option(
+    "--design", "design_file", required=True, type=FILE, help="Design file from optrr gwas-design."
+)
+
+
+test_option = click.option(
+    "--test",
+    type=click.Choice(list(GENOTYPE_TESTS)),
+    default="trend",
+    show_default=True,
+    help="allelic is the trend test, for frequencies of alleles; allelic-hwe is valid only in Hardy-Weinberg proportions.",
+)
+
+
+def filter_options(command: Command) -> Command:
+    """The options that leave variants out."""
+    for name, what in (
+        ("--call-rate", "share of people with a call"),
+        ("--hwe", "p-value of Hardy-Weinberg proportions in controls"),
+        ("--maf", "minor allele frequency"),
+    ):
+        text = f"Leave out variants whose estimated {what} is below this."
+        command = click.option(name, type=float, default=0.0, metavar="THRESHOLD", help=text)(command)
+    return command
+
+
+# The arguments of the options that say who is a case.
+STATUS_OPTIONS = (
+    *("phenotype_file", "sample_column", "phenotype_column", "cases", "controls", "sex_column"),
+    "zero_one",
+)
+
+
+def load_genomic_design(path: Path) -> Design | SampledVariants:
+    """A design file, for genotypes or for association.
+
+    Raises InvalidInput as :func:`load_design`; of a specification with the command that suits genotypes.
+    """
+    held = content_of(path, "design file")
+    refuse_specification(held.raw, held, "gwas-design GENOTYPES -o {1}")
+    return load_sampled_variants(held) if kind_of(held) == SAMPLED_VARIANTS else load_design(held)
+
+
+def phenotype_options(command: Command) -> Command:
+    """The options that say who is a case."""
+    for option in (
+        click.option(
+            "--control",
+            "controls",
+            multiple=True,
+            help="Value of controls; unless given, everyone with another value is one. Repeatable.",
+        ),
+        click.option(
+            "--case",
+            "cases",
+            multiple=True,
+            help="Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
+        ),
+        click.option(
+            "--zero-one",
+            "--1",
+            "zero_one",
+            is_flag=True,
+            help="Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.",
+        ),
+        click.option(
+            "--sex-column",
+            help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
+        ),
+        click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
+        click.option("--sample-column", help="Column of people's names.  [default: sample, or IID in PLINK's files]"),
+        click.option(
+            "--phenotype",
+            "phenotype_file",
+            type=FILE,
+            help="People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:
+    """Where status stands, from the options above. Raises InvalidInput where values are named, and no column of them."""
+    beside = path.suffix.lower() in (".bed", ".pgen") and options["phenotype_file"] is None
+    if options["phenotype_column"] is None and not beside:
+        refuse_options(
+            "is of the values of a column; give --phenotype-column too, or leave it out",
+            "cases",
+            "controls",
+            "zero_one",
+        )
+    return PhenotypeColumns(*(options[name] for name in STATUS_OPTIONS))
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
+    """Refuse, before any work, outputs that cannot be written, are inputs, or are one file.
+
+    Raises
+    ------
+    InvalidInput
+        naming the file.
+    """
+    read = {file.resolve() for path in inputs if path is not None for file in _with_siblings(path)}
+    written: set[Path] = set()
+    for path in outputs:
+        for file in () if path is None else _with_siblings(path):
+            if file.is_dir():
+                raise InvalidInput(f"cannot write {file}: it is a directory; name a file in it")
+            if not file.parent.is_dir():
+                raise InvalidInput(f"cannot write {file}: there is no directory {file.parent}; create it first")
+            if file.resolve() in read:
+                raise InvalidInput(f"{file} is an input of this command; write to another file")
+            if file.resolve() in written:
+                raise InvalidInput(f"{file} is to be written twice; name a file for each")
+            written.add(file.resolve())
+
+
+def _with_siblings(path: Path) -> list[Path]:
+    for kind in (PLINK_FILES, PGEN_FILES):
+        if path.suffix.lower() == kind[0]:
+            return [path.with_suffix(suffix) for suffix in kind]
+    return [path, side_file(path)] if is_written_vcf(path) else [path]
+
+
+@contextmanager
+def progress_bar(description: str) -> Iterator[Progress]:
+    """A bar on standard error, on a terminal only."""
+    from rich.console import Console  # noqa: PLC0415 (60 ms to import)
+    from rich.progress import Progress as Bar  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    with Bar(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task: Any = None
+
+        def report(done: int, total: int) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(description, total=total)
+            bar.update(task, completed=done, total=total)
+
+        yield report

@@ -6,15 +6,6 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.accounting import (
-    after_option,
-    keep_order_option,
-    limit_option,
-    records_output_option,
-    releases_in,
-    replaced_release,
-    report_release,
-)
 from optrr.cli.designing import (
     attribute_option,
     keep_specification,
@@ -24,6 +15,7 @@ from optrr.cli.designing import (
     spec_argument,
 )
 from optrr.cli.inputs import FILE, confidence_option, input_argument, split_names, table_attributes_option
+from optrr.cli.main import cleaned_up
 from optrr.cli.outputs import design_output_option
 from optrr.cli.printing import (
     TABLE_DECIMALS,
@@ -36,8 +28,16 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
-from optrr.cli.process import cleaned_up
 from optrr.cli.public_columns import left_out
+from optrr.cli.releasing import (
+    after_option,
+    keep_order_option,
+    limit_option,
+    records_output_option,
+    releases_in,
+    replaced_release,
+    report_release,
+)
 from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import formula_doubts

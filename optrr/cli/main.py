@@ -3,27 +3,41 @@
 Exit 0: done. 1: a check or a solve failed, or the records say too little of what is asked. 2: bad input, nothing written. What
 could not be done is said in one line ``error: …`` on standard error. Every command takes --strict and refuses an option that is
 given twice; both are added where a command is looked up, so that none can lack them.
+
+Standard output is a command's own: what libraries print there goes to standard error. A library in C writes to file
+descriptor 1 and knows nothing of ``sys.stdout``, so the two part: ``sys.stdout`` keeps the place that the descriptor had, and
+the descriptor is that of standard error from then on. It stays so until the process ends, since C prints what it has kept
+back only then. No command opens ``/dev/stdout`` by name: outputs that are pipes or devices are refused.
+
+Signals that end a run end it cleanly: what it was writing is removed first, then the process dies of the signal. Schedulers
+send SIGTERM, a closed terminal sends SIGHUP; by default both end a Python process without a chance to clean up. Only commands
+that write records catch them, and only while they do: a solver that computes for minutes would otherwise not heed them until
+it is done.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from traceback import clear_frames
+from types import FrameType
 from typing import Any
 
 import click
 
 from optrr.cli.printing import STRICT, Warned
-from optrr.cli.process import Ended, die_of, keep_for_ourselves
 from optrr.errors import OptrrError, OptrrWarning, SolveFailed, TooFewRecords, did_you_mean
 from optrr.records.whole_files import held_back
+from optrr.show import __version__
 from optrr.show.text import one_line
-from optrr.show.version import __version__
 
 # It shows what it has written to whoever visits, so its files cannot wait until it ends.
 _AT_ONCE = ("plan", "serve")
@@ -70,7 +84,7 @@ class Command(click.Command):
 _GROUPS = {
     "Plan": {
         "plan": ("optrr.cli.planning", "plan", "From a question to a total epsilon and its statement, on a page."),
-        "spec": ("optrr.cli.designing", "spec", "Propose a specification from data."),
+        "spec": ("optrr.cli.planning", "spec", "Propose a specification from data."),
         "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
         "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
         "allocate": ("optrr.cli.advising", "allocate", "The most accurate way of asking for a workload."),
@@ -79,23 +93,23 @@ _GROUPS = {
         "cluster": ("optrr.cli.designing", "cluster", "Cluster attributes by dependence; design the second round."),
     },
     "Randomize": {
-        "perturb": ("optrr.cli.perturbing", "perturb", "Randomize a CSV or Parquet file."),
+        "perturb": ("optrr.cli.releasing", "perturb", "Randomize a CSV or Parquet file."),
     },
     "Analyse": {
         "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
         "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
-        "measure": ("optrr.cli.modelling", "measure", "Shares in groups, risks, odds, means, ordinal association."),
-        "share": ("optrr.cli.subgroups", "share", "A share in a sub-population of several conditions."),
-        "contrast": ("optrr.cli.subgroups", "contrast", "A sum of shares with weights: differences of cells."),
-        "quantile": ("optrr.cli.subgroups", "quantile", "Medians and other quantiles."),
+        "measure": ("optrr.cli.measuring", "measure", "Shares in groups, risks, odds, means, ordinal association."),
+        "share": ("optrr.cli.measuring", "share", "A share in a sub-population of several conditions."),
+        "contrast": ("optrr.cli.measuring", "contrast", "A sum of shares with weights: differences of cells."),
+        "quantile": ("optrr.cli.measuring", "quantile", "Medians and other quantiles."),
         "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
         "regress": ("optrr.cli.modelling", "regress", "Linear and logistic regression of the true records."),
         "synthesize": (
-            "optrr.cli.synthesizing",
+            "optrr.cli.modelling",
             "synthesize",
             "Records to hand on, drawn from a model of the estimates.",
         ),
-        "combine": ("optrr.cli.synthesizing", "combine", "Numbers from several synthetic sets, with intervals."),
+        "combine": ("optrr.cli.modelling", "combine", "Numbers from several synthetic sets, with intervals."),
     },
     "Devices and surveys": {
         "export": (
@@ -109,7 +123,7 @@ _GROUPS = {
     "Assurance": {
         "verify": ("optrr.cli.assurance", "verify", "Recompute every number of a design or deployment file."),
         "sign": ("optrr.cli.assurance", "sign", "Sign a design or deployment file: who made it."),
-        "account": ("optrr.cli.accounting", "account", "What the people of these files have spent in all."),
+        "account": ("optrr.cli.releasing", "account", "What the people of these files have spent in all."),
         "worksheet": ("optrr.cli.assurance", "worksheet", "An evaluator's questions, answered for a design."),
     },
     "Genomics": {
@@ -119,10 +133,10 @@ _GROUPS = {
             "gwas_perturb",
             "Randomize genotypes and status, one record per person.",
         ),
-        "gwas-merge": ("optrr.cli.merging", "gwas_merge", "Reports of single people as one file, in random order."),
+        "gwas-merge": ("optrr.cli.one_person", "gwas_merge", "Reports of single people as one file, in random order."),
         "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
         "gwas-variants": (
-            "optrr.cli.variants",
+            "optrr.cli.association",
             "gwas_variants",
             "Frequencies, call rates, Hardy-Weinberg tests, r².",
         ),
@@ -233,3 +247,121 @@ def run(arguments: list[str] | None = None) -> int:
 def _complain(message: str, code: int) -> int:
     click.echo(f"error: {one_line(message)}", err=True)
     return code
+
+
+_OUTPUT, _ERRORS = 1, 2
+
+
+def keep_for_ourselves() -> None:
+    """Give ``sys.stdout`` a descriptor of its own; nothing where it is no descriptor 1, as in a notebook or under tests."""
+    before = sys.stdout
+    try:
+        if not isinstance(before, io.TextIOWrapper) or before.fileno() != _OUTPUT:
+            return
+        before.flush()
+        os.fstat(_ERRORS)
+        ours = os.dup(_OUTPUT)
+    except (OSError, ValueError):  # closed, here or at the other end, which the first line that is printed says
+        return
+    sys.stdout = io.TextIOWrapper(
+        open(ours, "wb", buffering=0 if before.write_through else -1),  # noqa: SIM115 (open until the process ends)
+        encoding=before.encoding,
+        errors=before.errors,
+        newline=None if os.name == "nt" else "",
+        line_buffering=before.line_buffering,
+        write_through=before.write_through,
+    )
+    os.dup2(_ERRORS, _OUTPUT)
+
+
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+# Seconds after which a signal that Python lost is sent again.
+_AGAIN = 0.05
+# A shell reports this code more than a signal's number for a process that died of it.
+_KILLED = 128
+
+
+class Ended(BaseException):
+    """A signal asked for the end; not an Exception, so that nothing on the way mistakes it for a failure."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@contextmanager
+def cleaned_up() -> Iterator[None]:
+    """Let the block clean up when SIGTERM, SIGHUP or an interrupt comes; ignored signals stay ignored.
+
+    Raises
+    ------
+    Ended, KeyboardInterrupt
+        once that is done. Whoever runs commands lets the process die of the signal: see :func:`die_of`.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set handlers
+        return
+    caught = [s for s in (*_ENDING, signal.SIGINT) if signal.getsignal(s) is not signal.SIG_IGN]
+    before = {s: signal.getsignal(s) for s in caught}
+    ending = False
+
+    def end(number: int, frame: FrameType | None) -> None:
+        nonlocal ending
+        ending = True
+        for s in caught:
+            signal.signal(s, signal.SIG_IGN)  # a second signal must not disturb the cleaning up
+        raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+
+    def arm() -> None:
+        for s in caught:
+            signal.signal(s, end)
+
+    def restore() -> None:
+        for s, handler in before.items():
+            signal.signal(s, handler)
+
+    try:
+        try:
+            arm()
+            with _not_lost(arm):
+                yield
+        finally:
+            if not ending:
+                restore()
+    except (Ended, KeyboardInterrupt) as ended:
+        # a context manager that had just begun, or was about to end, is known to the traceback's frames alone: without them
+        # it cleans up
+        clear_frames(ended.__traceback__)
+        restore()
+        raise
+
+
+def die_of(ended: Ended) -> int:
+    """End the process as the signal would have; returns the exit code where signals do not end a process."""
+    clear_frames(ended.__traceback__)
+    click.echo(f"error: ended by {signal.Signals(ended.number).name}; no output was left half-written", err=True)
+    signal.signal(ended.number, signal.SIG_DFL)
+    os.kill(os.getpid(), ended.number)
+    return _KILLED + ended.number
+
+
+@contextmanager
+def _not_lost(arm: Callable[[], None]) -> Iterator[None]:
+    """Send a signal again that came while Python finalized an object: it drops whatever is raised there, and goes on."""
+    before = sys.unraisablehook
+
+    def dropped(what: Any) -> None:
+        if not isinstance(what.exc_value, Ended | KeyboardInterrupt):
+            before(what)
+            return
+        arm()
+        number = what.exc_value.number if isinstance(what.exc_value, Ended) else signal.SIGINT
+        # raised from here it would be dropped, too
+        threading.Timer(_AGAIN, os.kill, (os.getpid(), number)).start()
+
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before

@@ -9,14 +9,16 @@ from typing import Any, TypeVar
 
 import click
 
-from optrr.cli.genomics import (
+from optrr.cli.genotype_options import (
     check_outputs,
+    genotype_filter,
+    genotype_options,
     phenotype_of,
     phenotype_options,
     progress_bar,
+    refuse_genotype_options,
     test_option,
 )
-from optrr.cli.genotype_options import genotype_filter, genotype_options, refuse_genotype_options
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import FIGURES, OUTPUT, TABBED, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn

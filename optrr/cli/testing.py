@@ -18,6 +18,7 @@ from optrr.cli.inputs import (
     counted,
     design_option,
     input_argument,
+    pool_option,
     proportions_option,
     read_numbers,
     read_proportions,
@@ -27,9 +28,9 @@ from optrr.cli.inputs import (
     scores_option,
     simultaneous_option,
     split_names,
+    with_pool,
 )
 from optrr.cli.outputs import Outputs, page_given, report_option
-from optrr.cli.pooling import pool_option, with_pool
 from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.cli.public_columns import Sampled, sample_options, sampled_records
 from optrr.designs.design import Design

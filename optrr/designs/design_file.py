@@ -45,7 +45,7 @@ from optrr.releases.sealed import (
     encoded,
     sha256_of,
 )
-from optrr.show.version import SOFTWARE
+from optrr.show import SOFTWARE
 from optrr_solvers import Certificate, Problem, Solution, SolveFailed, Status, lower_bound
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.certificates.certificate import EXACT_CELLS, cell_count

@@ -38,7 +38,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_files
 from optrr.releases.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, kind_of
-from optrr.show.version import SOFTWARE
+from optrr.show import SOFTWARE
 from optrr_solvers import SolveFailed, Status
 from optrr_solvers.automaton.layers import ChoiceLayer, Layers, merged
 from optrr_solvers.balls.coarse import CoarseBlocks

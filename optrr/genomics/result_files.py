@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import single_copy_chromosome
 from optrr.records.whole_files import whole_file, whole_files
+from optrr.show import SOFTWARE
 from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
-from optrr.show.version import SOFTWARE
 from optrr_solvers.arrays import FloatArray
 
 FORMATS = ("optrr", "plink2", "ssf")

@@ -44,9 +44,9 @@ from optrr.records.whole_files import whole_file
 from optrr.releases.account import Release, checked_epsilon
 from optrr.releases.provenance import digest_of
 from optrr.releases.sealed import Given, Sealed, encoded, read_named
+from optrr.show import SOFTWARE
 from optrr.show.result import in_json
 from optrr.show.text import amount, epsilon_text
-from optrr.show.version import SOFTWARE
 from optrr_solvers.allocating.association import SetReport
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -38,8 +38,8 @@ from optrr.genomics.plink import BED_MISSING, PLINK_FILES
 from optrr.records.whole_files import whole_files
 from optrr.records.writing import check_written_suffix, released_file
 from optrr.releases.provenance import KEPT, Provenance, sidecar_path, write_sidecar
+from optrr.show import SOFTWARE
 from optrr.show.text import epsilon_text
-from optrr.show.version import SOFTWARE
 from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
 
 WRITTEN_VCF = (".vcf", ".vcf.gz")

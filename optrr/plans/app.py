@@ -38,9 +38,9 @@ from optrr.plans.preview import LADDER, Point, Preview, nearest, total_for
 from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_RELEASES, MOST_TOTAL, Question
 from optrr.plans.sections import MOST_CHARTS, Shown
 from optrr.plans.work import Known, PlanWork, but_way, key_of
+from optrr.show import SOFTWARE
 from optrr.show.parts import page_environment
 from optrr.show.text import two_digits_up
-from optrr.show.version import SOFTWARE
 from optrr.survey.server import Guard, Refused, body_of, configured, json_response, listening, run
 
 HOST = "127.0.0.1"

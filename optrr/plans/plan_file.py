@@ -32,9 +32,9 @@ from optrr.files import load
 from optrr.plans.meaning import Meaning
 from optrr.plans.preview import Point, Preview, allocated, point
 from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
+from optrr.show import SOFTWARE
 from optrr.show.result import Result
 from optrr.show.text import brief
-from optrr.show.version import SOFTWARE
 
 FORMAT = "optrr-plan/1"
 

@@ -41,8 +41,8 @@ from optrr.domain.public import NONE, PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.releases.account import Release, ReleaseRecord, distinct_releases, finite, shown_digest, total_epsilon
 from optrr.releases.sealed import read_small
+from optrr.show import SOFTWARE
 from optrr.show.text import epsilon_text
-from optrr.show.version import SOFTWARE
 
 FORMAT = "optrr-records/1"
 SYNTHETIC = "optrr-synthetic/1"

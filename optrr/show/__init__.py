@@ -1,5 +1,8 @@
 """How an answer is seen: text that fits a line, rounded labels, tables, charts, and the promises printed beside them.
 
-``result`` is what every answer can do: be a table, data and text. ``parts`` are the pieces a page is made of, and
-``promise`` the sentences of the survey page that every answer repeats.
+``result`` is what every answer can do: be a table, data and text. ``parts`` are the pieces a page is made of.
 """
+
+__version__ = "0.1.0"
+# As files and pages say what made them.
+SOFTWARE = f"optrr {__version__}"

@@ -16,8 +16,8 @@ from math import isnan
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from optrr.show import SOFTWARE
 from optrr.show.text import cell, one_line, printable, reads_as_number
-from optrr.show.version import SOFTWARE
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from optrr.cli.demo import TABLES, demonstrate
 from optrr.cli.main import run
-from optrr.pages.demonstration import TABLES, demonstrate
 
 # Fixed seed; estimates lie within 5 standard errors of the truth but for a false-alarm rate below 1e-4 over all cells.
 SEED = 11

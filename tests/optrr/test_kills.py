@@ -31,7 +31,7 @@ DRIVER = """
 import os, random, signal, sys, time
 from pathlib import Path
 from optrr.cli.main import main
-import optrr.cli.perturbing, optrr.cli.genomics, optrr.mechanisms.perturb, optrr.records.reading.text_files
+import optrr.cli.releasing, optrr.cli.genomics, optrr.mechanisms.perturb, optrr.records.reading.text_files
 import optrr.records.reading.parquet_files, optrr.genomics.plink, bed_reader, polars, pandas
 
 folder, number, kills, seed = Path(sys.argv[1]), getattr(signal, sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
@@ -170,7 +170,7 @@ def test_kills_inside_plink(plink_folder, name):
 def test_the_process_dies_of_the_signal_and_says_so(tmp_path):
     script = (
         "import os, signal, sys\n"
-        "from optrr.cli.process import Ended, cleaned_up, die_of\n"
+        "from optrr.cli.main import Ended, cleaned_up, die_of\n"
         # what runs in the background of a terminal is started with SIGHUP ignored, and ignored signals stay ignored
         "if sys.argv[1] != 'SIGINT': signal.signal(getattr(signal, sys.argv[1]), signal.SIG_DFL)\n"
         "try:\n"
@@ -198,7 +198,7 @@ def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
     """Python drops what is raised in a finalizer: without a second signal the run would go on, and could not be ended."""
     script = (
         "import os, signal, sys, time\n"
-        "from optrr.cli.process import cleaned_up\n"
+        "from optrr.cli.main import cleaned_up\n"
         "class Batch:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), getattr(signal, sys.argv[1]))\n"
@@ -220,7 +220,9 @@ def test_a_signal_that_comes_while_an_object_is_finalized_is_not_lost(name):
 EVERY_STEP = """
 import contextlib, itertools, os, signal, sys, tempfile
 from pathlib import Path
-import optrr.cli.process as signals, optrr.records.whole_files as whole_files
+import optrr.cli, optrr.records.whole_files as whole_files
+
+signals = sys.modules["optrr.cli.main"]  # the name is the function's
 
 number, first, stride = getattr(signal, sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 watched = {signals.__file__, whole_files.__file__, contextlib.__file__}

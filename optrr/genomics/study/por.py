@@ -33,8 +33,8 @@ from optrr.errors import InvalidInput
 from optrr.genomics.study.grid import CellResult, run_grid
 from optrr.genomics.study.por_draws import FEW, PEOPLE, WAYS, ScaledOptimum, one_set
 from optrr.genomics.tests import Progress
+from optrr.show import SOFTWARE
 from optrr.show.result import TableResult
-from optrr.show.version import SOFTWARE
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -37,7 +37,7 @@ from optrr.genomics.study.result import Outcome, Study
 from optrr.genomics.study.ways import NaiveUse, StudiedWay, VariantReports, record_tables
 from optrr.genomics.tests import Progress, noncentralities, score_test
 from optrr.mechanisms.kernel import unrandomized
-from optrr.show.version import SOFTWARE
+from optrr.show import SOFTWARE
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 

@@ -36,9 +36,9 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_file
 from optrr.releases.sealed import Given, Sealed, encoded, sha256_of
+from optrr.show import SOFTWARE
 from optrr.show.result import TableResult
 from optrr.show.text import amount, epsilon_text
-from optrr.show.version import SOFTWARE
 from optrr.ways.longitudinal.stages import (
     WORD,
     ReportsEpsilon,

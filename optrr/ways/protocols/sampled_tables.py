@@ -49,8 +49,8 @@ from optrr.records.writing import refuse_input_as_target, released_file
 from optrr.releases.account import checked_epsilon
 from optrr.releases.provenance import digest_of
 from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
+from optrr.show import SOFTWARE
 from optrr.show.text import amount, category_word, crossed
-from optrr.show.version import SOFTWARE
 from optrr.tables.estimation.estimator import Estimate, check_confidence, estimate_of_supports
 from optrr.ways.protocols.combining import Answered, combined
 from optrr_solvers.allocating.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table

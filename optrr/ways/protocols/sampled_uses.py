@@ -23,8 +23,8 @@ from optrr.mechanisms.mechanism import released_by
 from optrr.mechanisms.spark import BatchKernel, Randomized, known_frame, published
 from optrr.mechanisms.supports import unlikely_threshold
 from optrr.records.frames import FrameCodec, arrow_schema
+from optrr.show import SOFTWARE
 from optrr.show.text import amount, crossed, epsilon_text
-from optrr.show.version import SOFTWARE
 from optrr.ways.protocols.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
 from optrr_solvers.randomness import BitSource, as_source
 

@@ -1,4 +1,4 @@
-"""optrr share, contrast and quantile: one number of some people, sums of such shares, and medians."""
+"""optrr measure, share, contrast and quantile: what tables say of the true records."""
 
 from __future__ import annotations
 
@@ -16,21 +16,26 @@ from optrr.cli.inputs import (
     categories_of,
     confidence_option,
     design_option,
+    ignorable_option,
     input_argument,
+    pool_option,
     read_numbers,
     scores_of,
     scores_option,
     simultaneous_option,
     split_names,
+    with_pool,
 )
-from optrr.cli.modelling import print_measures
 from optrr.cli.outputs import Outputs, report_option, table_option
-from optrr.cli.printing import json_option
+from optrr.cli.printing import json_option, print_shown, say
 from optrr.cli.public_columns import Sampled, counted_as_sampled, sample_options
+from optrr.domain.domain import told_scores
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
-from optrr.tables.measures.among import restriction
-from optrr.tables.measures.measure import Measures
+from optrr.show.text import crossed
+from optrr.tables.measures import MEASURES, Comparing, Measures
+from optrr.tables.measures import measure as measure_table
+from optrr.tables.measures.among import restriction, said_among
 from optrr.tables.measures.quantile import quantiles
 from optrr.tables.measures.shares import contrast as contrast_of
 from optrr.tables.measures.shares import names_of, read_shares
@@ -184,3 +189,81 @@ def quantile(
         design_file,
         outputs,
     )
+
+
+@click.command()
+@input_argument
+@design_option
+@attributes_option("GROUPS,OUTCOMES", "Two attributes: the groups, and what is compared in them.")
+@click.option(
+    "--measure", "name", type=click.Choice(MEASURES), default="row-shares", show_default=True, help="What is measured."
+)
+@click.option(
+    "--reference", metavar="CATEGORY", help="The group that others are compared with; the first unless given."
+)
+@click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given.")
+@scores_option
+@among_option
+@answered_option
+@ignorable_option
+@pool_option
+@sample_options
+@confidence_option
+@simultaneous_option
+@table_option
+@report_option
+@json_option
+def measure(
+    *,
+    input: RecordsAt,
+    design_file: Path,
+    attributes: str,
+    name: str,
+    reference: str | None,
+    reference_outcome: str | None,
+    scores: tuple[str, ...],
+    among: tuple[str, ...],
+    answered: bool,
+    ignorable: str | None,
+    pool: tuple[str, ...],
+    confidence: float,
+    simultaneous: bool,
+    output: Path | None,
+    report: Path | None,
+    as_json: bool,
+    **sampled: Any,
+) -> None:
+    """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
+    outputs = Outputs(output, report, as_json)
+    outputs.check([input])
+    names = split_names(attributes)
+    numbers = scores_of(scores, names[-1:])
+    asking = load_asking(design_file)
+    reports = with_pool(asking.reports(input), pool, names)
+    domain = reports.asking.domain
+    of, kept = restriction(domain, names, among_of(among, domain), answered, ignorable)
+    known = counted_as_sampled(asking, reports, of, Sampled(by=None, **sampled))
+    comparing = Comparing(reference, reference_outcome, numbers.get(names[-1]))
+    result = measure_table(
+        known.counts[0],
+        known.mechanism,
+        name,  # type: ignore[arg-type]  # the choices are the literals
+        comparing,
+        confidence=confidence,
+        simultaneous=simultaneous,
+        among=kept,
+        ignorable=ignorable,
+    )
+    outputs.give_table(result, (known.design, design_file, known.reports, known.doubts), lambda: print_measures(result))
+
+
+def print_measures(result: Measures) -> None:
+    """The table, whom it is among, the scores that counted, and the sample."""
+    together = ", for all together" if result.simultaneous else ""
+    title = f"{result.measure}: {crossed(result.attributes)}, {result.n} records"
+    print_shown(f"{title}{said_among(result.among)}, {100 * result.confidence:g}% intervals{together}", result.shown())
+    for line in told_scores(result.attributes[-1:], None if result.scores is None else [result.scores], 2):
+        say(line)
+    for line in (result.note, result.sample and f"weighted: {result.sample}"):
+        if line:
+            say(line)
