@@ -16,8 +16,7 @@ from optrr.designs.checks import Verification
 from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design, save_design, verification, verify_design
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, DeploymentFile, save_deployment
-from optrr.devices.export import DEFAULT_SIZE, Fitted, save_fitted
-from optrr.devices.export import export as export_design
+from optrr.devices.export import DEFAULT_SIZE, Fitted, fitted_deployment, save_fitted
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr.genomics.sampled_variants import (
@@ -95,7 +94,9 @@ def export(design: Design | SampledTables, path: str | Path, size: int = DEFAULT
         return export_questions(design, path, size)
     if not isinstance(design, Design):
         raise InvalidInput(f"a {type(design).__name__} has no deployment file; give a design or sampled tables")
-    return export_design(design, path, size)
+    fitted = fitted_deployment(design, size)
+    save_fitted(fitted, path)
+    return fitted
 
 
 def load(path: Given, *, limited: bool = True) -> Saved:

@@ -76,10 +76,7 @@ class RecordKinds:
     def of(cls, queries: int, m: int) -> RecordKinds:
         """The layout of each of two runs with this many queries in all, fewer where records are wide.
 
-        Raises
-        ------
-        InvalidInput
-            for fewer than 200 queries.
+        Raises InvalidInput for fewer than 200 queries.
         """
         if queries < FEWEST:
             raise InvalidInput(f"{queries} queries show nothing; ask at least {FEWEST}")
@@ -221,10 +218,7 @@ def asked_lines(asked: Questions, domain: Domain) -> Iterator[bytes]:
 def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
     """The answers' codes, shape (count, m); −1 where a value is none of the categories.
 
-    Raises
-    ------
-    InvalidInput
-        where there are more or fewer lines, or one is no answer; the message shows nothing of it.
+    Raises InvalidInput where there are more or fewer lines, or one is no answer; the message shows nothing of it.
     """
     out, known = np.empty((count, domain.m), dtype=np.int32), [a.codes for a in domain]
     form = '{"values": […]} with one value for each attribute'
@@ -257,10 +251,7 @@ def _lines_of(path: str | os.PathLike[str]) -> list[bytes]:
 def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[RecordKinds, list[Questions]]:
     """The questions that :func:`plant` wrote for two runs.
 
-    Raises
-    ------
-    InvalidInput
-        where the file is not such a one, or was planted for another label.
+    Raises InvalidInput where the file is not such a one, or was planted for another label.
     """
     lines = _lines_of(path)
     layout = RecordKinds.of(len(lines), domain.m)
@@ -298,10 +289,7 @@ class AuditedClient(Protocol):
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
         """Codes of the answers of every run, shape (n, m) each; −1 for what is none of the categories.
 
-        Raises
-        ------
-        InvalidInput
-            where the client fails, or does not answer every question once.
+        Raises InvalidInput where the client fails, or does not answer every question once.
         """
         ...
 

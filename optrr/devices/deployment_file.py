@@ -46,10 +46,7 @@ _MOST_DIGITS = 20
 def canonical(value: Any) -> bytes:
     """A JSON value without fractions in canonical form, UTF-8.
 
-    Raises
-    ------
-    UnicodeEncodeError
-        for text with unpaired surrogates, which has no such form.
+    Raises UnicodeEncodeError for text with unpaired surrogates, which has no such form.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8")
@@ -63,10 +60,7 @@ def digest_of(content: dict[str, Any]) -> str:
 def _from_canonical(raw: bytes) -> dict[str, Any]:
     """The object that canonical bytes hold; one line feed may follow.
 
-    Raises
-    ------
-    InvalidInput
-        for anything else: no JSON, no object, repeated keys, white space, numbers in another form.
+    Raises InvalidInput for anything else: no JSON, no object, repeated keys, white space, numbers in another form.
     """
     try:
         content = json.loads(

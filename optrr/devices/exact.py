@@ -62,10 +62,7 @@ class Epsilons:
 def epsilons(automaton: Layers) -> Epsilons:
     """Every ε of what is drawn.
 
-    Raises
-    ------
-    InvalidInput
-        where the automaton is too large, before any work is done.
+    Raises InvalidInput where the automaton is too large, before any work is done.
     """
     if work(automaton) > MOST_WORK:
         raise InvalidInput(

@@ -1,17 +1,13 @@
-"""From a design to what a device runs: the law's automaton, with every ε recomputed from its integers.
+"""From a design to what a device runs: the law's automaton, every ε recomputed from its integers, of at most a stated size.
 
-Mechanisms of one problem on coarser and coarser grids: which are worth writing to a file of at most a stated size.
+Where a design's automaton is larger, another mechanism takes its place. What is tried is the problem solved again on coarser
+grids, and every attribute randomized on its own, as accurately as asked for: the smallest ε that fits is taken. The new
+mechanism is a design of its own, with the old one's certificate: whoever collects answers must estimate with it. What the
+smaller file costs in ε is the difference of the two totals.
 
 The grids stand on a ladder that the problem alone settles. A larger size looks at every rung that a smaller one looks at and
 at more, so that it never ends at a larger ε. Rungs between two of them are taken only where they do not undercut the next
 rung, for the same reason.
-
-A deployment of at most a stated size: where a design's automaton is larger, another mechanism takes its place.
-
-What is tried is the problem solved again on coarser grids, and every attribute
-randomized on its own, as accurately as asked for: the smallest ε that fits is taken. The new mechanism is a design of its own,
-with the old one's certificate: whoever collects answers must estimate with it. What the smaller file costs in ε is the
-difference of the two totals.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 from optrr.designs.design import Design
 from optrr.designs.design_file import encoded_design, load_design
@@ -33,7 +29,7 @@ from optrr.devices.deployment_file import (
     StatedEpsilons,
     save_deployment,
 )
-from optrr.devices.exact import Epsilons, epsilons, shortened
+from optrr.devices.exact import epsilons, shortened
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_files
@@ -46,22 +42,6 @@ from optrr_solvers.laws import Law, ProductLaw
 from optrr_solvers.problem import Problem
 from optrr_solvers.solution import checked
 
-__all__ = [
-    "DEFAULT_SIZE",
-    "LEAST_BYTES",
-    "MOST_WORK",
-    "Draft",
-    "Fitted",
-    "Progress",
-    "coarser",
-    "compressed_size",
-    "deployment_of",
-    "design_beside",
-    "export",
-    "fitted_deployment",
-    "keep_design",
-]
-
 
 def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
     """The deployment of a mechanism, whatever its size; ``short``: with no more digits than the total ε needs.
@@ -69,14 +49,15 @@ def deployment_of(mechanism: Mechanism, *, short: bool = False) -> Deployment:
     Its ε are those of the integers that a device draws with, exactly (with hidden chances: bounded from above), rounded up in
     the 15th place. The total does not exceed the mechanism's label by more than that, or, where ``short``, by 1e-9.
 
-    Raises
-    ------
-    InvalidInput
-        where the law has no automaton, or one too large for exact sums.
+    Raises InvalidInput where the law has no automaton, or one too large for exact sums.
     """
-    layers = plain_automaton(mechanism)
+    layers = _plain_automaton(mechanism)
     layers = shortened(layers) if short else layers
-    made = written(mechanism, layers, stated_epsilons(epsilons(layers)))
+    exact = epsilons(layers)
+    stated = StatedEpsilons(
+        f"{exact.total:f}", tuple(f"{x:f}" for x in exact.attributes), tuple(f"{x:f}" for x in exact.conditional)
+    )
+    made = _written(mechanism, layers, stated)
     # what a reader would refuse is refused here, before anybody is asked
     return Deployment.read(made.to_bytes())
 
@@ -86,7 +67,7 @@ def compressed_size(deployment: DeploymentFile) -> int:
     return len(gzip.compress(deployment.to_bytes(), 9, mtime=0))
 
 
-def plain_automaton(mechanism: Mechanism) -> Layers:
+def _plain_automaton(mechanism: Mechanism) -> Layers:
     """What the mechanism draws with. Raises InvalidInput where it has no automaton."""
     automaton = mechanism.law.automaton
     if automaton is None:
@@ -97,8 +78,7 @@ def plain_automaton(mechanism: Mechanism) -> Layers:
     return plain(automaton.layers)
 
 
-def written(mechanism: Mechanism, layers: Layers, stated: StatedEpsilons) -> Deployment:
-    """The deployment that states these ε."""
+def _written(mechanism: Mechanism, layers: Layers, stated: StatedEpsilons) -> Deployment:
     return Deployment(mechanism.domain, layers, stated, mechanism.digest.partition(":")[2], SOFTWARE)
 
 
@@ -106,13 +86,6 @@ def plain(automaton: Layers) -> Layers:
     """Without what only bounds of a law use, and with the fewest states."""
     layers = tuple(x if isinstance(x, ChoiceLayer) else replace(x, fraction=0.0) for x in automaton.layers)
     return merged(Layers(automaton.sizes, layers, automaton.bits))
-
-
-def stated_epsilons(exact: Epsilons) -> StatedEpsilons:
-    """As the file states them."""
-    return StatedEpsilons(
-        f"{exact.total:f}", tuple(f"{x:f}" for x in exact.attributes), tuple(f"{x:f}" for x in exact.conditional)
-    )
 
 
 # A state takes at least this many compressed bytes; so a diagram with more states need not be built.
@@ -143,146 +116,6 @@ _GOOD = 1e-4
 MOST_WORK = 6000
 _WITHOUT_LAW = 0.05
 
-
-class Progress(Protocol):
-    """Is told what is tried, and which share of the work is done at most."""
-
-    def __call__(self, description: str, fraction: float | None, /) -> None:
-        """Show it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Draft:
-    """A law on a coarse grid, when its search started, and about how many bytes its file takes, whose ε are not known yet."""
-
-    law: Law
-    started: float
-    size: int
-
-
-class _Grids:
-    """Independent balls for so many blocks of one problem, on any grid."""
-
-    def __init__(self, problem: Problem, count: int) -> None:
-        self._balls = CoarseBlocks(problem, count)
-        self._narrowest = _NARROWEST * 2 * self._balls.states * count / problem.m**2
-
-    def law(self, states: float) -> Law | None:
-        """On a grid of so many states, roughly. None where it is too coarse."""
-        unit = self._balls.states / states
-        return self._balls.law(unit, max(unit * _RATIO, self._narrowest))
-
-
-@dataclass(eq=False)
-class _Search:
-    """One design, one size; ``fits`` says whether the file of a draft is small enough, ``best`` is the smallest ε that does."""
-
-    design: Design
-    size: int
-    fits: Callable[[Draft], bool]
-    progress: Progress
-    best: float
-    work: float = 0.0
-
-    def drafts(self) -> Iterator[Draft]:
-        """Every draft; blocks that cost more on a fine grid than what fits already are passed over."""
-        problem = self.design.solution.problem
-        for count in _counts(problem.m):
-            coarsest = problem.m**2 * _COARSEST / count
-            if coarsest * _USUAL_BYTES <= _FINEST * self.size:
-                grids = _Grids(problem, count)
-                if self._dearer(grids, coarsest):
-                    return
-                yield from self._ladder(grids, coarsest)
-
-    def _dearer(self, grids: _Grids, coarsest: float) -> bool:
-        if self.best == math.inf or self._done():
-            return False
-        law = self._law(grids, coarsest * _FINE)
-        return law is not None and law.epsilon * (1 - _SAVING) > self.best
-
-    def _ladder(self, grids: _Grids, coarsest: float) -> Iterator[Draft]:
-        """From coarse to fine until files are far too large; and finer steps between one that fits and one that does not."""
-        states, before, fitted_before = coarsest, math.inf, False
-        while states * _USUAL_BYTES <= _FINEST * self.size:
-            law, draft = self._tried(grids, states)
-            if law is not None:
-                fitting = self._noted(draft)
-                if draft is not None:
-                    yield draft
-                if fitted_before and not fitting:
-                    yield from self._between(grids, states, law.epsilon)
-                if draft is None or draft.size > _FAR * self.size or self._good(law, before):
-                    return
-                before, fitted_before = law.epsilon, fitting
-            states *= _STEP
-
-    def _between(self, grids: _Grids, states: float, next_epsilon: float) -> Iterator[Draft]:
-        for part in range(1, _BETWEEN):
-            _, draft = self._tried(grids, states / _STEP ** (part / _BETWEEN))
-            if draft is not None and draft.law.epsilon >= next_epsilon:
-                self._noted(draft)
-                yield draft
-
-    def _noted(self, draft: Draft | None) -> bool:
-        """Whether it fits; ``best`` is kept."""
-        fitting = draft is not None and self.fits(draft)
-        if draft is not None and fitting:
-            self.best = min(self.best, draft.law.epsilon)
-        return fitting
-
-    def _good(self, law: Law, before: float) -> bool:
-        """Whether finer grids are not worth their work. What fits plays no part in it, so that every size stops here."""
-        saved = before / law.epsilon - 1
-        return law.epsilon <= self.design.epsilon * (1 + _GOOD) or 0 <= saved < _LEAST_SAVING
-
-    def _tried(self, grids: _Grids, states: float) -> tuple[Law | None, Draft | None]:
-        """The ball on that grid, and its draft unless it has far too many states."""
-        if self._done():
-            return None, None
-        started = time.perf_counter()
-        law = self._law(grids, states)
-        if law is None or law.diagram(4 * self.size // LEAST_BYTES) is None or law.automaton is None:
-            return law, None
-        mechanism = Mechanism(self.design.domain, law)
-        file = written(mechanism, shortened(plain_automaton(mechanism)), _unknown(self.design.domain.m))
-        return law, Draft(law, started, compressed_size(file))
-
-    def _law(self, grids: _Grids, states: float) -> Law | None:
-        law = grids.law(states)
-        self.work += self.design.domain.m * (_WITHOUT_LAW if law is None else 1.0)
-        return law
-
-    def _done(self) -> bool:
-        """Whether all the work is done that may be, which is shown as well."""
-        self.progress("trying coarser grids", min(1.0, self.work / MOST_WORK) if MOST_WORK else 1.0)
-        return self.work >= MOST_WORK
-
-
-def coarser(
-    design: Design, size: int, fits: Callable[[Draft], bool], progress: Progress, best: float = math.inf
-) -> Iterator[Draft]:
-    """Drafts on coarser grids for a design without pairs and caps; ``best``, in nats: only what costs less is of use.
-
-    None is begun after :data:`MOST_WORK`.
-    """
-    return _Search(design, size, fits, progress, best).drafts()
-
-
-def _counts(m: int) -> Iterator[int]:
-    """Numbers of blocks: 1, 2, 3, 4, 6, 8, 12 and so on."""
-    count, following = 1, 2
-    while count == 1 or count * _SMALLEST_BLOCK <= m:
-        yield count
-        count, following = following, max(following + 1, 2 * count)
-
-
-def _unknown(m: int) -> StatedEpsilons:
-    """ε of as many digits as true ones have, none of which compress."""
-    texts = [f"{int(hashlib.sha256(str(i).encode()).hexdigest(), 16) % 10**16 / 10**15:.15f}" for i in range(2 * m)]
-    return StatedEpsilons("99.999999999999999", tuple(texts[:m]), tuple(texts[m:]))
-
-
 # Bytes of a file as it is sent, compressed: what a phone fetches in a blink.
 DEFAULT_SIZE = 64 * 1024
 # A file has at most this many bytes more than its draft, whose ε have digits that do not compress ...
@@ -307,6 +140,189 @@ class Fitted:
     own_size: int | None = None
 
 
+# Is told what is tried, and which share of the work is done at most.
+Progress: TypeAlias = Callable[[str, float | None], None]
+# The ball on a grid of so many states, roughly; None where it is too coarse.
+Grids: TypeAlias = Callable[[float], Law | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A law on a coarse grid, when its search started, and about how many bytes its file takes, whose ε are not known yet."""
+
+    law: Law
+    started: float
+    size: int
+
+
+def _grids(problem: Problem, count: int) -> Grids:
+    """Independent balls for so many blocks of one problem, on any grid."""
+    balls = CoarseBlocks(problem, count)
+    narrowest = _NARROWEST * 2 * balls.states * count / problem.m**2
+
+    def law(states: float) -> Law | None:
+        unit = balls.states / states
+        return balls.law(unit, max(unit * _RATIO, narrowest))
+
+    return law
+
+
+@dataclass(eq=False)
+class _Search:
+    """Other mechanisms for one design, in a file of one size: laws, drafts, and the files that were made of these.
+
+    ``best`` is the smallest ε of what fits, in nats. Only what costs less is of use.
+    """
+
+    design: Design
+    size: int
+    progress: Progress
+    best: float = math.inf
+    work: float = 0.0
+    made: dict[Draft, Fitted | None] = field(default_factory=dict)
+
+    def drafts(self) -> Iterator[Draft]:
+        """Every draft; blocks that cost more on a fine grid than what fits already are passed over.
+
+        None is begun after :data:`MOST_WORK`.
+        """
+        problem = self.design.solution.problem
+        for count in _counts(problem.m):
+            coarsest = problem.m**2 * _COARSEST / count
+            if coarsest * _USUAL_BYTES <= _FINEST * self.size:
+                grids = _grids(problem, count)
+                if self._dearer(grids, coarsest):
+                    return
+                yield from self._ladder(grids, coarsest)
+
+    def _dearer(self, grids: Grids, coarsest: float) -> bool:
+        if self.best == math.inf or self._done():
+            return False
+        law = self._law(grids, coarsest * _FINE)
+        return law is not None and law.epsilon * (1 - _SAVING) > self.best
+
+    def _ladder(self, grids: Grids, coarsest: float) -> Iterator[Draft]:
+        """From coarse to fine until files are far too large; and finer steps between one that fits and one that does not."""
+        states, before, fitted_before = coarsest, math.inf, False
+        while states * _USUAL_BYTES <= _FINEST * self.size:
+            law, draft = self._tried(grids, states)
+            if law is not None:
+                fitting = self._noted(draft)
+                if draft is not None:
+                    yield draft
+                if fitted_before and not fitting:
+                    yield from self._between(grids, states, law.epsilon)
+                if draft is None or draft.size > _FAR * self.size or self._good(law, before):
+                    return
+                before, fitted_before = law.epsilon, fitting
+            states *= _STEP
+
+    def _between(self, grids: Grids, states: float, next_epsilon: float) -> Iterator[Draft]:
+        for part in range(1, _BETWEEN):
+            _, draft = self._tried(grids, states / _STEP ** (part / _BETWEEN))
+            if draft is not None and draft.law.epsilon >= next_epsilon:
+                self._noted(draft)
+                yield draft
+
+    def _noted(self, draft: Draft | None) -> bool:
+        """Whether it fits; ``best`` is kept."""
+        fitting = draft is not None and self.fits(draft)
+        if draft is not None and fitting:
+            self.best = min(self.best, draft.law.epsilon)
+        return fitting
+
+    def _good(self, law: Law, before: float) -> bool:
+        """Whether finer grids are not worth their work. What fits plays no part in it, so that every size stops here."""
+        saved = before / law.epsilon - 1
+        return law.epsilon <= self.design.epsilon * (1 + _GOOD) or 0 <= saved < _LEAST_SAVING
+
+    def _tried(self, grids: Grids, states: float) -> tuple[Law | None, Draft | None]:
+        """The ball on that grid, and its draft unless it has far too many states."""
+        if self._done():
+            return None, None
+        started = time.perf_counter()
+        law = self._law(grids, states)
+        if law is None or law.diagram(4 * self.size // LEAST_BYTES) is None or law.automaton is None:
+            return law, None
+        mechanism = Mechanism(self.design.domain, law)
+        file = _written(mechanism, shortened(_plain_automaton(mechanism)), _unknown(self.design.domain.m))
+        return law, Draft(law, started, compressed_size(file))
+
+    def _law(self, grids: Grids, states: float) -> Law | None:
+        law = grids(states)
+        self.work += self.design.domain.m * (_WITHOUT_LAW if law is None else 1.0)
+        return law
+
+    def _done(self) -> bool:
+        """Whether all the work is done that may be, which is shown as well."""
+        self.progress("trying coarser grids", min(1.0, self.work / MOST_WORK) if MOST_WORK else 1.0)
+        return self.work >= MOST_WORK
+
+    def product(self) -> Fitted | None:
+        """Every attribute on its own, as accurate as asked for; None where that misses a pair or a cap, or is far too large."""
+        problem = self.design.solution.problem
+        if problem.m > _FEW and problem.m * LEAST_BYTES > 4 * self.size:
+            return None
+        try:
+            return self._file_of("kronecker", ProductLaw(problem.sizes, problem.epsilons), time.perf_counter())
+        except SolveFailed:
+            return None
+
+    def fits(self, draft: Draft) -> bool:
+        """Whether the file of a draft fits; it is made where that is not plain from the draft's size."""
+        if draft.size + _MORE <= self.size:
+            return True
+        if draft.size > self.size + _MORE + _LESS * self.design.domain.m:
+            return False
+        made = self.file(draft)
+        return made is not None and made.size <= self.size
+
+    def file(self, draft: Draft) -> Fitted | None:
+        """The file of a draft, made once; None where its exact sums would take too long."""
+        if draft not in self.made:
+            self.made[draft] = self._file_of("ball", draft.law, draft.started)
+        return self.made[draft]
+
+    def smallest(self, drafts: Iterable[Draft]) -> list[Fitted]:
+        """Every file that was made, the one of the smallest draft among them."""
+        for draft in sorted(drafts, key=lambda d: d.size)[:1]:
+            self.file(draft)
+        return [made for made in self.made.values() if made is not None]
+
+    def _file_of(self, method: str, law: Law, started: float) -> Fitted | None:
+        """The law as a design for the same problem, with the certificate that the problem already has, and its file.
+
+        Raises SolveFailed where the law does not meet the problem's wishes.
+        """
+        old = self.design.solution
+        how = "on a coarser grid" if method == "ball" else "every attribute on its own"
+        note = f"{how}, for devices: {law.epsilon - old.law.epsilon:.3g} nats above the design it is made from"
+        solution = checked(
+            old.problem, method, law, old.certificate,
+            started=started, tolerance=old.tolerance, bracketed=True, notes=(note,),
+        )  # fmt: skip
+        made = Design(self.design.domain, solution, public=self.design.public)
+        try:
+            deployment = deployment_of(made.mechanism, short=True)
+        except InvalidInput:
+            return None
+        return Fitted(made, deployment, compressed_size(deployment), anew=True)
+
+
+def _counts(m: int) -> Iterator[int]:
+    """Numbers of blocks: 1, 2, 3, 4, 6, 8, 12 and so on."""
+    count, following = 1, 2
+    while count == 1 or count * _SMALLEST_BLOCK <= m:
+        yield count
+        count, following = following, max(following + 1, 2 * count)
+
+
+def _unknown(m: int) -> StatedEpsilons:
+    """ε of as many digits as true ones have, none of which compress."""
+    texts = [f"{int(hashlib.sha256(str(i).encode()).hexdigest(), 16) % 10**16 / 10**15:.15f}" for i in range(2 * m)]
+    return StatedEpsilons("99.999999999999999", tuple(texts[:m]), tuple(texts[m:]))
+
+
 def keep_design(path: Path) -> None:
     """Refuse to write over a design: without it nothing that was collected by it can be estimated. Raises InvalidInput."""
     if not path.is_fifo() and kind_of(path) in (DESIGN, LONGITUDINAL, SAMPLED_TABLES):
@@ -316,11 +332,8 @@ def keep_design(path: Path) -> None:
 def save_fitted(fitted: Fitted, path: str | Path) -> None:
     """Write the deployment file, and beside it (:func:`design_beside`) a design that was made anew, both or none.
 
-    Raises
-    ------
-    InvalidInput
-        where a file cannot be written; where ``path`` is a design, or another file's design is beside it: answers that
-        were collected by that could not be estimated any more, or would be estimated with the wrong one.
+    Raises InvalidInput where a file cannot be written; where ``path`` is a design, or another file's design is beside it:
+    answers that were collected by that could not be estimated any more, or would be estimated with the wrong one.
     """
     path = Path(path)
     keep_design(path)
@@ -346,22 +359,12 @@ def _same_mechanism(design: Design, path: Path) -> bool:
         return False
 
 
-def export(design: Design, path: str | Path, size: int = DEFAULT_SIZE) -> Fitted:
-    """Write the deployment file of a design of whole records; as :func:`optrr.export`.
-
-    Raises InvalidInput as :func:`fitted_deployment` and :func:`save_fitted`.
-    """
-    fitted = fitted_deployment(design, size)
-    save_fitted(fitted, path)
-    return fitted
-
-
 def design_beside(path: str | Path) -> Path:
     """Where the design of a file goes that was solved again: ``sampler.design.json`` for ``sampler.json``."""
     return Path(path).with_suffix(".design.json")
 
 
-def _unseen(description: str, fraction: float | None, /) -> None:
+def _unseen(description: str, fraction: float | None) -> None:
     del description, fraction
 
 
@@ -373,10 +376,7 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progre
     more ε than a smaller one does, but for what the design itself may be above the optimum (``design.gap``). Coarser grids
     are tried up to so much work (:data:`optrr.devices.export.MOST_WORK`).
 
-    Raises
-    ------
-    InvalidInput
-        where nothing fits: the message says a size that does, which the smallest file that was made has.
+    Raises InvalidInput where nothing fits: the message says a size that does, which the smallest file that was made has.
     """
     own = _own(design, size)
     if own is not None and own.size <= size:
@@ -387,8 +387,8 @@ def fitted_deployment(design: Design, size: int = DEFAULT_SIZE, progress: Progre
 
 def _replaced(design: Design, size: int, own: Fitted | None, progress: Progress) -> Fitted:
     """The one with the smallest ε that fits, where the design's own does not."""
-    files = _Files(design, size)
-    product = _product(files) if _replaceable(design) else None
+    search = _Search(design, size, progress)
+    product = search.product() if _replaceable(design) else None
     known = [x for x in (own, product) if x is not None]
     # its automaton has one state for each attribute, fewer than any other: where it does not fit, no other does
     least = min((x for x in known if x.size <= size), key=lambda x: x.design.epsilon, default=None)
@@ -398,16 +398,17 @@ def _replaced(design: Design, size: int, own: Fitted | None, progress: Progress)
         return least
     if product is not None and least is None:
         raise InvalidInput(_refused(design, size, known))
-    drafts = list(coarser(design, size, files.fits, progress, math.inf if least is None else least.design.epsilon))
+    search.best = math.inf if least is None else least.design.epsilon
+    drafts = list(search.drafts())
     for draft in sorted(drafts, key=lambda d: d.law.epsilon):
         if least is not None and least.design.epsilon <= draft.law.epsilon:
             break
-        made = files.made(draft) if files.fits(draft) else None
+        made = search.file(draft) if search.fits(draft) else None
         if made is not None and made.size <= size:
             return made
     if least is not None:
         return least
-    raise InvalidInput(_refused(design, size, known + files.smallest(drafts)))
+    raise InvalidInput(_refused(design, size, known + search.smallest(drafts)))
 
 
 def _own(design: Design, size: int) -> Fitted | None:
@@ -439,63 +440,3 @@ def _refused(design: Design, size: int, known: Iterable[Fitted]) -> str:
 def _hint(known: Iterable[Fitted]) -> str:
     least = min((x.size for x in known), default=None)
     return "" if least is None else f"; {least} bytes are possible (--size {least})"
-
-
-def _product(files: _Files) -> Fitted | None:
-    """Every attribute on its own, as accurate as asked for; None where that misses a pair or a cap, or is far too large."""
-    problem = files.design.solution.problem
-    if problem.m > _FEW and problem.m * LEAST_BYTES > 4 * files.size:
-        return None
-    try:
-        return files.file_of("kronecker", ProductLaw(problem.sizes, problem.epsilons), time.perf_counter())
-    except SolveFailed:
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class _Files:
-    """The files that were made of drafts, whose sizes are known to the byte."""
-
-    design: Design
-    size: int
-    _made: dict[Draft, Fitted | None] = field(default_factory=dict)
-
-    def fits(self, draft: Draft) -> bool:
-        """Whether the file of a draft fits; it is made where that is not plain from the draft's size."""
-        if draft.size + _MORE <= self.size:
-            return True
-        if draft.size > self.size + _MORE + _LESS * self.design.domain.m:
-            return False
-        made = self.made(draft)
-        return made is not None and made.size <= self.size
-
-    def made(self, draft: Draft) -> Fitted | None:
-        """The file of a draft, made once; None where its exact sums would take too long."""
-        if draft not in self._made:
-            self._made[draft] = self.file_of("ball", draft.law, draft.started)
-        return self._made[draft]
-
-    def smallest(self, drafts: Iterable[Draft]) -> list[Fitted]:
-        """Every file that was made, the one of the smallest draft among them."""
-        for draft in sorted(drafts, key=lambda d: d.size)[:1]:
-            self.made(draft)
-        return [made for made in self._made.values() if made is not None]
-
-    def file_of(self, method: str, law: Law, started: float) -> Fitted | None:
-        """The law as a design for the same problem, with the certificate that the problem already has, and its file.
-
-        Raises SolveFailed where the law does not meet the problem's wishes.
-        """
-        old = self.design.solution
-        how = "on a coarser grid" if method == "ball" else "every attribute on its own"
-        note = f"{how}, for devices: {law.epsilon - old.law.epsilon:.3g} nats above the design it is made from"
-        solution = checked(
-            old.problem, method, law, old.certificate,
-            started=started, tolerance=old.tolerance, bracketed=True, notes=(note,),
-        )  # fmt: skip
-        made = Design(self.design.domain, solution, public=self.design.public)
-        try:
-            deployment = deployment_of(made.mechanism, short=True)
-        except InvalidInput:
-            return None
-        return Fitted(made, deployment, compressed_size(deployment), anew=True)

@@ -139,10 +139,7 @@ class QuestionLabel:
     def read(self, lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
         """The codes of ``count`` lines, each a JSON object with ``table`` and ``cells``.
 
-        Raises
-        ------
-        InvalidInput
-            where there are more or fewer lines, or one is no such object; the message shows nothing of it.
+        Raises InvalidInput where there are more or fewer lines, or one is no such object; the message shows nothing of it.
         """
         del domain
         out = np.zeros((count, self.width), dtype=np.int32)
@@ -162,10 +159,7 @@ Labelling: TypeAlias = (
 def label_of(given: Labelling) -> Label | QuestionLabel:
     """The label of a design, its mechanism, a deployment, or a file; a label is returned as it is.
 
-    Raises
-    ------
-    InvalidInput
-        for anything else, and for a file whose own numbers do not hold.
+    Raises InvalidInput for anything else, and for a file whose own numbers do not hold.
     """
     if isinstance(given, str | os.PathLike):
         path = content_of(Path(given), "design or deployment file")

@@ -45,10 +45,8 @@ def save_matrix(mechanism: Mechanism, names: str | Iterable[str], path: str | Pa
     (N, N), ``names``, and ``categories_0``, ``categories_1``, … in their order. ``.json``: ``names``, ``cells``, ``matrix``.
     Missing is ``null`` in JSON and empty in CSV and npz. Returns how many rows and columns were written.
 
-    Raises
-    ------
-    InvalidInput
-        for unknown names, more than 16,384 cells, another suffix, or labels that would read alike in CSV or npz.
+    Raises InvalidInput for unknown names, more than 16,384 cells, another suffix, or labels that would read alike in CSV or
+    npz.
     """
     domain = mechanism.domain.subset(names)
     cells = int(np.prod([a.size for a in domain], dtype=object))
@@ -155,10 +153,8 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
     set; ``each``, the probability of one particular of them. ``.csv``, ``.npz`` (``changed`` of shape (2^k, k), ``names``,
     and the columns) or ``.json`` (lists of the same names). Returns how many were written.
 
-    Raises
-    ------
-    InvalidInput
-        for unknown names, more than 20 attributes, another suffix, or names that would read alike in CSV or npz.
+    Raises InvalidInput for unknown names, more than 20 attributes, another suffix, or names that would read alike in CSV or
+    npz.
     """
     chosen = mechanism.domain.indices(mechanism.domain.names if names is None else names)
     if len(chosen) > MAX_MARGINAL:
@@ -204,10 +200,7 @@ def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> di
     last event, all change, has none: q = 1), ``outputs`` n_S, and ``names`` which attribute is which. The numbers are
     those of :func:`optrr_solvers.event_program`. Returns the numbers of variables and rows.
 
-    Raises
-    ------
-    InvalidInput
-        for another suffix; InvalidProblem for pairs or caps, MethodTooLarge above 20 attributes.
+    Raises InvalidInput for another suffix; InvalidProblem for pairs or caps, MethodTooLarge above 20 attributes.
     """
     writer = _by_suffix(path, {".npz": _arrays})
     program = event_program(problem)

@@ -99,10 +99,8 @@ DEPLOYMENTS = CheckedFiles(
 def load_deployment(path: Given, *, limited: bool = True) -> Deployed:
     """A deployment file whose every ε was recomputed: what a collector asks people to answer by.
 
-    Raises
-    ------
-    InvalidInput
-        where the file cannot be read, was changed, or states an ε that does not hold; where its checks take too long.
+    Raises InvalidInput where the file cannot be read, was changed, or states an ε that does not hold; where its checks take
+    too long.
     """
     return DEPLOYMENTS.loaded(path, limited=limited)
 

@@ -128,10 +128,7 @@ _CONFLICT = "another report has this id; what was kept first stays, and nothing 
 def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> SurveyApp:
     """The application that serves this survey and keeps its reports in the engine's database.
 
-    Raises
-    ------
-    InvalidInput
-        where the database cannot be used, or holds another survey.
+    Raises InvalidInput where the database cannot be used, or holds another survey.
     """
     begin_survey(engine, survey.files)
     records = StoredRecords(engine)
@@ -266,11 +263,8 @@ class Start:
 def started(settings: Settings, options: SolveOptions) -> Start:
     """Design where there is no design yet, and open the database.
 
-    Raises
-    ------
-    InvalidInput
-        for settings that cannot be used; see also :func:`optrr.survey.preparing.prepared` and
-        :func:`optrr.survey.app.survey_app`.
+    Raises InvalidInput for settings that cannot be used; see also :func:`optrr.survey.preparing.prepared` and
+    :func:`optrr.survey.app.survey_app`.
     """
     # a design may take minutes, so what is quickly checked comes first
     admission = Admission(settings.token)

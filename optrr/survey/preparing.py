@@ -95,11 +95,8 @@ def prepared(
     its design. ``wording_from`` is a specification whose texts are shown with a file; ``options`` are the solver's;
     ``preserve``, of a specification, is :func:`optrr.design`'s, and a saved design that preserves more is served, too.
 
-    Raises
-    ------
-    InvalidInput
-        where the file is neither, the saved design is another specification's or preserves less than is asked for, or no
-        device could draw from it. SolveFailed where no design is reached.
+    Raises InvalidInput where the file is neither, the saved design is another specification's or preserves less than is asked
+    for, or no device could draw from it. SolveFailed where no design is reached.
     """
     path = content_of(path, "specification or design")
     sampled = kind_of(path) == SAMPLED_TABLES

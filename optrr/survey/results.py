@@ -74,10 +74,7 @@ class Results:
     def page(self, names: Sequence[str] = ()) -> Page:
         """One table of the named attributes crossed, or one of every attribute.
 
-        Raises
-        ------
-        InvalidInput
-            for unknown or repeated names, or too large a table.
+        Raises InvalidInput for unknown or repeated names, or too large a table.
         """
         sets = self._sets(names, MOST_TABLES)
         n, tables = self._tables.read(sets)
@@ -274,10 +271,7 @@ def new_token() -> str:
 class Admission:
     """Admits whoever knows ``token``.
 
-    Raises
-    ------
-    InvalidInput
-        for a token that could be guessed.
+    Raises InvalidInput for a token that could be guessed.
     """
 
     def __init__(self, token: str) -> None:

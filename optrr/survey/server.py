@@ -509,11 +509,8 @@ _LENGTH = re.compile(r"[0-9]{1,15}")
 async def body_of(request: Request, media_type: str, limit: int) -> bytes:
     """The body of a request, never holding more than ``limit`` bytes and one chunk.
 
-    Raises
-    ------
-    Refused
-        for another media type or an encoding (415), a body that is larger (413, before it is read where its length is
-        stated), or one that takes longer than 15 seconds (408).
+    Raises Refused for another media type or an encoding (415), a body that is larger (413, before it is read where its length
+    is stated), or one that takes longer than 15 seconds (408).
     """
     headers = request.headers
     if headers.get("content-type", "").split(";")[0].strip().lower() != media_type:

@@ -88,10 +88,7 @@ class SurveyFiles:
 def database_url(text: str) -> sa.URL:
     """The address of a database: ``postgresql://…``, ``sqlite:FILE``, ``sqlite:///FILE``, or the path of a SQLite file.
 
-    Raises
-    ------
-    InvalidInput
-        for another kind of database, or what is no address. The text is not repeated: it may hold a password.
+    Raises InvalidInput for another kind of database, or what is no address. The text is not repeated: it may hold a password.
     """
     if "://" not in text:
         file = text.removeprefix("sqlite:")
@@ -175,10 +172,8 @@ def _durable_postgresql(connection: Any, _record: object) -> None:
 def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
     """Make the tables, if they are not there, and say whose they are.
 
-    Raises
-    ------
-    InvalidInput
-        where the database holds a survey of another design, of other questions or of another format, or cannot be written.
+    Raises InvalidInput where the database holds a survey of another design, of other questions or of another format, or cannot
+    be written.
     """
     _for_its_owner(engine.url)
     row = {"key": 1, "format": FORMAT, **asdict(files)}
@@ -247,10 +242,7 @@ def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
 class DatabaseFiles:
     """The files that an engine's database has from now on, and what has become of them; none where it is PostgreSQL.
 
-    Raises
-    ------
-    InvalidInput
-        where the database cannot be read.
+    Raises InvalidInput where the database cannot be read.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
@@ -346,11 +338,8 @@ class Store:
 
         A report that was there with the same record, or stands twice in the batch, is kept once and reported as KEPT again.
 
-        Raises
-        ------
-        StoreUnavailable
-            where the database fails, or its files are not in place. The batch may then be there or not: sending it again
-            settles it.
+        Raises StoreUnavailable where the database fails, or its files are not in place. The batch may then be there or not:
+        sending it again settles it.
         """
         first: dict[bytes, bytes] = {}
         for report in batch:
@@ -372,10 +361,7 @@ class Store:
 
         A transaction that is rolled back would not do: SQLite writes nothing before it commits, so a full disk would not show.
 
-        Raises
-        ------
-        StoreUnavailable
-            where a batch could not be kept.
+        Raises StoreUnavailable where a batch could not be kept.
         """
         tried = secrets.token_bytes(IDENTIFIER_BYTES)
         with self._transaction() as connection:
@@ -443,10 +429,8 @@ class GroupCommit:
     async def add(self, report: Report) -> Receipt:
         """What became of the report, once it is on disk.
 
-        Raises
-        ------
-        StoreUnavailable
-            where too many reports wait, the collector ends, or the database fails: nothing may be acknowledged.
+        Raises StoreUnavailable where too many reports wait, the collector ends, or the database fails: nothing may be
+        acknowledged.
         """
         if self._closed:
             raise StoreUnavailable("the collector is ending")
@@ -478,10 +462,8 @@ class GroupCommit:
     async def check(self) -> None:
         """Return where reports can be kept, as the last write shows, or a trial write where the last one is long ago.
 
-        Raises
-        ------
-        StoreUnavailable
-            where they cannot; also where the trial, which takes its turn among the batches, has not ended in two seconds.
+        Raises StoreUnavailable where they cannot; also where the trial, which takes its turn among the batches, has not ended
+        in two seconds.
         """
         self._store.check_files()
         if self._closed:

@@ -73,10 +73,7 @@ class Packing:
     def unpack(self, packed: Sequence[bytes]) -> IntArray:
         """Codes of packed records, shape (n, m), column-major.
 
-        Raises
-        ------
-        InvalidInput
-            where a record has another width or a code that its attribute does not have: the store was changed.
+        Raises InvalidInput where a record has another width or a code that its attribute does not have: the store was changed.
         """
         # a database that was changed may hold anything in this place
         if any(not isinstance(record, bytes) or len(record) != self.width for record in packed):
@@ -123,10 +120,7 @@ class _DesignRecord(msgspec.Struct):
 def survey_records(where: RecordsAt, _domain: Domain | None) -> StoredRecords:
     """The records of the survey's database at this place: the path of a SQLite file, or ``postgresql://…``.
 
-    Raises
-    ------
-    InvalidInput
-        where there is no such database, or it holds no survey.
+    Raises InvalidInput where there is no such database, or it holds no survey.
     """
     url = database_url(str(where.place))
     if url.drivername == "sqlite":
@@ -151,10 +145,7 @@ class StoredRecords(Source):
 
     ``domain`` declares the attributes, ``digest`` says which design randomized them.
 
-    Raises
-    ------
-    InvalidInput
-        where the database holds no survey.
+    Raises InvalidInput where the database holds no survey.
     """
 
     def __init__(self, engine: sa.Engine) -> None:
