@@ -44,7 +44,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from math import prod
 from typing import Literal, get_args
 
 import numpy as np
@@ -370,7 +369,7 @@ def coarsen(
     for name in marginals or {}:
         domain.index(name)
     # one is taken off the largest size, the first of equals, until the product is within the limit
-    wanted, product = domain.sizes.tolist(), prod(domain.sizes.tolist())
+    wanted, product = domain.sizes.tolist(), math.prod(domain.sizes.tolist())
     while product > max_combinations:
         i = wanted.index(max(wanted))
         product = product // wanted[i] * (wanted[i] - 1)

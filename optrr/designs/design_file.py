@@ -344,11 +344,13 @@ def _attributes(design: Design, stated: FloatArray) -> Check:
     how = "doubles" if bounds is None else "exact rationals"
     # earlier versions stated the law's own accuracies where these differ from what is drawn by rounding only
     law = design.law.attribute_epsilons()
+    # accuracies may differ between machines: sums over very many attributes add up more than the last places
+    rounding = SAME if design.law.automaton is None else LAST_PLACES
     # no comparison holds of what is infinite
     with np.errstate(invalid="ignore"):
         most = np.where(np.abs(law - value) <= SAME, np.maximum(law, value), value)
     holds = stated.shape == value.shape and np.all(
-        _within(stated, value, below=SAME, above=SAME) & _within(stated, most, below=SAME, above=_rounding(design))
+        _within(stated, value, below=SAME, above=SAME) & _within(stated, most, below=SAME, above=rounding)
     )
     if holds and bounds is not None:
         slack = SAME * (1 + np.abs(value))
@@ -361,11 +363,6 @@ def _conditional(design: Design, stated: FloatArray) -> Check:
     below = 0.0 if design.law.kind in _STORED else LAST_PLACES
     holds = stated.shape == value.shape and np.all(_within(stated, value, below=below, above=SAME))
     return Check("conditional epsilons", ends_text(stated), ends_text(value), "from the law, rounded up", bool(holds))
-
-
-def _rounding(design: Design) -> float:
-    """By how much accuracies may differ between machines: sums over very many attributes add up more than the last places."""
-    return SAME if design.law.automaton is None else LAST_PLACES
 
 
 def _within(stated: Any, value: Any, *, below: float, above: float) -> Any:

@@ -288,7 +288,7 @@ _SCALES = (
 )
 _RANKS = [{word: k for k, word in enumerate(scale.split("|"))} for scale in _SCALES]
 _FEWEST_WORDS = 3
-# Words beside the marks of records.columns that people write for an answer that is not there.
+# Words beside the marks of domain.columns that people write for an answer that is not there.
 _NO_ANSWERS = (
     "refused|refusal|missing|unknown|not known|don't know|dont know|do not know|dk|no answer|not answered|no response|"
     "not stated|not applicable|prefer not to say|prefer not to answer|declined|keine angabe|k.a.|k. a.|weiß nicht|unbekannt"

@@ -198,7 +198,8 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
         return listed
     text, path = str(place), Path(place)
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if p.is_file() and not _hidden(p.relative_to(path)))
+        below = (p for p in path.rglob("*") if p.is_file() and not p.name.endswith(SUFFIX))
+        files = sorted(p for p in below if not any(part.startswith((".", "_")) for part in p.relative_to(path).parts))
     elif any(c in text for c in WILD) and not path.exists():
         files = sorted(Path(p) for p in glob.glob(text) if Path(p).is_file() and not p.endswith(SUFFIX))
     else:
@@ -206,10 +207,6 @@ def files_at(place: Place | Sequence[Place]) -> list[Path] | None:
     if not files:
         raise InvalidInput(f"there are no files at {text}; check the path")
     return files
-
-
-def _hidden(path: Path) -> bool:
-    return path.name.endswith(SUFFIX) or any(part.startswith((".", "_")) for part in path.parts)
 
 
 MOST_BYTES = 1 << 28
