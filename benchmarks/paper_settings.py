@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optrr.genomics.study.por_draws import CELLS, PEOPLE, SNP_EPSILONS
+from optrr.genomics.study.por import CELLS, PEOPLE, SNP_EPSILONS
 
 # POR
 POR_COUNTS = (3, 5, 7, 10)

@@ -25,8 +25,7 @@ from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_panel
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
-from optrr.genomics.study.figures import all_figures, por_figures, write_figures
-from optrr.genomics.study.pages import por_page, study_page
+from optrr.genomics.study.pages import all_figures, por_figures, por_page, study_page, write_figures
 from optrr.genomics.study.por import SIZES, PorSetting, run_por
 from optrr.records.whole_files import whole_file
 from optrr.show.result import TableResult

@@ -45,10 +45,7 @@ from optrr.genomics.randomize import randomize_records, randomized_cohort, recor
 from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.sight import PlannedScan, Sight, compared_ways, sight
-from optrr.genomics.study.options import StudyOptions
-from optrr.genomics.study.people import PlantedTrait
-from optrr.genomics.study.result import Study
-from optrr.genomics.study.running import run_study
+from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.tests import Scores, naive_score_test, score_test
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.genomics.writing import write_plink, write_records, write_vcf

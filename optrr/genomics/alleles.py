@@ -18,7 +18,6 @@ Cells are numbered 2 · (allele is A1) + (case), as in :data:`optrr.genomics.lay
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -73,14 +72,6 @@ def read_allele_tables(path: Path, domain: Domain, layout: Layout, progress: Pro
     return total
 
 
-@dataclass(frozen=True, eq=False)
-class _AlleleFit:
-    """Weights of the contrast, and the null law; (V, 4, 4)."""
-
-    weights: FloatArray
-    law: FloatArray
-
-
 def allele_kernel(law: Law, layout: Layout) -> EffectKernel:
     """The kernel of the two reports of each variant, a batch of (4, 4) tables; one marginal each."""
     lam = np.array([law.eigenvalues((int(a), int(b))) for a, b in layout.attributes])
@@ -91,21 +82,6 @@ def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allel
     """The allelic test (or allelic-hwe), 1 degree of freedom, for tables of pairs of reports (V, 4, 4)."""
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
-    fit = _fit(observed, n, kernel, test == ASSUMING)
-    # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.tests
-    effect = np.sum((observed - fit.law) * fit.weights, axis=(1, 2))
-    variance = np.sum(fit.law * fit.weights**2, axis=(1, 2)) - np.sum(fit.law * fit.weights, axis=(1, 2)) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
-    flat = (n.size, CELLS * CELLS)
-    p = tail_of_one(
-        fit.weights.reshape(flat), fit.law.reshape(flat), counts.reshape(flat).astype(np.float64), statistic
-    )
-    one, least = np.ones(n.size, dtype=np.int64), n * fit.law.min(axis=(1, 2))
-    return Scores(statistic, one, p, least, None, np.arange(n.size), n, -one)
-
-
-def _fit(observed: FloatArray, n: FloatArray, kernel: EffectKernel, hardy_weinberg: bool) -> _AlleleFit:
     estimate = _allele_table(observed, kernel)
     alleles = clip(estimate.sum(axis=2))
     # a person has one status, so both reports tell of the same one
@@ -113,8 +89,18 @@ def _fit(observed: FloatArray, n: FloatArray, kernel: EffectKernel, hardy_weinbe
     status = np.broadcast_to(status, (alleles.shape[0], 2))
     centred = np.array([0.0, 1.0])[None, :] - _center(alleles[:, 1:], n, kernel)
     gradient = centred[:, :, None] * np.stack([-status[:, 1], status[:, 0]], axis=1)[:, None, :]
-    departure = np.zeros(alleles.shape[0]) if hardy_weinberg else _departure(observed, alleles[:, 1], kernel)
-    return _AlleleFit(_pulled_back(gradient, kernel), _null_law(alleles, departure, status, kernel))
+    weights = _pulled_back(gradient, kernel)
+    departure = np.zeros(n.size) if test == ASSUMING else _departure(observed, alleles[:, 1], kernel)
+    null = _null_law(alleles, departure, status, kernel)
+    # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.tests
+    effect = np.sum((observed - null) * weights, axis=(1, 2))
+    variance = np.sum(null * weights**2, axis=(1, 2)) - np.sum(null * weights, axis=(1, 2)) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
+    flat = (n.size, CELLS * CELLS)
+    p = tail_of_one(weights.reshape(flat), null.reshape(flat), counts.reshape(flat).astype(np.float64), statistic)
+    one, least = np.ones(n.size, dtype=np.int64), n * null.min(axis=(1, 2))
+    return Scores(statistic, one, p, least, None, np.arange(n.size), n, -one)
 
 
 def _reports(kernel: EffectKernel) -> tuple[FloatArray, FloatArray]:
@@ -196,12 +182,8 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
     """The allelic test (or allelic-hwe) of every variant of records in the alleles layout.
 
     ``counts`` from :func:`allele_tables`. Only names of variants are known. Odds ratios come from the average of the two
-    reports' tables, with people as the sampling units; the naive test takes every report for a person of its own.
-
-    Raises
-    ------
-    InvalidInput
-        for other tests: this layout has no genotypes.
+    reports' tables, with people as the sampling units; the naive test takes every report for a person of its own. Raises
+    InvalidInput for other tests: this layout has no genotypes.
     """
     if not counts_alleles(options.test):
         raise InvalidInput(f"the alleles layout has no genotypes for the {options.test} test; use --test allelic")

@@ -30,7 +30,7 @@ from optrr.genomics.genotypes import (
     Variants,
     allele_pairs,
     checked_people,
-    needs_sexes,
+    single_copy_chromosomes,
 )
 from optrr.genomics.layout import variant_alleles
 from optrr.genomics.people_tables import check_rows, table_columns, text_column
@@ -38,7 +38,7 @@ from optrr.genomics.phenotypes import (
     UNKNOWN,
     PhenotypeColumns,
     beside_vcf,
-    fam_status,
+    coded_status,
     table_groups,
     table_sexes,
     table_status,
@@ -129,10 +129,6 @@ class Cohort:
             "independent, so p-values come out too small where relatives are alike in status: keep one of each family"
         ]
 
-    def with_status(self, status: Codes) -> Cohort:
-        """The same people with another status, for permutations."""
-        return Cohort(self.genotypes, self.rows, status, self.left_out, self.male, self.relatives)
-
 
 def read_cohort(
     path: Path | str,
@@ -177,7 +173,8 @@ def read_cohort(
     male = _sexes(genotypes, path, table, phenotype)
     if table is None:
         assert isinstance(genotypes, PlinkGenotypes)
-        status = fam_status(path.with_suffix(".fam"), genotypes.fam_phenotype, phenotype)
+        values = [None if text in ("NA", "") else text for text in genotypes.fam_phenotype]
+        status = coded_status(values, phenotype, f"{path.with_suffix('.fam')}, phenotype (field 6)", "line")
         left_out = {"without status in the fam file": int(np.sum(status == UNKNOWN))}
     else:
         status, left_out = table_status(table, genotypes.people, phenotype, same_file=table == path)
@@ -264,13 +261,8 @@ def _table_genotypes(
 
     A table is stored by person, so all of it is decoded at once: n · variants bytes. Every column but ``sample_column`` and
     ``not_variants`` is a variant; people are numbered without the former. ``declared``: the domain of the design that
-    randomized the table, whose categories the genotypes are; 0, 1, 2 elsewhere.
-
-    Raises
-    ------
-    InvalidInput
-        naming the column, the kind of value and the record for anything but 0, 1, 2 or empty; for no variants, and
-        repeated ones.
+    randomized the table, whose categories the genotypes are; 0, 1, 2 elsewhere. Raises InvalidInput naming the column, the
+    kind of value and the record for anything but 0, 1, 2 or empty; for no variants, and repeated ones.
     """
     skip = {sample_column, *not_variants}
     names = [name for name in table_columns(path) if name not in skip]
@@ -322,12 +314,10 @@ def _own_sample_column(path: Path, phenotype: PhenotypeColumns) -> str | None:
 def _sexes(genotypes: Genotypes, path: Path, table: Path | None, phenotype: PhenotypeColumns) -> Codes | None:
     """1 for men, 0 for women, −1 for unknown; None where no variant needs to know it.
 
-    Raises
-    ------
-    InvalidInput
-        where some do, and nothing says of anybody.
+    Raises InvalidInput where some do, and nothing says of anybody.
     """
-    count = needs_sexes(genotypes.variants.chromosome)
+    # variants that mean one thing in men and another in women
+    count = int(np.isin(single_copy_chromosomes(genotypes.variants.chromosome), ("X", "Y")).sum())
     if not count:
         return None
     male: Codes | None = None

@@ -100,13 +100,17 @@ class PersonDiary:
         """
         with self._alone():
             # every entry is read before anything is drawn, also those of other designs
-            spent = self.releases()
-            self._check_person(person)
+            entries = self._entries()
+            if not all(entry.is_of(person) for entry in entries):
+                raise InvalidInput(
+                    f"{self.folder} holds another person's report, or one of this person's file under another name; keep one "
+                    "folder for each person (--diary), and give the file whose report was kept"
+                )
             kept = self._kept(asking)
             if kept is not None:
                 return kept, False
             if limit is not None:
-                check_limit([*earlier, *spent, Release.drawn(asking.digest, asking.epsilon, False)], limit)
+                check_limit([*earlier, *self.releases(), Release.drawn(asking.digest, asking.epsilon, False)], limit)
             report = draw()
             self._keep(asking, report, person)
         if report is None:
@@ -119,13 +123,6 @@ class PersonDiary:
 
     def _entries(self) -> list[_Entry]:
         return [self._entry(path) for path in sorted(self.folder.glob(f"{_DIGEST}.json"))]
-
-    def _check_person(self, person: str) -> None:
-        if not all(entry.is_of(person) for entry in self._entries()):
-            raise InvalidInput(
-                f"{self.folder} holds another person's report, or one of this person's file under another name; keep one "
-                "folder for each person (--diary), and give the file whose report was kept"
-            )
 
     def _kept(self, asking: Design | SampledVariants) -> PersonReport | None:
         path = self._path(asking.digest)

@@ -112,10 +112,7 @@ def allele_pairs(variants: Variants) -> list[tuple[str, str]]:
 def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1: Texts, a2: Texts) -> Texts:
     """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice.
 
-    Raises
-    ------
-    InvalidInput
-        where two variants agree in all of that.
+    Raises InvalidInput where two variants agree in all of that.
     """
     seen = Counter(name)
     out = name.copy()
@@ -209,11 +206,6 @@ def single_copy_chromosomes(chromosome: Texts) -> Texts:
     """The same for each variant, shape (V,)."""
     names, which = np.unique(chromosome.astype(str), return_inverse=True)
     return np.array([single_copy_chromosome(str(name)) for name in names], dtype=object)[which]
-
-
-def needs_sexes(chromosome: Texts) -> int:
-    """How many variants mean one thing in men and another in women."""
-    return int(np.isin(single_copy_chromosomes(chromosome), ("X", "Y")).sum())
 
 
 def copies(kind: str, people: int, male: NDArray[np.bool_] | None) -> Codes:

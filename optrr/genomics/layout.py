@@ -182,12 +182,8 @@ def star_kernel(law: Law, leaves: IntArray, center: int) -> EffectKernel:
 def star_eigenvalues(law: Law, leaves: IntArray, center: int, one: FloatArray | None = None) -> FloatArray:
     """λ_W of every pair of leaf and center, shape (number of leaves, 2, 2), index 1 where leaf or center is in W.
 
-    ``one``: the law's one-way eigenvalues, where they are known already.
-
-    Raises
-    ------
-    InvalidInput
-        where a pair cannot be seen through the law at all, with the remedy.
+    ``one``: the law's one-way eigenvalues, where they are known already. Raises InvalidInput where a pair cannot be seen
+    through the law at all, with the remedy.
     """
     one = law.one_way_eigenvalues() if one is None else one
     joint = law.joint_eigenvalues(leaves, center)

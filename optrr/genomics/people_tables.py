@@ -36,10 +36,7 @@ MOST_ROWS = 5_000_000
 def is_plink_table(path: Path) -> bool:
     """Whether the file begins with PLINK's line of names.
 
-    Raises
-    ------
-    InvalidInput
-        for a file whose ending is of such tables, without that line; for what cannot be read.
+    Raises InvalidInput for a file whose ending is of such tables, without that line; for what cannot be read.
     """
     ending = path.suffix.lower()
     if ending not in _PERHAPS or not path.is_file():

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -86,7 +87,8 @@ def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that
             f"{path} has a record of none of the design's {amount(layout.variants, 'variant')}; give it the names that the "
             "design uses (bcftools annotate -c ID), or design for this file's variants"
         )
-    variants = _renamed(genotypes.variants.take(at), [places[k] for k in at.tolist()])
+    own_names = np.array([places[k] for k in at.tolist()], dtype=object)
+    variants = replace(genotypes.variants.take(at), name=own_names)
     refuse_single_copies(
         variants.chromosome, "a report does not say who is a man: leave these variants out of the design"
     )
@@ -96,7 +98,8 @@ def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that
     said: list[str] = []
     if gone:
         filled = _filled(path, genotypes, variants, layout, gone, absent, reference)
-        variants, codes = _joined(variants, filled[0]), np.concatenate([codes, filled[1]], axis=1)
+        columns = (np.concatenate([getattr(x, f.name) for x in (variants, filled[0])]) for f in fields(Variants))
+        variants, codes = Variants(*columns), np.concatenate([codes, filled[1]], axis=1)
         how = "missing calls" if absent == "missing" else "two copies of the reference allele"
         said.append(f"{path} has no record of {amount(len(gone), 'variant')} of the design: taken as {how}")
     # the person's name in the file is of no use to anybody
@@ -143,15 +146,6 @@ def _chosen(genotypes: Genotypes, at: np.ndarray) -> Codes:
         codes[:, at[(at >= where.start) & (at < where.stop)] - where.start] for where, codes in genotypes.blocks()
     ]
     return np.concatenate(pieces, axis=1)
-
-
-def _renamed(variants: Variants, names: list[str]) -> Variants:
-    return Variants(variants.chromosome, variants.position, np.array(names, dtype=object), variants.a1, variants.a2)
-
-
-def _joined(one: Variants, other: Variants) -> Variants:
-    fields = ("chromosome", "position", "name", "a1", "a2")
-    return Variants(*(np.concatenate([getattr(one, name), getattr(other, name)]) for name in fields))
 
 
 def _filled(  # noqa: PLR0913 (the file, what it has and has not, and what that means)

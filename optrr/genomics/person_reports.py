@@ -139,10 +139,8 @@ def drawn_report(
 def reports_in(path: Path, asking: Design | SampledVariants) -> list[tuple[str, PersonReport]]:
     """The reports of one file, each with what it is called in messages.
 
-    Raises
-    ------
-    InvalidInput
-        for a file that holds none, or of another design, or drawn from a seed; never with a value that it holds.
+    Raises InvalidInput for a file that holds none, or of another design, or drawn from a seed; never with a value that it
+    holds.
     """
     if path.suffix.lower() in _TABLES:
         return [(str(path), _of_table(path, asking))]

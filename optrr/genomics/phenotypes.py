@@ -83,31 +83,17 @@ def beside_vcf(vcf: Path) -> PhenotypeColumns | None:
     return PhenotypeColumns(table, None, STATUS, sex=SEX if SEX in names else None) if STATUS in names else None
 
 
-def fam_status(fam: Path, texts: Sequence[str], phenotype: PhenotypeColumns) -> Codes:
-    """Status from the phenotypes of a fam file: 0 control, 1 case, −1 unknown; shape (n,).
+def coded_status(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str, place: str) -> Codes:
+    """Status of these values, None for unknown: 0 control, 1 case, −1 unknown; shape (n,).
 
-    Raises
-    ------
-    InvalidInput
-        for values that are not PLINK's, unless cases are named, and for cases that do not occur.
-    """
-    values = [None if text in ("NA", "") else text for text in texts]
-    return _coded(values, phenotype, f"{fam}, phenotype (field 6)", "line")
-
-
-def _coded(values: Sequence[str | None], phenotype: PhenotypeColumns, where: str, place: str) -> Codes:
-    """Status of these values, None for unknown; shape (n,). ``place`` is what their numbers count.
-
-    Raises
-    ------
-    InvalidInput
-        for values that only who made the file can make cases and controls of, and for 0 and 1 without 2.
+    ``place`` is what their numbers count. Raises InvalidInput for values that only who made the file can make cases and
+    controls of, and for 0 and 1 without 2; where cases are named, for one that does not occur.
     """
     if phenotype.cases:
         named = (*phenotype.cases, *phenotype.controls)
         known = [None if value in _NO_VALUE and value not in named else value for value in values]
         check_values(where, phenotype, {v for v in known if v is not None})
-        return np.array([status_of(value, phenotype) for value in known], dtype=np.int8)
+        return np.array([_status_of(value, phenotype) for value in known], dtype=np.int8)
     meaning = _ZERO_ONE_STATUS if phenotype.zero_one else _PLINK_STATUS
     numbers = [-9.0 if value is None else _number(value) for value in values]
     odd = next((k for k, x in enumerate(numbers) if x not in meaning), None)
@@ -147,15 +133,14 @@ def table_status(
 ) -> tuple[Codes, dict[str, int]]:
     """Status of these people from a column of a table, and how many people are left out, by reason.
 
-    Raises
-    ------
-    InvalidInput
-        for values that do not occur, and tables that name nobody of these people, or somebody twice.
+    Raises InvalidInput for values that do not occur, and tables that name nobody of these people, or somebody twice.
     """
     assert phenotype.column is not None
     by_person = _by_person(table, phenotype.column, people, phenotype, same_file)
     where = f"{table}, column {phenotype.column!r}"
-    coded = dict(zip(by_person, _coded(list(by_person.values()), phenotype, where, "record").tolist(), strict=True))
+    coded = dict(
+        zip(by_person, coded_status(list(by_person.values()), phenotype, where, "record").tolist(), strict=True)
+    )
     status = np.array([coded.get(person, UNKNOWN) for person in people], dtype=np.int8)
     absent = sum(person not in by_person for person in people)
     return status, {
@@ -231,25 +216,23 @@ def check_values(where: str, phenotype: PhenotypeColumns, present: set[str]) -> 
     absent = [value for value in (*phenotype.cases, *phenotype.controls) if value not in present]
     if absent:
         value = next((v for v in absent if _is_near(v, present)), absent[0])
-        raise InvalidInput(f"{where} has no value {value!r}{_near_miss(value, present)}{_all_one(phenotype)}")
-
-
-def _all_one(phenotype: PhenotypeColumns) -> str:
-    """What to do where the value is right, and nobody has it."""
-    return "" if phenotype.controls else ", or name the value of controls too (--control) if nobody here is a case"
+        # how the values that are there differ from the one asked for; they are people's own, so none is named
+        hint = "one differs from it in upper and lower case or in spaces only: " if _is_near(value, present) else ""
+        # the value may be right, and nobody has it
+        all_one = (
+            "" if phenotype.controls else ", or name the value of controls too (--control) if nobody here is a case"
+        )
+        raise InvalidInput(
+            f"{where} has no value {value!r} among its {amount(len(present), 'value')}; {hint}write it as it stands "
+            f"there{all_one}"
+        )
 
 
 def _is_near(value: str, present: set[str]) -> bool:
     return any(" ".join(v.casefold().split()) == " ".join(value.casefold().split()) for v in present)
 
 
-def _near_miss(value: str, present: set[str]) -> str:
-    """How the values that are there differ from the one asked for; they are people's own, so none is named."""
-    hint = "one differs from it in upper and lower case or in spaces only: " if _is_near(value, present) else ""
-    return f" among its {amount(len(present), 'value')}; {hint}write it as it stands there"
-
-
-def status_of(value: str | None, phenotype: PhenotypeColumns) -> int:
+def _status_of(value: str | None, phenotype: PhenotypeColumns) -> int:
     """0 control, 1 case, −1 unknown."""
     if value is None:
         return UNKNOWN

@@ -63,13 +63,9 @@ _PGEN_MISSING = -9
 class PlinkGenotypes:
     """Reads ``FILE.bed`` with its bim and fam beside it; blocks come straight from the file.
 
-    People are named by IID, or by FID_IID where IIDs repeat.
-    ``fam_phenotype`` are the texts of its sixth field; ``fam_male`` is 1 for men, 0 for women, −1 for unknown, shape (n,).
-
-    Raises
-    ------
-    InvalidInput
-        where one of the three files is missing or malformed.
+    People are named by IID, or by FID_IID where IIDs repeat. ``fam_phenotype`` are the texts of its sixth field;
+    ``fam_male`` is 1 for men, 0 for women, −1 for unknown, shape (n,). Raises InvalidInput where one of the three files is
+    missing or malformed.
     """
 
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
@@ -80,22 +76,29 @@ class PlinkGenotypes:
                 raise InvalidInput(
                     f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam"
                 )
-        self._bed = _opened(self.path)
+        try:
+            bed = self._bed = required("bed_reader").open_bed(self.path)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}") from error
         try:
             with warnings.catch_warnings():
                 # bed-reader uses numpy's text reader, which prints a warning for an empty file
                 warnings.simplefilter("ignore")
-                self.people = checked_people(self._names(), str(self.path.with_suffix(".fam")))
-                everywhere = self._read_variants()
-                self.fam_phenotype = [str(p) for p in self._bed.pheno]
-                self._families = [
-                    np.asarray(x).astype(str) for x in (self._bed.fid, self._bed.father, self._bed.mother)
-                ]
-                self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in self._bed.sex], dtype=np.int8)
+                names = [str(name) for name in names_of_people(list(bed.fid), list(bed.iid))]
+                self.people = checked_people(names, str(self.path.with_suffix(".fam")))
+                texts = (bed.chromosome, bed.sid, bed.allele_1, bed.allele_2)
+                chromosome, name, a1, a2 = (np.array(x, dtype=object) for x in texts)
+                position = np.asarray(bed.bp_position, dtype=np.int64)
+                self.fam_phenotype = [str(p) for p in bed.pheno]
+                self._families = [np.asarray(x).astype(str) for x in (bed.fid, bed.father, bed.mother)]
+                self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in bed.sex], dtype=np.int8)
         except InvalidInput:
             raise
         except Exception as error:
             raise InvalidInput(_why_unreadable(self.path)) from error
+        if not name.size:
+            raise InvalidInput(f"{self.path.with_suffix('.bim')} lists no variants; give files with at least one")
+        everywhere = Variants(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
         self._at = np.flatnonzero(chosen.within(everywhere))
         self.variants = everywhere.take(self._at)
         gone = len(everywhere) - self._at.size
@@ -109,17 +112,6 @@ class PlinkGenotypes:
             _, which, times = np.unique(names, return_inverse=True, return_counts=True)
             related |= (names != "") & (times[which] > 1)
         return int(related.sum())
-
-    def _names(self) -> list[str]:
-        return [str(name) for name in names_of_people(list(self._bed.fid), list(self._bed.iid))]
-
-    def _read_variants(self) -> Variants:
-        b = self._bed
-        chromosome, name, a1, a2 = (np.array(x, dtype=object) for x in (b.chromosome, b.sid, b.allele_1, b.allele_2))
-        position = np.asarray(b.bp_position, dtype=np.int64)
-        if not name.size:
-            raise InvalidInput(f"{self.path.with_suffix('.bim')} lists no variants; give files with at least one")
-        return Variants(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
         """Copies of A1, n × size bytes at a time."""
@@ -163,22 +155,11 @@ def _wrong_with(fields: list[str], numbers: Mapping[int, str]) -> str:
     return ""
 
 
-def _opened(path: Path) -> Any:
-    try:
-        return required("bed_reader").open_bed(path)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot read {path}: {in_one_line(error)}") from error
-
-
 class PgenGenotypes:
     """Reads ``FILE.pgen`` with its pvar and psam beside it; blocks come straight from the file.
 
-    ``fam_male`` is 1 for men, 0 for women, −1 for unknown, shape (n,).
-
-    Raises
-    ------
-    InvalidInput
-        where one of the three files is missing or malformed, or no variant is left.
+    ``fam_male`` is 1 for men, 0 for women, −1 for unknown, shape (n,). Raises InvalidInput where one of the three files is
+    missing or malformed, or no variant is left.
     """
 
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
@@ -260,10 +241,7 @@ def psam_of(pgen: Path) -> Path:
 def own_phenotype(pgen: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
     """Where the status stands in the psam file, unless another table is named.
 
-    Raises
-    ------
-    InvalidInput
-        where several columns could be the phenotype, or none.
+    Raises InvalidInput where several columns could be the phenotype, or none.
     """
     if phenotype.table is not None:
         return phenotype

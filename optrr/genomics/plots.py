@@ -167,12 +167,7 @@ def uniform_band(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 def forest(table: Mapping[str, Any], title: str = "") -> Figure:
     """A row for each variant of a scan's table, best first: its odds ratio (or slope) with the 95 % interval.
 
-    An interval without a limit on one side ends in an arrow there.
-
-    Raises
-    ------
-    InvalidInput
-        where no variant has an estimate.
+    An interval without a limit on one side ends in an arrow there. Raises InvalidInput where no variant has an estimate.
     """
     effect, nothing = ("BETA", 0.0) if "BETA" in table else ("OR", 1.0)
     middle, low, high = (np.asarray(table[name], dtype=np.float64) for name in (effect, "L95", "U95"))
@@ -218,10 +213,7 @@ def _limit(value: float) -> str:
 def region(variants: Variants, p: FloatArray, centre: int, window: int = WINDOW, title: str = "") -> Figure:
     """−log10 p of the variants at most ``window`` base pairs from the variant of number ``centre``, on its chromosome.
 
-    Raises
-    ------
-    InvalidInput
-        for a variant without a position, and a window below 1.
+    Raises InvalidInput for a variant without a position, and a window below 1.
     """
     place, chromosome, name = int(variants.position[centre]), variants.chromosome[centre], str(variants.name[centre])
     check_window(window)

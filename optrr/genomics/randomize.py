@@ -78,13 +78,21 @@ def records_of(
     if layout.status is not None:
         records[:, layout.status] = cohort.status
     for chosen, codes in cohort.blocks(BLOCK):
-        single = with_single_copies(codes, cohort.variants.chromosome[chosen], cohort.male)
-        block = _treated_missing(single, cohort, chosen, layout, missing, remedy)
+        block = with_single_copies(codes, cohort.variants.chromosome[chosen], cohort.male)
+        gone = block == MISSING
+        if layout.missing:
+            block = np.where(gone, np.int8(GENOTYPES), block)
+        elif gone.any() and (missing == "refuse" or layout.status is None):
+            first = str(cohort.variants.name[chosen][int(np.argmax(gone.any(axis=0)))])
+            raise InvalidInput(f"variant {first!r} has missing calls and the design has no category for them; {remedy}")
         columns = layout.attributes[at[chosen]]
         if layout.status is not None:
             records[:, in_a_row(columns[:, 0])] = block
         else:
-            for copy, allele in enumerate(_alleles(block, source or as_source(None))):
+            # the order of a heterozygote's alleles is a fair coin
+            coin = bounded(source or as_source(None), block.size, 2).reshape(block.shape).astype(np.int8)
+            first_allele = np.where(block == 1, coin, block // 2).astype(np.int8)
+            for copy, allele in enumerate((first_allele, block - first_allele)):
                 records[:, columns[:, copy]] = 2 * allele + cohort.status[:, None]
     return records
 
@@ -102,29 +110,6 @@ def _positions(cohort: Cohort, layout: Layout) -> NDArray[np.int64]:
             f"{len(absent)} of the design's variants are not in the file ({absent[0]!r}, …); a record needs all of them"
         )
     return np.array([known[name] for name in names], dtype=np.int64)
-
-
-def _treated_missing(  # noqa: PLR0913 (what, of whom, and what is to be done)
-    codes: Codes, cohort: Cohort, chosen: slice, layout: Layout, missing: MissingPolicy, remedy: str
-) -> Codes:
-    gone = codes == MISSING
-    if not gone.any():
-        return codes
-    if layout.missing:
-        return np.where(gone, np.int8(GENOTYPES), codes)
-    if missing == "refuse" or layout.status is None:
-        first = chosen.start + int(np.flatnonzero(gone.any(axis=0))[0])
-        raise InvalidInput(
-            f"variant {cohort.variants.name[first]!r} has missing calls and the design has no category for them; {remedy}"
-        )
-    return codes
-
-
-def _alleles(genotypes: Codes, source: BitSource) -> tuple[Codes, Codes]:
-    """Whether the first and the second allele is A1; a heterozygote's order is a fair coin."""
-    coin = bounded(source, genotypes.size, 2).reshape(genotypes.shape).astype(np.int8)
-    first = np.where(genotypes == 1, coin, genotypes // 2).astype(np.int8)
-    return first, (genotypes - first).astype(np.int8)
 
 
 def _room(n: int, m: int) -> Codes:

@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -131,22 +131,18 @@ def check_form(form: str, test: str, naive: bool) -> None:
         )
 
 
-def write_rows(out: TextIO, names: Iterable[str], columns: Sequence[Sequence[str]]) -> None:
-    """A line of names, and a line for each row."""
-    out.write("\t".join(names) + "\n")
-    out.writelines("\t".join(row) + "\n" for row in zip(*columns, strict=True))
-
-
 def write_plink2(columns: Columns, path: Path) -> None:
     """The columns of ``plink2 --glm``; NA where a number is not defined. Raises InvalidInput where it cannot be written."""
     effect, head = ("BETA", ("BETA", "SE", "T_STAT")) if "BETA" in columns else ("OR", ("OR", "LOG(OR)_SE", "Z_STAT"))
     tests = [_PLINK_TESTS.get(str(test), str(test)) for test in columns["TEST"]]
-    texts = [[str(value) for value in columns[name]] for name in ("CHR", "BP", "SNP", "A2", "A1", "A1")]
+    texts = {"#CHROM": "CHR", "POS": "BP", "ID": "SNP", "REF": "A2", "ALT": "A1", "A1": "A1"}
     numbers = (columns[effect], columns["SE"], signed_statistic(columns), columns["P"])
-    texts += [tests, [str(n) for n in columns["N"]], *(_numbers(x, "NA") for x in numbers)]
-    names = ("#CHROM", "POS", "ID", "REF", "ALT", "A1", "TEST", "OBS_CT", *head, "P")
-    with whole_file(path) as partial, text_file(partial) as out:
-        write_rows(out, names, texts)
+    out: dict[str, NDArray[np.generic]] = {name: columns[own] for name, own in texts.items()}
+    out |= {"TEST": np.array(tests, dtype=object), "OBS_CT": columns["N"].astype(str)}
+    # an infinite number is one that is not defined, too
+    write_columns(
+        path, out | {n: np.where(np.isfinite(x), x, np.nan) for n, x in zip((*head, "P"), numbers, strict=True)}
+    )
 
 
 def signed_statistic(columns: Columns) -> FloatArray:
@@ -163,12 +159,8 @@ def signed_statistic(columns: Columns) -> FloatArray:
 def write_ssf(columns: Columns, path: Path, study: ScannedStudy, cases: float | None = None) -> dict[str, int]:
     """GWAS-SSF to ``path`` (.tsv or .tsv.gz) with its metadata beside it: both appear, or none.
 
-    ``cases`` is the estimated share of cases, where it is known. Returns how many variants have no row, by reason.
-
-    Raises
-    ------
-    InvalidInput
-        for another ending, and where no variant has all that the form demands.
+    ``cases`` is the estimated share of cases, where it is known. Returns how many variants have no row, by reason. Raises
+    InvalidInput for another ending, and where no variant has all that the form demands.
     """
     if not path.name.lower().endswith(_SSF_NAMES):
         raise InvalidInput(f"{path} is to be GWAS-SSF, which is written as {' or '.join(_SSF_NAMES)}")
@@ -178,7 +170,7 @@ def write_ssf(columns: Columns, path: Path, study: ScannedStudy, cases: float | 
         raise InvalidInput(f"no variant can be written as GWAS-SSF ({reasons}); write the table of results as it is")
     with whole_files([path, path.with_name(path.name + META)]) as (data, meta):
         with text_file(data) as out:
-            write_rows(out, table, list(table.values()))
+            out.writelines("\t".join(row) + "\n" for row in (table, *zip(*table.values(), strict=True)))
         with data.open("rb") as content:
             md5 = hashlib.file_digest(content, "md5").hexdigest()
         people = int(np.max(columns["N"]))

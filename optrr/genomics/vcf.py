@@ -67,12 +67,8 @@ _SPLIT = "split it by region (bcftools view -r) or convert it to PLINK"
 def checked_size(path: Path) -> int:
     """Bytes of the expanded file.
 
-    A BCF file has no lines: only its bytes are counted here, and its records are bounded where they are read.
-
-    Raises
-    ------
-    InvalidInput
-        for a line above ``LONGEST_LINE``, more than ``MOST_RECORDS`` lines, and gzip data that are damaged.
+    A BCF file has no lines: only its bytes are counted here, and its records are bounded where they are read. Raises
+    InvalidInput for a line above ``LONGEST_LINE``, more than ``MOST_RECORDS`` lines, and gzip data that are damaged.
     """
     total = lines = line = 0
     binary = False
@@ -137,12 +133,8 @@ def frames(
 ) -> Generator[tuple[bytes, bytes], None, None]:
     """Kind and content of every frame of one pass over the file (see :mod:`optrr.genomics.vcf_worker`).
 
-    ``handle``: of the file, where it has no name.
-
-    Raises
-    ------
-    InvalidInput
-        where the file is beyond the limits, unreadable, or crashes the library.
+    ``handle``: of the file, where it has no name. Raises InvalidInput where the file is beyond the limits, unreadable, or
+    crashes the library.
     """
     with subprocess.Popen(
         [sys.executable, "-P", str(_WORKER)],
@@ -233,10 +225,7 @@ _MOST_TEXT = 512 * 1024 * 1024
 class VcfGenotypes:
     """Reads a VCF twice or more: once for the variants, then for their genotypes.
 
-    Raises
-    ------
-    InvalidInput
-        where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic variant.
+    Raises InvalidInput where the file is missing, unreadable, beyond the limits, has no samples, or no biallelic variant.
     """
 
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:

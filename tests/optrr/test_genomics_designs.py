@@ -9,7 +9,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of, star_eigenvalues
-from optrr.genomics.study.making import local_way
+from optrr.genomics.study.ways import local_way
 from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
 
 NAMES = [f"rs{k}" for k in range(12)]

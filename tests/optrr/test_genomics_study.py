@@ -15,9 +15,8 @@ from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, record_tables, run_study
-from optrr.genomics.study.making import local_way
 from optrr.genomics.study.pages import study_page
-from optrr.genomics.study.ways import VariantReports
+from optrr.genomics.study.ways import VariantReports, local_way
 from optrr.genomics.tests import noncentralities
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.parts import page_html
@@ -147,13 +146,8 @@ def test_sampled_tables_count_each_report_once():
     assert tables.sum() == 300 * protocol.reported
     assert tables.shape == (10, 3, 2)
     # without randomization every report is true: 8 nats short of certain, so compare with a protocol that changes nothing
-    sure = VariantReports(
-        "sampling",
-        local_way("kronecker", np.array(["a", "b"], dtype=object), 90.0).design,
-        10,
-        False,
-        protocol.kernel,
-    )
+    two = local_way("kronecker", np.array(["a", "b"], dtype=object), 90.0).design
+    sure = VariantReports("sampling", two.epsilon, 2, two, 10, protocol.kernel)
     tables = sure.tables(records, np.random.default_rng(2))
     true = record_tables(records, layout)
     assert np.all(tables <= true)

@@ -33,7 +33,7 @@ from optrr.genomics.sampled_variants import (
     verify_sampled_variants,
 )
 from optrr.genomics.study import StudyOptions, run_study
-from optrr.genomics.study.making import local_way
+from optrr.genomics.study.ways import local_way
 from optrr.genomics.tests import noncentralities, score_test
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers.allocating.association import SetReport

@@ -20,12 +20,12 @@ from optrr.errors import InvalidInput
 from optrr.genomics import Cohort, MatrixGenotypes, PhenotypeColumns, PlantedTrait, Variants, read_panel
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.study import METHODS, StudyOptions, run_study
-from optrr.genomics.study.curators import CURATED, gaussian_deviation, noisy_tails, other_trust
-from optrr.genomics.study.grid import run_grid, stream
-from optrr.genomics.study.making import local_way
+from optrr.genomics.study.curators import gaussian_deviation, noisy_tails, other_trust
 from optrr.genomics.study.pages import study_page
 from optrr.genomics.study.people import StudyPeople, permuted_status
 from optrr.genomics.study.por import PorSetting, run_por
+from optrr.genomics.study.running import run_grid, stream
+from optrr.genomics.study.ways import CURATED, local_way
 from optrr.show.parts import page_html
 
 NAMES = np.array([f"v{k}" for k in range(12)], dtype=object)

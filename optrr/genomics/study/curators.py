@@ -29,18 +29,11 @@ from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
 from optrr.genomics.odds import OddsRatios, fieller_odds, odds_ratios
-from optrr.genomics.study.ways import Seen, StudiedWay, record_tables
+from optrr.genomics.study.ways import DELTA, Seen, StudiedWay, record_tables
 from optrr.genomics.tests import Scores, noncentralities, score_test
 from optrr.mechanisms.kernel import unrandomized
 from optrr.tables.distributions import chi_squared_tails, norm
 from optrr_solvers.arrays import FloatArray, IntArray
-
-DELTA = 1e-6
-CURATED = {
-    "laplace": "trusted curator, ε-DP",
-    "gaussian": f"trusted curator, (ε, {DELTA:g})-DP",
-    "unrandomized": "no privacy",
-}
 
 _COPIES, _STATUS = np.arange(float(GENOTYPES))[:, None], np.array([[0.0, 1.0]])
 # Nodes of the integral that inverts a law, and how many of its steps reach to the nearest end of the strip where it converges:
@@ -56,21 +49,18 @@ _ROUND_UP = 1 + 1e-9
 def other_trust(method: str, names: NDArray[np.object_], total: float, missing: bool, test: str) -> StudiedWay:
     """The way of that name of CURATED.
 
-    Raises
-    ------
-    InvalidInput
-        for tests other than the trend test, and for missing calls as a category, of tables with noise.
+    Raises InvalidInput for tests other than the trend test, and for missing calls as a category, of tables with noise.
     """
     layout = layout_of(genomic_domain([str(n) for n in names], missing=missing))
+    v = layout.variants
     if method == "unrandomized":
-        return TrueRecords(layout)
+        return TrueRecords(method, math.inf, v, layout)
     if test != "trend":
         raise InvalidInput(f"tables with noise have no {test} test here; leave them out, or --test trend")
     if missing:
         raise InvalidInput("tables with noise have no category for missing calls; leave them out instead")
-    v = layout.variants
     scale = 2 * v / total if method == "laplace" else math.sqrt(2 * v) * gaussian_deviation(total, DELTA)
-    return NoisyTables(method, layout, total, scale)
+    return NoisyTables(method, total, v, layout, scale)
 
 
 def gaussian_deviation(epsilon: float, delta: float) -> float:
@@ -91,66 +81,34 @@ def gaussian_deviation(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class TrueRecords:
+class TrueRecords(StudiedWay):
     """The ordinary scan of true records."""
 
     layout: Layout
 
-    name = "unrandomized"
-    trust = CURATED["unrandomized"]
-    epsilon = math.inf
-    per_copy = False
-
-    @property
-    def reported(self) -> int:
-        """All variants."""
-        return self.layout.variants
-
-    def labels(self) -> dict[str, float]:
-        """None."""
-        return {}
-
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`optrr.genomics.study.ways.StudiedWay`."""
+        """As :class:`StudiedWay`."""
         tables = record_tables(records, self.layout)
         plain = unrandomized(tables.shape[1:])
         scores = score_test(tables, plain, test)
         return Seen(scores, None, scores.statistic, lambda which: odds_ratios(tables[which], plain))
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`optrr.genomics.study.ways.StudiedWay`."""
+        """As :class:`StudiedWay`."""
         return noncentralities(tables, unrandomized(tables.shape[1:]), test)
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyTables:
+class NoisyTables(StudiedWay):
     """Tables of all variants with noise in each cell: ``scale`` is Laplace's b, or the standard deviation of Gaussian noise."""
 
-    name: str
     layout: Layout
-    epsilon: float
     scale: float
-
-    per_copy = False
-
-    @property
-    def trust(self) -> str:
-        """Whom people trust, and for what promise."""
-        return CURATED[self.name]
-
-    @property
-    def reported(self) -> int:
-        """All variants."""
-        return self.layout.variants
 
     @property
     def noise(self) -> float:
         """Variance of the noise of a cell."""
         return (2 if self.name == "laplace" else 1) * self.scale**2
-
-    def labels(self) -> dict[str, float]:
-        """None: no attribute is randomized by itself."""
-        return {}
 
     def noisy(self, tables: NDArray[np.number], generator: np.random.Generator) -> FloatArray:
         """True tables with noise, of the same shape."""
@@ -158,7 +116,7 @@ class NoisyTables:
         return np.asarray(tables + draw(0.0, self.scale, tables.shape))
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
-        """As :class:`optrr.genomics.study.ways.StudiedWay`."""
+        """As :class:`StudiedWay`."""
         true = record_tables(records, self.layout)
         n = np.maximum(true.sum(axis=(1, 2)), 1).astype(np.float64)
         tables = self.noisy(true, generator)
@@ -175,7 +133,7 @@ class NoisyTables:
         return Seen(scores, None, estimate, lambda which: _noisy_odds(tables[which], n[which], self.noise))
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
-        """As :class:`optrr.genomics.study.ways.StudiedWay`."""
+        """As :class:`StudiedWay`."""
         n = tables.sum(axis=(1, 2))
         u, plain, weights = _trend(tables, n)
         return np.asarray(u * u / (plain + self.noise * np.sum(weights**2, axis=(1, 2))) / n)

@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,8 +66,7 @@ class Truth:
     """The population as one of ``people``: which variants are associated, are at the top, vary at all.
 
     ``tables`` (V, R, 2) are expected counts, or true ones where people are as they are (``fixed``); ``statistic`` what the
-    unrandomized test has on these, with ``df`` degrees of freedom. ``odds`` are those of the first of the compared variants:
-    between alleles, and per copy.
+    unrandomized test has on these, with ``df`` degrees of freedom.
     """
 
     people: float
@@ -77,31 +77,20 @@ class Truth:
     associated: IntArray
     top: IntArray
     usable: IntArray
-    odds: tuple[FloatArray, FloatArray]
-
-    @classmethod
-    def of(  # noqa: PLR0913 (the parts of a truth)
-        cls,
-        people: float,
-        fixed: bool,
-        tables: FloatArray,
-        tested: tuple[FloatArray, IntArray],
-        associated: IntArray,
-        usable: IntArray,
-        top: IntArray,
-    ) -> Truth:
-        """With the odds ratios."""
-        at = (associated if associated.size else top)[:MOST_ODDS]
-        shares = tables[at, :GENOTYPES] / tables[at, :GENOTYPES].sum(axis=(1, 2), keepdims=True)
-        everybody = (_MANY * shares).reshape(at.size, -1)
-        told = Told(everybody, np.eye(2 * GENOTYPES), np.zeros((at.size, 2)), np.eye(2))
-        alleles = odds_ratios(_MANY * shares, unrandomized(shares.shape[1:])).ratio
-        return cls(people, fixed, tables, *tested, associated, top, usable, (alleles, answers_odds(told).ratio))
 
     @property
     def compared(self) -> IntArray:
         """Variants whose noncentrality counts: the associated ones, or the top ones where none is."""
         return self.associated if self.associated.size else self.top
+
+    @cached_property
+    def odds(self) -> tuple[FloatArray, FloatArray]:
+        """Odds ratios of the first of the compared variants: between alleles, and per copy."""
+        at = self.compared[:MOST_ODDS]
+        shares = self.tables[at, :GENOTYPES] / self.tables[at, :GENOTYPES].sum(axis=(1, 2), keepdims=True)
+        everybody = (_MANY * shares).reshape(at.size, -1)
+        told = Told(everybody, np.eye(2 * GENOTYPES), np.zeros((at.size, 2)), np.eye(2))
+        return odds_ratios(_MANY * shares, unrandomized(shares.shape[1:])).ratio, answers_odds(told).ratio
 
     @property
     def error_of_zero(self) -> float:

@@ -160,11 +160,8 @@ class StudyPeople:
     ) -> StudyPeople:
         """From a panel; ``stretch`` is the mean length of a stretch in base pairs, in variants where no places are known.
 
-        Raises
-        ------
-        InvalidInput
-            for a length that is not positive, names of groups that are not one for each person, and as
-            :meth:`PlantedTrait.planted`.
+        Raises InvalidInput for a length that is not positive, names of groups that are not one for each person, and as
+        :meth:`PlantedTrait.planted`.
         """
         if groups is not None and groups.shape != (len(records),):
             raise InvalidInput(f"{groups.size} groups for {len(records)} people; give one for each")

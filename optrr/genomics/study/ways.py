@@ -1,24 +1,47 @@
-"""What a way to randomize a cohort does for a study: it turns true records into tests of all variants, and says what it costs.
+"""Ways to randomize the same people's genotypes and status at the same total ε, for comparison.
 
-Here are whole records, and records of a few drawn variants; :mod:`optrr.genomics.study.making` makes all ways of local trust,
-:mod:`optrr.genomics.study.curators` those of another trust.
+    optimum     the certified optimum over all variants and the status
+    pairs       the same, with every pair of variant and status kept as visible as under Kronecker
+    association the questions that keep most of what the trend test needs, tested by likelihood
+                (:mod:`optrr.genomics.designing`), for the share of cases and the frequencies that there are, as if they
+                were known from elsewhere
+    sampling    each person draws k variants in public and answers them and the status together, by one randomized response over
+                all their combinations with the whole ε: λ = (e^ε − 1)/(e^ε + 2·3^k − 1) for every effect, and k/V of the
+                people for each variant; k is the number that makes the test's noncentrality largest, for a variant of
+                ordinary frequency and not for these data
+    subset      each person draws one variant and names a subset of the six cells of genotype × status, of the size
+                6/(e^ε + 1) that subset selection has (Ye & Barg 2018); tested by likelihood
+    inductive   POR's heuristic (status first, so that its ε is not the one replaced)
+    kronecker   each attribute on its own
+    naive       the optimum's records, taken for true ones
+
+and under another trust than the local one, in :mod:`optrr.genomics.study.curators`: laplace, gaussian, unrandomized.
+
+Every way turns true records into tests of all variants, an estimate of each true χ², and odds ratios.
 """
 
 from __future__ import annotations
 
+import math
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.designs.design import Design
+from optrr.errors import InvalidInput
+from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants, within_total
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
-from optrr.genomics.layout import Layout, layout_of
+from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.randomize import randomize_records
-from optrr.genomics.scan import EffectColumns
+from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
+from optrr.genomics.sampled_variants import SampledVariants
+from optrr.genomics.scan import EffectColumns, ScanOptions
 from optrr.genomics.tests import (
     Scores,
     association_chi_squared,
@@ -28,16 +51,37 @@ from optrr.genomics.tests import (
     score_test,
 )
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr_solvers import Problem
+from optrr_solvers.allocating.association import SetReport
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.laws import FewChangesLaw
 from optrr_solvers.randomness import as_source
+from optrr_solvers.solution import checked
 
 LOCAL = ("optimum", "pairs", "association", "sampling", "subset", "inductive", "kronecker", "naive")
 TRUST = "local"
+DELTA = 1e-6
+# Ways of another trust, and which.
+CURATED = {
+    "laplace": "trusted curator, ε-DP",
+    "gaussian": f"trusted curator, (ε, {DELTA:g})-DP",
+    "unrandomized": "no privacy",
+}
 
 # This many variants are counted at once.
 _BLOCK = 2048
 # People randomized at once when sampling variants: n · V keys would not fit for many variants.
 _KEYS = 1 << 22
+# True shares of a variant of ordinary frequency, somewhat associated, by which the number of sampled variants is chosen.
+_REFERENCE = np.array([[[0.28, 0.22], [0.19, 0.22], [0.03, 0.06]]])
+# Beyond ε / ln 3 variants, each further one makes λ² smaller by nine; so many more are tried.
+_BEYOND = 3
+# Frequencies that a design is made for are not nearer to 0 and 1.
+_RAREST = 0.005
+# By so much, relative to 1 + ε, a law stays below the total.
+_ROUNDING = 1e-8
+# Cells of the status and one genotype.
+_CELLS = 2 * GENOTYPES
 
 
 def record_tables(records: Codes, layout: Layout) -> IntArray:
@@ -68,73 +112,50 @@ class Seen:
     odds_of: Callable[[IntArray], EffectColumns]
 
 
-class StudiedWay(Protocol):
-    """A way to randomize the cohort and to test what comes out."""
+@dataclass(frozen=True, eq=False)
+class StudiedWay(ABC):
+    """A way to randomize the cohort and to test what comes out: its ``name``, one of `optrr.genomics.study.METHODS`.
 
-    @property
-    def name(self) -> str:
-        """One of `optrr.genomics.study.METHODS`."""
+    ``epsilon`` is the total per person in nats, infinite without privacy; ``reported`` how many variants a person's record or
+    answer is about. ``per_copy``: whether odds ratios are per copy, by a logistic model, or of alleles; in Hardy–Weinberg
+    proportions these agree.
+    """
+
+    name: str
+    epsilon: float
+    reported: int
+
+    per_copy = False
 
     @property
     def trust(self) -> str:
         """Whom people trust: ``local`` where nobody."""
-
-    @property
-    def per_copy(self) -> bool:
-        """Whether odds ratios are per copy, by a logistic model, or of alleles; in Hardy–Weinberg proportions these agree."""
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε per person in nats."""
-
-    @property
-    def reported(self) -> int:
-        """Variants per person."""
+        return CURATED.get(self.name, TRUST)
 
     def labels(self) -> dict[str, float]:
-        """What the design promises beside its total; NaN for what it does not know."""
+        """What the design promises of attributes beside its total; nothing where none is randomized by itself."""
+        return {}
 
+    @abstractmethod
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """One randomized copy of ``records`` (n, 1 + V; the status first), tested."""
 
+    @abstractmethod
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """Noncentrality, for each person of the cohort, of these variants' tests, from their true tables (V, R, 2)."""
 
 
 @dataclass(frozen=True, eq=False)
-class VariantReports:
+class VariantReports(StudiedWay):
     """Who reports which variants: ``design`` is the way of asking for the status and the variants that a person reports.
 
-    Where these are fewer than ``variants``, everybody draws which ones they are, anew and in public, among all.
-
-    Parameters
-    ----------
-    name
-        one of LOCAL.
-    missing
-        whether a genotype may be missing.
-    kernel
-        of each variant beside the status, or one for all.
+    Where these are fewer than ``variants``, everybody draws which ones they are, anew and in public, among all; that costs
+    nothing, because it does not depend on the record. ``kernel`` is of each variant beside the status, or one for all.
     """
 
-    name: str
     design: Design
     variants: int
-    missing: bool
     kernel: EffectKernel
-
-    trust = TRUST
-    per_copy = False
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε per person in nats; the choice of variants costs nothing, because it does not depend on the record."""
-        return self.design.epsilon
-
-    @property
-    def reported(self) -> int:
-        """Variants per person."""
-        return self.design.domain.m - 1
 
     def labels(self) -> dict[str, float]:
         """Of the design, and the median visibility of an association."""
@@ -173,7 +194,7 @@ class VariantReports:
         return record_tables(randomized, layout_of(self.design.domain))
 
     def _drawn_tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
-        rows = GENOTYPES + self.missing
+        rows = GENOTYPES + layout_of(self.design.domain).missing
         cells = np.zeros(self.variants * rows * 2, dtype=np.int64)
         step = max(1, _KEYS // self.variants)
         source = as_source(generator)
@@ -190,27 +211,13 @@ class VariantReports:
 
 
 @dataclass(frozen=True, eq=False)
-class NaiveUse:
+class NaiveUse(StudiedWay):
     """Randomized records taken for true ones: what happens to those who use the ordinary test."""
 
     reports: VariantReports
 
-    name = "naive"
-    trust = TRUST
-    per_copy = False
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε per person in nats."""
-        return self.reports.epsilon
-
-    @property
-    def reported(self) -> int:
-        """Variants per person."""
-        return self.reports.reported
-
     def labels(self) -> dict[str, float]:
-        """Those of the reports."""
+        """As :class:`StudiedWay`: those of the reports."""
         return self.reports.labels()
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
@@ -222,3 +229,116 @@ class NaiveUse:
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """Unknown, NaN: what an invalid test says is no noncentrality."""
         return np.full(which.size, np.nan)
+
+
+@dataclass(frozen=True, eq=False)
+class VariantQuestions(StudiedWay):
+    """Everybody answers about a few variants (``association``, ``subset``); the naive test of such answers has no meaning."""
+
+    asking: SampledVariants
+
+    per_copy = True
+
+    def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
+        """As :class:`StudiedWay`."""
+        question, answer = self.asking.answered(records, as_source(generator))
+        given = answer >= 0
+        told = self.asking.told([(question[given], answer[given])])
+        scanned = associations_of(self.asking, told, ScanOptions(test))
+        whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0) / np.maximum(scanned.n, 1)
+        if test != "trend":
+            tables = told[0][1].counts.reshape(-1, GENOTYPES, 2)
+            estimate = association_chi_squared(tables, self.asking.kernel, test) * whole
+            return Seen(scanned.scores, None, estimate, scanned.odds_of)
+        # the statistic less what noise adds on average, for as many true records as there are
+        kept = np.maximum(likelihood_tests(self.asking, told).kept, 1e-12)
+        estimate = np.clip(1 + (scanned.scores.statistic - 1) / kept * whole, 0, whole * scanned.n)
+        return Seen(scanned.scores, None, estimate, scanned.odds_of)
+
+    def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
+        """As :class:`StudiedWay`."""
+        people = float(tables.sum()) / len(tables)
+        return expected_noncentralities(self.asking, tables[:, :GENOTYPES], which, test, people)
+
+
+# How mechanisms of whole records are made, by the name of the way.
+_SOLVERS = {"optimum": "auto", "pairs": "auto", "kronecker": "kronecker", "inductive": "inductive"}
+
+
+def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of the people)
+    method: str,
+    names: NDArray[np.object_],
+    total: float,
+    missing: bool = False,
+    cases: float | None = None,
+    frequencies: FloatArray | None = None,
+    test: str = "trend",
+) -> StudiedWay:
+    """The way of that name at that total; one for association is made for a share of cases, and frequencies of A1.
+
+    Raises InvalidInput where the method cannot reach so small a total (POR's heuristic, for many variants), and for missing
+    calls and tests that answers about a few variants have not.
+    """
+    if method in ("association", "subset"):
+        if missing:
+            raise InvalidInput(
+                "answers about a few variants have no category for missing calls; leave them out instead"
+            )
+        known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
+        texts = [str(n) for n in names]
+        asking = (
+            _subsets(texts, total)
+            if method == "subset"
+            else sampled_variants(texts, total, cases=cases, frequencies=known)
+        )
+        if asking.reports and test != "trend":
+            raise InvalidInput(f"answers that name sets of cells have no {test} test; leave it out, or --test trend")
+        return VariantQuestions(method, asking.epsilon, min(asking.each, len(names)), asking)
+    if method == "sampling":
+        return _best_sampling(names, total, missing)
+    if method not in _SOLVERS:
+        raise InvalidInput(f"unknown method {method!r} of whole records; choose among {', '.join(_SOLVERS)}")
+    wanted = Wanted(list(names), missing=missing, method=_SOLVERS[method], preserve_pairs=method == "pairs")
+    design = genomic_design(wanted, Budget(total=total))
+    layout = layout_of(design.domain)
+    assert layout.status is not None
+    kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
+    return VariantReports(method, design.epsilon, layout.variants, design, layout.variants, kernel)
+
+
+def _subsets(names: list[str], total: float) -> SampledVariants:
+    """Subset selection over the six cells of the status and one variant."""
+    size = max(1, round(_CELLS / (math.exp(total) + 1)))
+    epsilon = total * (1 - _ROUNDING)
+    weight = 1 / (math.comb(_CELLS - 1, size - 1) * math.exp(epsilon) + math.comb(_CELLS - 1, size))
+    sets = tuple(combinations(range(_CELLS), size))
+    # subsets of one cell name a cell
+    reports = (SetReport(sets, (weight,) * len(sets)),) if size > 1 else ()
+    nobody, all_alike = (("", ""),) * len(names), np.zeros(len(names), dtype=np.int64)
+    return within_total(SampledVariants(tuple(names), nobody, epsilon, 1, 0.0, reports, all_alike), total)
+
+
+def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> VariantReports:
+    """The number of variants per person that shows most: of all that a total can carry, since λ falls by a third with each."""
+    best: tuple[float, int, Design, EffectKernel] | None = None
+    for k in range(1, min(names.size, math.ceil(total / math.log(GENOTYPES)) + _BEYOND) + 1):
+        design = _joint_response(k, total, missing)
+        kernel = star_kernel(design.law, np.array([1]), 0).part(0)
+        if best is not None and not kernel.is_invertible:
+            break
+        value = k * float(noncentralities(_REFERENCE, kernel)[0])
+        if best is None or value > best[0]:
+            best = value, k, design, kernel
+    assert best is not None
+    _, reported, design, kernel = best
+    return VariantReports("sampling", design.epsilon, reported, design, int(names.size), kernel)
+
+
+def _joint_response(k: int, total: float, missing: bool) -> Design:
+    """One randomized response over all combinations of a status and k genotypes: e^ε to 1 for the true one."""
+    started = time.perf_counter()
+    domain = genomic_domain([f"report {j + 1}" for j in range(k)], missing=missing)
+    # labels are rounded up, and must not pass the total
+    law = FewChangesLaw(domain.sizes, total - _ROUNDING * (1 + total), np.zeros(domain.m))
+    problem = Problem(domain.sizes, law.attribute_epsilons(), names=domain.names)
+    return Design(domain, checked(problem, "k-ary", law, None, started=started, tolerance=None))
