@@ -299,7 +299,7 @@ def association_design(
     """The questions about a few variants each that keep most of what tests of association need, at a total ε in nats.
 
     No genotype is looked at; ``cases`` and ``frequencies``, shape (V,), are what is expected of them, from elsewhere
-    (:func:`optrr.genomics.sampled_design.sampled_variants`).
+    (:func:`optrr.genomics.designing.sampled_variants`).
 
     Raises
     ------
