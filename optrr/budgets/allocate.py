@@ -25,7 +25,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from optrr.budgets.options import Option, at_total, every_way, optimum, sufficient_ways
+from optrr.budgets.options import (
+    Option,
+    at_total,
+    clustered,
+    kronecker,
+    optimum,
+    sampling,
+    sufficient_ways,
+    whole_record,
+)
 from optrr.budgets.result import NOTE, Allocation, BestLaw, Prediction
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.design import Design
@@ -265,7 +274,13 @@ class _Task:
             least = 0.0 if self.progress is None else self.workload.total_bound(self.domain, self.n)
             return sufficient_ways(self.domain, self.workload, problem, self.n, self._watched(least))
         bound = 0.0 if self.progress is None else self.workload.error_bound(self.domain, total)
-        out = every_way(self.domain, self.workload, total, clusters, self._watched(bound))
+        asked = self.domain, self.workload, total
+        out = kronecker(*asked)
+        if self.domain.m > 1:
+            out.append(whole_record(*asked))
+        out += sampling(*asked, self._watched(bound))
+        if clusters:
+            out.append(clustered(*asked, clusters))
         if self.wishes != Wishes():
             return [o.without("the limits and pairs that were asked for") for o in out]
         if not self.workload.required:

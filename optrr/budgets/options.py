@@ -110,23 +110,6 @@ class Option:
         return named_in_json(self, [f.name for f in fields(self) if f.name != "build"])
 
 
-def every_way(
-    domain: Domain,
-    wanted: Workload,
-    total: float,
-    clusters: Sequence[Sequence[str]] | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> list[Option]:
-    """All of them at one total but the optimum."""
-    ways = kronecker(domain, wanted, total)
-    if domain.m > 1:
-        ways.append(whole_record(domain, wanted, total))
-    ways += sampling(domain, wanted, total, progress)
-    if clusters:
-        ways.append(clustered(domain, wanted, total, clusters))
-    return ways
-
-
 def sufficient_ways(
     domain: Domain,
     wanted: Workload,

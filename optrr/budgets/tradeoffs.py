@@ -64,14 +64,12 @@ class Tradeoff(TableResult):
     curves: tuple[Curve, ...]
     n: int | None
 
-    def beside(self, name: str, errors: Sequence[float], standard_errors: Sequence[float | None]) -> Tradeoff:
-        """The same with one more curve over the first one's abscissae."""
-        curve = Curve(name, self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
+    def beside(
+        self, name: str, errors: Sequence[float], standard_errors: Sequence[float | None], at: Sequence[float] = ()
+    ) -> Tradeoff:
+        """The same with one more curve, over the first one's abscissae or ``at`` others: a point, such as what was chosen."""
+        curve = Curve(name, tuple(at) or self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
         return Tradeoff(self.axis, (*self.curves, curve), self.n)
-
-    def with_point(self, name: str, x: float, error: float, standard_error: float | None) -> Tradeoff:
-        """The same with one point more, such as what was chosen."""
-        return Tradeoff(self.axis, (*self.curves, Curve(name, (x,), (error,), (standard_error,))), self.n)
 
     def headline(self) -> str:
         """What is plotted against what."""

@@ -236,7 +236,7 @@ def curves_around(allocation: Allocation) -> list[Tradeoff]:
         typical = [wanted.typical_standard_error(domain, e, n) for e in errors]
         around = around.beside("one random question each", errors, typical)
     here = allocation.typical_standard_error(allocation.way)
-    out = [around.with_point("this allocation", total, allocation.error, here)]
+    out = [around.beside("this allocation", [allocation.error], [here], at=[total])]
     if 1 < domain.m <= _CAPPED:
         out.append(cap_tradeoff(domain, total, learn=wanted, n=n))
     return out

@@ -75,20 +75,11 @@ _UNIFORM_BITS = 11
 
 @dataclass(frozen=True, eq=False)
 class FieldProtocol(Asking):
-    """One of the four, for attributes of given sizes. Make it with :mod:`optrr.ways.baselines`.
+    """One of the four, for attributes of given sizes r_i, shape (m,). Make it with :mod:`optrr.ways.baselines`.
 
-    Parameters
-    ----------
-    sizes
-        r_i, shape (m,).
-    kind
-        SPL, SMP, RS+FD or RS+RFD.
-    answer_epsilon
-        what one attribute's true answer is randomized with, in nats.
-    oracles
-        the report of each attribute.
-    fakes
-        fake distributions, each of shape (r_i,), for RS+FD and RS+RFD; None means OUE of the zero vector.
+    ``answer_epsilon`` is what one attribute's true answer is randomized with, in nats; ``oracles`` are the reports of the
+    attributes, and ``fakes`` their fake distributions, each of shape (r_i,), for RS+FD and RS+RFD: None means OUE of the zero
+    vector.
     """
 
     sizes: IntArray
@@ -369,14 +360,10 @@ def fake_data(
 ) -> FieldProtocol:
     """RS+FD, or RS+RFD where ``fakes`` lists a public distribution for every attribute.
 
-    Parameters
-    ----------
-    fakes
-        uniform: a uniformly random category, reported as if true (for OUE: encoded and randomized); zero: OUE of the zero
-        vector; a list of distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
-    accounting
-        record: ε is the whole record's, which is what every other mechanism here means by it; published: ε as RS+FD's
-        papers count it, so that the record's ε becomes ln(m(e^ε − 1) + 1).
+    ``fakes`` are "uniform": a uniformly random category, reported as if true (for OUE: encoded and randomized); "zero": OUE of
+    the zero vector; or distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
+    ``accounting`` is "record": ε is the whole record's, which is what every other mechanism here means by it; or "published": ε
+    as RS+FD's papers count it, so that the record's ε becomes ln(m(e^ε − 1) + 1).
     """
     r = _checked_sizes(sizes)
     if accounting not in ("record", "published"):

@@ -103,24 +103,12 @@ def encode(message: Message) -> bytes:
 class SecureSumParty:
     """One party: makes its messages, takes the others', and ends with the counts.
 
-    Parameters
-    ----------
-    index, parties
-        its number 0..n−1, and n, at least 3: with two parties the sum tells each the other's vector.
-    values
-        zeros and ones, shape (cells,).
-    session
-        a name that all parties share and that is never used again.
-    tables
-        number of cells of each table; every party is in exactly one cell of each, which the counts are checked against.
-        By default all cells are one table.
-    source
-        randomness; the operating system's unless given (for tests).
+    It is number ``index`` of ``parties``, 0..n−1, of at least 3: with two parties the sum tells each the other's vector.
+    ``values`` are zeros and ones, shape (cells,); ``tables`` the number of cells of each table (by default all are one): every
+    party is in exactly one cell of each, which the counts are checked against. All parties share the ``session``, a name that
+    is never used again. ``source`` is the randomness, the operating system's unless given (for tests).
 
-    Raises
-    ------
-    SecureSumFailed
-        for a vector that is not a single 1 per table, or fewer than 3 parties.
+    Raises SecureSumFailed for a vector that is not a single 1 per table, or fewer than 3 parties.
     """
 
     def __init__(  # noqa: PLR0913 (what a party must know before the first message)

@@ -95,111 +95,13 @@ _SEALED = Sealed(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class LongitudinalRecord:
-    """What a file holds, unchecked: the optimum's record, one report, what was asked for and is stated, whether it is intact.
-
-    ``stated`` has ``one_report`` and ``epsilon``, one number each, and ``attributes``.
-    """
-
-    optimum: DesignRecord
-    mechanism: TwoStage
-    requested: FloatArray
-    stated: dict[str, FloatArray]
-    intact: bool
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether the checks of either law may take long; see :func:`optrr.designs.checks.is_heavy`."""
-        solution = self.optimum.design.solution
-        return is_heavy(solution, replace(solution, law=self.mechanism.permanent.law))
-
-
-def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
-    """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
-
-    Raises InvalidInput where it is malformed, or of an unknown version.
-    """
-    record = _SEALED.decoded(raw, source)
-    optimum = decoded_design(bytes(record.optimum), source)
-    try:
-        mechanism = _mechanism(record, optimum)
-    except (ValueError, ArithmeticError) as error:
-        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
-    stated = {
-        "one_report": np.array([record.one_report]),
-        "epsilon": np.array([record.epsilon]),
-        "attributes": np.asarray(record.attributes),
-    }
-    intact = optimum.intact and record.digest == _digest(record)
-    return LongitudinalRecord(optimum, mechanism, np.asarray(record.requested), stated, intact)
-
-
-def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
-    domain = optimum.design.domain
-    if not len(record.requested) == len(record.attributes) == domain.m:
-        raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
-    if (record.threshold is None) == (record.each is None):
-        raise InvalidInput("it has both a coin and a second law, or neither; one of them makes the reports")
-    law = optimum.design.law if record.permanent is None else law_of(record.permanent, domain.sizes)
-    permanent = Mechanism(domain, law)
-    if record.threshold is None:
-        return TwoStage(
-            permanent, Mechanism(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
-        )
-    if not _THRESHOLD.fullmatch(record.threshold):
-        raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
-    return TwoStage(permanent, WholeOrUniform(domain, int(record.threshold)))
-
-
-def _digest(record: _LongitudinalContent) -> str:
-    content = msgspec.json.decode(msgspec.json.encode(record))
-    content.pop("digest", None)
-    return sha256_of(content)
-
-
-def stage_checks(record: LongitudinalRecord) -> list[Check]:
-    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for.
-
-    The stage that the optimum's lower bound speaks of must be as accurate as the optimum.
-    """
-    mechanism, stated, asked = record.mechanism, record.stated, record.requested
-    optimal, given = record.optimum.design.law.labels.attribute, mechanism.attribute_epsilons
-    coin = isinstance(mechanism.instantaneous, WholeOrUniform)
-    certified, of = (given, "one report") if coin else (mechanism.permanent.attribute_epsilons, "for ever")
-    same = np.abs(stated["attributes"] - given) <= LAST_PLACES * (1 + given)
-    how = "exact, rounded up" if mechanism.spent(1).exact else "upper bound"
-    accuracies = (
-        ("accuracies of one report", stated["attributes"], given, "both stages", same),
-        ("accuracies asked for", asked, given, "of one report", given >= asked - SAME * (1 + given)),
-        ("accuracies of the optimum", optimal, certified, of, certified >= optimal - SAME * (1 + optimal)),
-    )
-    return [
-        _total("epsilon of one report", float(stated["one_report"][0]), mechanism.epsilon, how),
-        _total("epsilon for ever", float(stated["epsilon"][0]), mechanism.permanent.epsilon, "rounded up"),
-        *(
-            Check(name, ends_text(a), ends_text(b), where, bool(np.all(holds)))
-            for name, a, b, where, holds in accuracies
-        ),
-    ]
-
-
-def _total(name: str, stated: float, value: float, how: str) -> Check:
-    return Check(name, repr(stated), repr(value), how, bool(value <= stated <= value + SAME * (1 + value)))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class LongitudinalDesign(TableResult):
     """Two stages, and the certified optimum behind them. A table of its attributes.
 
-    Parameters
-    ----------
-    optimum
-        a design: with the second stage "whole" that of one report, with "kronecker" that of the permanent answer.
-    mechanism
-        one report: the permanent law, then the instantaneous one. What estimates and tests take.
-    requested_epsilons
-        ε_i that were asked of one report, nats, shape (m,).
+    ``optimum`` is a design: with the second stage "whole" that of one report, with "kronecker" that of the permanent answer.
+    ``mechanism`` is one report, what estimates and tests take: the permanent law, then the instantaneous one.
+    ``requested_epsilons`` are the ε_i that were asked of one report, nats, shape (m,).
     """
 
     optimum: Design
@@ -315,8 +217,94 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
         partial.write_bytes(encoded(record))
 
 
+@dataclass(frozen=True, eq=False)
+class LongitudinalRecord:
+    """What a file holds, unchecked: a design, what is stated of it and of its ``optimum``, and whether it is as it was written."""
+
+    design: LongitudinalDesign
+    optimum: DesignRecord
+    stated: _LongitudinalContent
+    intact: bool
+
+
+def decoded_longitudinal(raw: bytes, source: Given) -> LongitudinalRecord:
+    """What the content of a file holds, unchecked; ``source`` is where it stands, for messages.
+
+    Raises InvalidInput where it is malformed, or of an unknown version.
+    """
+    record = _SEALED.decoded(raw, source)
+    optimum = decoded_design(bytes(record.optimum), source)
+    try:
+        mechanism = _mechanism(record, optimum)
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"longitudinal design {source}: {in_one_line(error)}") from error
+    intact = optimum.intact and record.digest == _digest(record)
+    design = LongitudinalDesign(optimum.design, mechanism, np.asarray(record.requested))
+    return LongitudinalRecord(design, optimum, record, intact)
+
+
+def _mechanism(record: _LongitudinalContent, optimum: DesignRecord) -> TwoStage:
+    domain = optimum.design.domain
+    if not len(record.requested) == len(record.attributes) == domain.m:
+        raise InvalidInput(f"its accuracies are not one for each of {domain.m} attributes")
+    if (record.threshold is None) == (record.each is None):
+        raise InvalidInput("it has both a coin and a second law, or neither; one of them makes the reports")
+    law = optimum.design.law if record.permanent is None else law_of(record.permanent, domain.sizes)
+    permanent = Mechanism(domain, law)
+    if record.threshold is None:
+        return TwoStage(
+            permanent, Mechanism(domain, law_of({"kind": "product", "epsilons": record.each}, domain.sizes))
+        )
+    if not _THRESHOLD.fullmatch(record.threshold):
+        raise InvalidInput("the coin's threshold is no whole number from 1 to 2^64 - 1")
+    return TwoStage(permanent, WholeOrUniform(domain, int(record.threshold)))
+
+
+def _digest(record: _LongitudinalContent) -> str:
+    content = msgspec.json.decode(msgspec.json.encode(record))
+    content.pop("digest", None)
+    return sha256_of(content)
+
+
+def stage_checks(record: LongitudinalRecord) -> list[Check]:
+    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for.
+
+    The stage that the optimum's lower bound speaks of must be as accurate as the optimum.
+    """
+    design, mechanism, stated = record.design, record.design.mechanism, record.stated
+    asked, optimal, given = design.requested_epsilons, design.optimum.law.labels.attribute, mechanism.attribute_epsilons
+    coin = design.second == "whole"
+    certified, of = (given, "one report") if coin else (design.permanent.attribute_epsilons, "for ever")
+    listed = np.asarray(stated.attributes)
+    same = np.abs(listed - given) <= LAST_PLACES * (1 + given)
+    how = "exact, rounded up" if mechanism.spent(1).exact else "upper bound"
+    accuracies = (
+        ("accuracies of one report", listed, given, "both stages", same),
+        ("accuracies asked for", asked, given, "of one report", given >= asked - SAME * (1 + given)),
+        ("accuracies of the optimum", optimal, certified, of, certified >= optimal - SAME * (1 + optimal)),
+    )
+    return [
+        _total("epsilon of one report", stated.one_report, mechanism.epsilon, how),
+        _total("epsilon for ever", stated.epsilon, mechanism.permanent.epsilon, "rounded up"),
+        *(
+            Check(name, ends_text(a), ends_text(b), where, bool(np.all(holds)))
+            for name, a, b, where, holds in accuracies
+        ),
+    ]
+
+
+def _total(name: str, stated: float, value: float, how: str) -> Check:
+    return Check(name, repr(stated), repr(value), how, bool(value <= stated <= value + SAME * (1 + value)))
+
+
 def _checks_of(record: LongitudinalRecord) -> Verification:
     return Verification((*checks(record.optimum.design, record.optimum.stated), *stage_checks(record)), record.intact)
+
+
+def _is_heavy(record: LongitudinalRecord) -> bool:
+    """Whether the checks of either law may take long."""
+    solution = record.optimum.design.solution
+    return is_heavy(solution, replace(solution, law=record.design.permanent.law))
 
 
 LONGITUDINAL_DESIGNS = CheckedFiles(
@@ -324,7 +312,7 @@ LONGITUDINAL_DESIGNS = CheckedFiles(
     "optrr.ways.longitudinal.design:LONGITUDINAL_DESIGNS.checked",
     decoded_longitudinal,
     _checks_of,
-    lambda record: record.is_heavy,
+    _is_heavy,
 )
 
 
@@ -333,8 +321,7 @@ def load_longitudinal(path: Given, *, limited: bool = True) -> LongitudinalDesig
 
     Raises InvalidInput where it is missing, malformed, of an unknown version, edited, or states a number that does not hold.
     """
-    record = LONGITUDINAL_DESIGNS.loaded(path, limited=limited)
-    return LongitudinalDesign(record.optimum.design, record.mechanism, record.requested)
+    return LONGITUDINAL_DESIGNS.loaded(path, limited=limited).design
 
 
 def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
@@ -346,16 +333,11 @@ def verify_longitudinal(path: Given, *, limited: bool = True) -> Verification:
 class Stages:
     """How both stages are made.
 
-    Parameters
-    ----------
-    second
-        "whole": a coin sends the permanent answer whole, or a uniformly random record; one report is then the certified
-        optimum for its accuracies. "kronecker": every attribute is randomized again on its own, after a permanent answer that
-        is the certified optimum for its own accuracies; one report costs more, and an answer is never sent untouched by design.
-    method, preserve, kappa
-        of the stage that is solved for: see :func:`optrr.design`.
-    options
-        of the solver.
+    ``second`` is "whole": a coin sends the permanent answer whole, or a uniformly random record; one report is then the
+    certified optimum for its accuracies. Or "kronecker": every attribute is randomized again on its own, after a permanent
+    answer that is the certified optimum for its own accuracies; one report costs more, and an answer is never sent untouched by
+    design. ``method``, ``preserve`` and ``kappa`` are those of the stage that is solved for (:func:`optrr.design`), ``options``
+    the solver's.
     """
 
     second: Second = "whole"

@@ -55,6 +55,14 @@ from optrr.ways.longitudinal.rounds import people_of
 from optrr.ways.longitudinal.stages import TwoStage
 from optrr_solvers.arrays import FloatArray, IntArray
 
+What = Literal["average", "change"]
+ABSENT = -1
+# Cells of a table for which every person's weights are looked at.
+MOST_CELLS = 4096
+# People in a round.
+_FEWEST = 2
+# People more in a cell, and as many out of it, where correlations are computed (Agresti & Coull 1998).
+_MORE_PEOPLE = 2
 # The shares of a hypothesis need their own covariance, which is found by turns.
 _TURNS = 4
 # Newton steps for the multiplier, whose equation is piecewise linear: one for each share that meets 0 or 1 on the way.
@@ -69,18 +77,9 @@ _LEAST_TAIL = 1e-300
 class Contrast:
     """Σ c_t π_t for C cells and R rounds.
 
-    Parameters
-    ----------
-    means
-        what each round's reports say of every cell: R · C items, round by round.
-    counts
-        people of each round, (R,).
-    weights
-        c, (R,).
-    correlations
-        of the rounds' estimates, (C, R, R), with 1 on the diagonal.
-    least
-        variance that the mechanism alone causes in the contrast, (C,).
+    ``means`` is what each round's reports say of every cell, R · C items, round by round; ``counts`` the people of each round,
+    (R,); ``weights`` c, (R,); ``correlations`` those of the rounds' estimates, (C, R, R), with 1 on the diagonal; ``least`` the
+    variance that the mechanism alone causes in the contrast, (C,).
     """
 
     means: WeightedMeans
@@ -166,16 +165,6 @@ def _constrained(start: FloatArray, along: FloatArray, c: FloatArray, value: Flo
         short = value - np.sum(c * shares, axis=0)
         multiplier = multiplier + np.divide(short, slope, out=np.zeros_like(short), where=slope > 0)
     return np.asarray(np.clip(start + multiplier * along, 0.0, 1.0))
-
-
-What = Literal["average", "change"]
-
-# Cells of a table for which every person's weights are looked at.
-MOST_CELLS = 4096
-_FEWEST = 2
-# People more in a cell, and as many out of it, where correlations are computed (Agresti & Coull 1998).
-_MORE_PEOPLE = 2
-ABSENT = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -332,7 +321,10 @@ class Panel:
         contrast = self.contrast(what, combination)
         means, covariances = self.by_round
         variance = np.maximum(np.einsum("s,cst,t->c", combination, covariances, combination), contrast.least)
-        return self._result(what, means @ combination, variance, contrast.interval(confidence), confidence)
+        shape, arrays = self.domain.sizes, (means @ combination, np.sqrt(variance), *contrast.interval(confidence))
+        point, error, lower, upper = (np.reshape(each, shape) for each in arrays)
+        people, rounds = self.cells.shape
+        return PanelEstimate(self.domain, what, people, rounds, point, error, lower, upper, confidence)
 
     def average(self, confidence: float = 0.95) -> PanelEstimate:
         """The mean over the rounds of every cell's proportion."""
@@ -347,19 +339,6 @@ class Panel:
         if not combination.any():
             raise InvalidInput("a change is between two different rounds; give at least two")
         return self._estimated("change", combination, confidence)
-
-    def _result(
-        self,
-        what: What,
-        estimate: FloatArray,
-        variance: FloatArray,
-        ends: Any,
-        confidence: float,
-    ) -> PanelEstimate:
-        shape = tuple(int(r) for r in self.domain.sizes)
-        point, error, lower, upper = (x.reshape(shape) for x in (estimate, np.sqrt(variance), *ends))
-        people, rounds = self.cells.shape
-        return PanelEstimate(self.domain, what, people, rounds, point, error, lower, upper, confidence)
 
 
 def estimate_rounds(

@@ -28,9 +28,8 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +57,8 @@ _FORMAT = b"optrr-permanent/1"
 _HEXADECIMAL = re.compile(r"[0-9a-f]{64}\s*")
 # Words of all streams together that are held at once: 32 MB.
 _WORDS = 1 << 22
+# So many names do not rise by chance: one order in ten million does.
+_SOME = 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,10 +227,6 @@ def _below(words: Words, bound: int) -> NDArray[np.int64]:
     return np.asarray(rest % b, dtype=np.int64)
 
 
-# So many names do not rise by chance: one order in ten million does.
-_SOME = 11
-
-
 def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in which round, where to)
     place: Places,
     design: LongitudinalDesign,
@@ -242,29 +239,21 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
 ) -> FileRelease:
     """Everybody's report of one round, into a CSV or Parquet file; returns how many there are, and what they say of themselves.
 
-    Parameters
-    ----------
-    place
-        the true records: one column per attribute, and ``person``; other columns are left out.
-    key
-        whoever makes the reports has it, and nobody who gets them.
-    round_name
-        any text; a round's name given twice gives the same reports twice.
-    options
-        what the release follows, a limit, and whether the order of the true records is kept; a longitudinal design's own
-        earlier rounds are counted once.
+    ``place`` holds the true records: one column per attribute, and ``person``; other columns are left out. Whoever makes the
+    reports has the ``key``, and nobody who gets them. ``round_name`` is any text; given twice, it gives the same reports twice.
+    ``options`` are what the release follows, a limit, and whether the order of the true records is kept; a longitudinal
+    design's own earlier rounds are counted once.
 
-    Raises
-    ------
-    InvalidInput
-        for unusable columns, categories or people named twice; nothing is written.
+    Raises InvalidInput for unusable columns, categories or people named twice; nothing is written.
     """
     path, how = Path(target), options or ReleaseOptions()
     check_written_suffix(path)
     source = open_source(place, design.domain)
     randomized_before(place, how.again, source)
     refuse_input_as_target(path, source)
-    provenance = replace(round_provenance(design, key, how.earlier), order=how.order)
+    # ε for ever, under one id for all rounds
+    release = Release(design.digest, design.epsilon, id=key.release_id(design.digest))
+    provenance = Provenance((release,), tuple(how.earlier), PERSON, order=how.order)
     check_limit(provenance.releases, how.limit)
     reader = _People(source, design.domain, person)
     with released_file(path, reader.output_schema, provenance) as writer:
@@ -282,12 +271,6 @@ def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: 
         answers = permanent_answers(design, key, people, codes)
         batch = reader.codec.decode(reports(design, key, round_name, people, answers))
         yield pa.RecordBatch.from_arrays([column, *batch.columns], schema=reader.output_schema)
-
-
-def round_provenance(design: LongitudinalDesign, key: Key, earlier: Any = ()) -> Provenance:
-    """What a round's reports say of themselves: ε for ever, under one id for all rounds."""
-    release = Release(design.digest, design.epsilon, id=key.release_id(design.digest))
-    return Provenance((release,), tuple(earlier), PERSON)
 
 
 class _People:

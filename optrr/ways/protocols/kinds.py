@@ -126,23 +126,11 @@ def cluster_design(
 ) -> Design:
     """A design for the release after the clusters were found.
 
-    Parameters
-    ----------
-    first
-        gives the domain and the requested ε of every attribute.
-    clusters
-        names, a partition of the domain.
-    matrix
-        see :mod:`optrr.ways.protocols.kinds`.
-    learned
-        what finding the clusters cost: the notes say it, and the sum with this release.
-    earlier
-        the releases that the clusters were found from: the design carries them on to what it randomizes.
+    ``first`` gives the domain and the requested ε of every attribute; ``clusters`` are names, a partition of the domain, and
+    ``matrix`` one of those above. What finding the clusters cost (``learned``) is said in the notes, with the sum of both; the
+    design carries the releases they were found from (``earlier``) on to what it randomizes.
 
-    Raises
-    ------
-    InvalidInput, InvalidProblem
-        for clusters that are no partition, or a matrix that does not exist at this ε.
+    Raises InvalidInput or InvalidProblem for clusters that are no partition, or a matrix that does not exist at this ε.
     """
     started = time.perf_counter()
     domain = first.domain
@@ -189,14 +177,8 @@ def rr_clusters(
 ) -> Protocol:
     """Each cluster on its own, spending the sum of its attributes' ε (MDR §4, §6.3.2).
 
-    Parameters
-    ----------
-    clusters
-        names, a partition of the domain.
-    matrix
-        see :mod:`optrr.ways.protocols.kinds`.
-    learned
-        what finding the clusters cost; added to the protocol's total.
+    ``clusters`` are names, a partition of the domain, ``matrix`` one of those above; what finding the clusters cost
+    (``learned``) is added to the protocol's total.
     """
     members = checked_clusters(clusters, domain)
     law = clusters_law(members, domain.sizes, _checked(domain, epsilons), matrix)

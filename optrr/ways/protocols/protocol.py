@@ -65,16 +65,10 @@ _BIAS = (
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One randomized record.
+    """One randomized record: one category per attribute, in the domain's order.
 
-    Attributes
-    ----------
-    mechanism
-        fingerprint of the domain and law that randomized it.
-    serial
-        random, so that a message that arrives twice is counted once; says nothing about the sender.
-    values
-        one category per attribute, in the domain's order.
+    ``mechanism`` is the fingerprint of the domain and law that randomized it; ``serial`` is random, so that a message that
+    arrives twice is counted once, and says nothing about the sender.
     """
 
     mechanism: str
@@ -108,23 +102,11 @@ class Protocol(FullRecords):
     As a way of asking it promises what the unbiased estimate from its messages has. The papers' own estimates, which take
     blocks for independent and are never negative, are those of :class:`optrr.ways.protocols.Collector`.
 
-    Parameters
-    ----------
-    name
-        as the papers call it.
-    mechanism
-        what every client runs on its record.
-    blocks
-        attribute names that are estimated jointly; a partition. Independence is assumed between blocks.
-    learned
-        what was spent before, on learning dependences.
-    adjusted, margins
-        whether RR-Adjustment reweights the records, and to which estimated tables (a partition).
+    Every client runs the ``mechanism`` on its record. ``blocks`` are attribute names that are estimated jointly, a partition:
+    independence is assumed between blocks. ``learned`` is what was spent before, on learning dependences; ``adjusted`` and
+    ``margins`` say whether RR-Adjustment reweights the records, and to which estimated tables (a partition).
 
-    Raises
-    ------
-    InvalidInput
-        where blocks or margins are no partition of the attributes.
+    Raises InvalidInput where blocks or margins are no partition of the attributes.
     """
 
     name: str
@@ -192,19 +174,11 @@ class Client:
     """Randomizes one record, once, for one protocol; keeps the message and forgets the record.
 
     Asking again, from another thread, or from a copy gives the same message: a second draw would be a second release and spend
-    the ε again.
+    the ε again. ``record`` holds one category per attribute, by name; ``random_state`` None draws from the operating system,
+    and anything else is for studies.
 
-    Parameters
-    ----------
-    record
-        one category per attribute, by name.
-    random_state
-        None draws from the operating system; anything else is for studies.
-
-    Raises
-    ------
-    InvalidInput
-        for a missing or unknown attribute, or an undeclared category. The record's values are not repeated in the message.
+    Raises InvalidInput for a missing or unknown attribute, or an undeclared category. The record's values are not repeated in
+    it.
     """
 
     def __init__(self, protocol: Protocol, record: Mapping[str, Category], random_state: RandomState = None) -> None:
@@ -308,24 +282,14 @@ class Collector:
         confidence: float = 0.95,
         simultaneous: bool = False,
     ) -> Estimate:
-        """The joint distribution of these attributes, as the protocol estimates it.
+        """The joint distribution of these attributes, as the protocol estimates it; axes in the order of ``names``.
 
-        Parameters
-        ----------
-        names
-            attributes, in the order of the table's axes.
-        whole_blocks
-            estimate each block's whole table, make it proper, and then sum over what was not asked for, as MDR does; by
-            default only the asked attributes of each block are estimated, which clips far less.
-        confidence, simultaneous
-            of the intervals: of each cell alone, or of all cells together.
+        With ``whole_blocks`` each block's whole table is estimated, made proper, and then summed over what was not asked for,
+        as MDR does; by default only the asked attributes of each block are estimated, which clips far less. ``confidence`` is
+        that of the intervals, of each cell alone or, if ``simultaneous``, of all cells together.
 
-        Raises
-        ------
-        InvalidInput
-            for unknown attributes, fewer than two messages, a confidence outside (0, 1), or a table of more than 2^27 cells.
-        SingularMarginal
-            where the mechanism hides the table.
+        Raises InvalidInput for unknown attributes, fewer than two messages, a confidence outside (0, 1), or a table of more
+        than 2^27 cells; SingularMarginal where the mechanism hides the table.
         """
         asked, table = self.protocol.domain.subset(names), self.proportions(names, whole_blocks)
         check_confidence(confidence)

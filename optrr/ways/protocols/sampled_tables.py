@@ -310,14 +310,8 @@ class SampledTables(Asking):
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
 
         No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
-        shuffles.
-
-        Parameters
-        ----------
-        data
-            a data frame, a file's path or record batches, with one column per attribute.
-        random_state
-            None draws random bits from the operating system; anything else is for studies.
+        shuffles. ``data`` is a data frame, a file's path or record batches, with one column per attribute; ``random_state``
+        None draws random bits from the operating system, and anything else is for studies.
         """
         known, bits = randomized_before(data, again), as_source(random_state)
         batches = list(self.batches(data, bits))
@@ -356,19 +350,10 @@ class SampledTables(Asking):
         return FileRelease(people, provenance)
 
     def in_words(self, answers: Any) -> pa.Table:
-        """Answers as people read them: columns ``about``, the table, and ``supports``, what is named.
+        """Answers that :meth:`perturb` or :meth:`release_file` wrote, a frame or a file, as people read them.
 
-        A list of cells; or, where subsets of each attribute are named, of the categories of each attribute.
-
-        Parameters
-        ----------
-        answers
-            what :meth:`perturb` or :meth:`release_file` wrote, a frame or a file.
-
-        Raises
-        ------
-        InvalidInput
-            for answers of another way of asking.
+        Columns ``about``, the table, and ``supports``, what is named: a list of cells; or, where subsets of each attribute are
+        named, of the categories of each attribute. Raises InvalidInput for answers of another way of asking.
         """
         (opened,) = OpenedRecords.of(self, answers).places
         about: list[str] = []
