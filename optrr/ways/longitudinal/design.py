@@ -219,7 +219,7 @@ def save_longitudinal(design: LongitudinalDesign, path: str | Path) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LongitudinalRecord:
-    """What a file holds, unchecked: a design, what is stated of it and of its ``optimum``, and whether it is as it was written."""
+    """What a file holds, unchecked: a design, what is stated of it and of its ``optimum``, and whether it is intact."""
 
     design: LongitudinalDesign
     optimum: DesignRecord
