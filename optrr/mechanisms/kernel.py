@@ -293,20 +293,13 @@ _SMALL = 64
 
 
 class EffectKernel(Kernel):
-    """The kernel of a law: λ_W for every W inside the set.
+    """The kernel of a law: diagonal in effects, by λ_W for every W inside the set.
 
-    Parameters
-    ----------
-    sizes
-        r_i of the k attributes.
-    eigenvalues
-        λ_W, shape (2,)*k, index 1 where the attribute is in W; λ_∅ = 1. As :meth:`optrr_solvers.laws.Law.eigenvalues`.
-        Or one such array for each of B tables, shape (B,) + (2,)*k: then the kernel is of B attribute sets alike in size,
-        its tables have B as their first axis, and a scan of many variants runs as one table does.
-    names
-        for messages; positions where not given.
-    changes
-        ν_S restricted to the set, same shape, where known: small entries are lost in the way back from eigenvalues.
+    ``eigenvalues`` has λ_W, shape (2,)*k, index 1 where the attribute is in W; λ_∅ = 1. As
+    :meth:`optrr_solvers.laws.Law.eigenvalues`. Or one such array for each of B tables, shape (B,) + (2,)*k: then the kernel is
+    of B attribute sets alike in size, its tables have B as their first axis, and a scan of many variants runs as one table
+    does. ``changes`` has ν_S restricted to the set, same shape, where known: small entries are lost in the way back from
+    eigenvalues.
     """
 
     def __init__(

@@ -337,8 +337,6 @@ def posterior(
     ----------
     counts
         of randomized records over any attributes of the mechanism, up to 64 cells.
-    mechanism
-        that randomized them: a Mechanism, or anything with a ``domain`` and a ``kernel(names)``.
     prior
         Dirichlet parameter, the same for every cell or a table of them, from 0.2 to 10^6. 1/2 is Jeffreys' for records that are
         not randomized, 1 holds all tables for equally likely.

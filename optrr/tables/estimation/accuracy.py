@@ -77,18 +77,11 @@ def independence_bound(cramers_v: float, size: int) -> float:
 def expected_squared_error(
     kernel: EffectKernel, n: int, proportions: ArrayLike | None = None, target: Target = "population"
 ) -> float:
-    """E‖π̂ − π‖² summed over the cells of the unbiased estimate, exactly (design §3.2).
+    """E‖π̂ − π‖² summed over the cells of the unbiased estimate from n records, exactly (design §3.2).
 
-    Parameters
-    ----------
-    kernel
-        of the attribute set. Raises SingularMarginal where it cannot be estimated.
-    n
-        number of records.
-    proportions
-        the true π; for target "population" only, where leaving it out takes the even distribution (the worst case).
-    target
-        "population", or "data": around the proportions of the data set, where only the randomization varies.
+    ``proportions`` are the true π, for the ``target`` "population" only, where leaving them out takes the even distribution
+    (the worst case); "data" is around the proportions of the data set, where only the randomization varies. Raises
+    SingularMarginal where the attribute set cannot be estimated.
     """
     kernel.check_invertible()
     _check_records(n)

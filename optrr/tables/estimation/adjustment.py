@@ -42,10 +42,10 @@ _FORCED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class AdjustedRecords:
-    """Distinct records with adjusted weights: the estimate of the joint distribution.
+    """Distinct records, ``codes`` (N, m), with adjusted ``weights`` (N,) that sum to 1: the estimate of the joint distribution.
 
-    ``codes`` (N, m) integers; ``weights`` (N,), at least 0, sum 1; ``convergence.value`` is the largest distance of a margin
-    from its target; ``forced`` counts records whose weight the margins force to 0.
+    ``convergence.value`` is the largest distance of a margin from its target; ``forced`` counts records whose weight the
+    margins force to 0.
     """
 
     codes: IntArray
@@ -100,23 +100,12 @@ def adjust(  # noqa: PLR0913 (the algorithm's three inputs, its groups, and when
     tolerance: float = TOLERANCE,
     max_rounds: int = MAX_ROUNDS,
 ) -> AdjustedRecords:
-    """Algorithm 2 on distinct records.
+    """Algorithm 2 on distinct records ``codes`` (N, m), whose initial ``weights`` (N,) are shares of the randomized records.
 
-    Raises InvalidInput for margins that are not distributions or do not fit the codes, or weights that are no weights of the
-    records.
-
-    Parameters
-    ----------
-    codes
-        distinct records, shape (N, m).
-    weights
-        their initial weights, shape (N,): shares of the randomized records.
-    margins
-        for every group, its estimated distribution (proper: at least 0, sum 1), shape of the group's sizes.
-    groups
-        attribute positions in each group; single attributes 0..m−1 unless given. "Clusters" in MDR's words.
-    tolerance, max_rounds
-        stop when every cell of every margin is this near its target, or after so many rounds.
+    ``margins`` are the groups' estimated distributions (at least 0, sum 1), of the shape of their sizes; ``groups`` the
+    positions of their attributes, "clusters" in MDR's words, and single attributes unless given. Stops when every cell of every
+    margin is within the tolerance of its target, or after so many rounds. Raises InvalidInput for margins that are not
+    distributions or do not fit the codes, or weights that are no weights of the records.
     """
     rows = np.asarray(codes, dtype=np.int64)
     chosen = groups if groups is not None else [(i,) for i in range(rows.shape[1])]

@@ -397,8 +397,6 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
         unless given. The result says which they were.
     bootstrap
         also a standard error from this many parametric bootstrap samples; 0 for none.
-    random_state
-        of the bootstrap.
     """
     check_confidence(confidence)
     check_bootstrap(bootstrap)

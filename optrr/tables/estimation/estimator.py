@@ -346,8 +346,6 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     bootstrap
         number of parametric bootstrap samples for the method's own standard errors instead of the unbiased estimate's; the
         target is then the population. Left out where the data do not identify the table.
-    random_state
-        of the bootstrap.
     interval_cells
         tables with more cells have no intervals, and say so; each cell's takes about 0.3 ms.
     """
@@ -418,10 +416,6 @@ def estimate_adjusted(
         randomized records over all attributes of the mechanism: whatever `count` takes, further columns allowed.
     mechanism
         that randomized them. Attributes of one cluster are adjusted to the cluster's table, others one by one.
-    attributes
-        of the table.
-    confidence, simultaneous
-        of the intervals, as in `estimate`.
     """
     check_confidence(confidence)
     domain = checked_mechanism(mechanism).domain

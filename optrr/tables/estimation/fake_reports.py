@@ -187,10 +187,6 @@ def poisoning(counts: Counts, mechanism: Randomizer, fakes: int, method: str = "
 
     Parameters
     ----------
-    counts
-        of randomized records over any attributes of the mechanism.
-    mechanism
-        that randomized them.
     fakes
         k, at least 1 and fewer than the records counted.
     method

@@ -132,20 +132,9 @@ def likeliest_weights(
 ) -> tuple[FloatArray, FloatArray, IntArray]:
     """Weights (B, K) of every table, no more than ``tolerance`` nats per record below the best; where not, it shows.
 
-    Parameters
-    ----------
-    observed
-        proportions, (B, R).
-    components
-        (B, K, R), or (1, K, R) for all tables; rows sum to 1.
-    start
-        (B, K), proper, and such that no observed output is impossible.
-    tolerance
-        bound on the distance from the maximum, in nats per record.
-
-    Returns
-    -------
-    weights, their bounds max g − 1 on the distance from the maximum, and the Newton steps taken, both (B,).
+    From proportions ``observed`` (B, R), ``components`` (B, K, R), or (1, K, R) for all tables, whose rows sum to 1, and a
+    ``start`` (B, K), proper, and such that no observed output is impossible. Returns the weights, their bounds max g − 1 on the
+    distance from the maximum, and the Newton steps taken, both (B,).
     """
     m = np.broadcast_to(components, (observed.shape[0], *components.shape[1:]))
     x, passive = start.copy(), start > 0
@@ -315,16 +304,8 @@ def ibu(
 ) -> FittedTable:
     """Iterative Bayesian update from the uniform distribution, accelerated; the limit maximises the likelihood.
 
-    Parameters
-    ----------
-    observed
-        proportions λ̂, shape of the kernel's sizes.
-    tolerance
-        stop when no distribution can be better by more than this many nats per record.
-    max_iterations
-        of the update; where it is reached the result says so.
-    n
-        number of records, for the reported log-likelihood.
+    Of proportions λ̂ of ``n`` records, shape of the kernel's sizes. Stops when no distribution can be better by more than
+    ``tolerance`` nats per record, or after ``max_iterations`` of the update, and then the result says so.
     """
     lam = np.asarray(observed, dtype=np.float64)
     start = np.full(kernel.sizes, 1 / kernel.cells)

@@ -168,8 +168,6 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         the attribute declares a missing value, it is left out, and the result says so.
     scores
         values of the categories that count; the edges of bins, the categories' own numbers or their positions unless given.
-    confidence, simultaneous
-        of the intervals: each alone, or all together (Bonferroni).
     """
     check_confidence(confidence)
     check_records(counts.n)

@@ -114,8 +114,6 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
     ignorable
         an attribute of the table whose missing answers depend on its other attributes alone: the shares are those of all people
         who are kept, as if they had answered.
-    confidence, simultaneous
-        of the intervals, as in :func:`optrr.estimate`.
     """
     check_confidence(confidence)
     check_records(counts.n)
