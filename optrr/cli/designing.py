@@ -35,7 +35,7 @@ from optrr.errors import InvalidInput
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import refuse_replacing
-from optrr.releases.account import Release, Spent
+from optrr.releases.provenance import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
 from optrr.show.text import amount, bound_text, crossed, epsilon_text

@@ -28,8 +28,20 @@ from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions
 from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 from optrr.records.writing import formula_doubts
-from optrr.releases.account import Release, distinct_releases, finite, recomputed, total_epsilon
-from optrr.releases.provenance import PERSON, SEEDED, UNIT, Origin, Provenance, origin_from_sidecar, sidecar_path
+from optrr.releases.provenance import (
+    PERSON,
+    SEEDED,
+    UNIT,
+    Origin,
+    Provenance,
+    Release,
+    distinct_releases,
+    finite,
+    origin_from_sidecar,
+    recomputed,
+    sidecar_path,
+    total_epsilon,
+)
 from optrr.releases.sealed import (
     DESIGN,
     LONGITUDINAL,

@@ -34,7 +34,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
 from optrr.records.reading.source import Places
-from optrr.releases.account import Release, total_epsilon
+from optrr.releases.provenance import Release, total_epsilon
 from optrr.show.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.show.parts import Table
 from optrr.show.result import TableResult

@@ -27,7 +27,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.person_reports import PersonReport, report_of
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.records.whole_files import whole_file
-from optrr.releases.account import Release, check_limit
+from optrr.releases.provenance import Release, check_limit
 from optrr.releases.sealed import read_small
 
 try:

@@ -41,8 +41,7 @@ from optrr.mechanisms.mechanism import is_seeded
 from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import released_file
-from optrr.releases.account import Release
-from optrr.releases.provenance import SHUFFLED, SUFFIX, Provenance
+from optrr.releases.provenance import SHUFFLED, SUFFIX, Provenance, Release
 from optrr.releases.sealed import read_small
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation

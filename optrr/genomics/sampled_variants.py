@@ -41,8 +41,7 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.records.counts import record_batches
 from optrr.records.whole_files import whole_file
-from optrr.releases.account import Release, checked_epsilon
-from optrr.releases.provenance import digest_of
+from optrr.releases.provenance import Release, checked_epsilon, digest_of
 from optrr.releases.sealed import Given, Sealed, encoded, read_named
 from optrr.show import SOFTWARE
 from optrr.show.result import in_json

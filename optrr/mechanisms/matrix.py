@@ -54,8 +54,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import WRITTEN_SUM, Kernel, MatrixKernel, ProductKernel
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.releases.account import checked_epsilon
-from optrr.releases.provenance import digest_of
+from optrr.releases.provenance import checked_epsilon, digest_of
 from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling

@@ -30,8 +30,7 @@ from optrr.mechanisms.kernel import EffectKernel, Kernel
 from optrr.records.reading.registry import randomized_before
 from optrr.records.reading.source import Source
 from optrr.records.writing import shuffled
-from optrr.releases.account import Release, check_limit
-from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, digest_of
+from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, Release, check_limit, digest_of
 from optrr.show.text import amount, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
 from optrr_solvers.automaton.build import LABEL_TOLERANCE

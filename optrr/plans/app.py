@@ -24,6 +24,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -41,23 +42,23 @@ from optrr.plans.work import Known, PlanWork, but_way, key_of
 from optrr.show import SOFTWARE
 from optrr.show.parts import page_environment
 from optrr.show.text import two_digits_up
-from optrr.survey.server import Guard, Refused, body_of, configured, json_response, listening, run
+from optrr.survey.server import (
+    MEDIA_TYPES,
+    PAGE_POLICY,
+    Guard,
+    Refused,
+    body_of,
+    configured,
+    json_response,
+    listening,
+    run,
+)
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.
 MOST_BYTES = 1 << 18
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
-_FILES = {
-    "plan.js": "text/javascript; charset=utf-8",
-    "state.js": "text/javascript; charset=utf-8",
-    "form.js": "text/javascript; charset=utf-8",
-    "plan.css": "text/css; charset=utf-8",
-    "icon.svg": "image/svg+xml",
-}
-_HEADERS = {"Content-Security-Policy": _POLICY}
+_FILES = ("plan.js", "state.js", "form.js", "plan.css", "icon.svg")
+_HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 _MALFORMED = "the body is not what this address takes; send the object that the page sends"
 # What keeps a plan: the question, its reason, and what was seen before it; lines of what was written.
 Save = Callable[[Question, str, Sequence[Preview]], list[str]]
@@ -80,7 +81,7 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
     async def page(request: Request) -> Response:
         if not _same(token, request.query_params.get("token", "")):
             raise Refused(403, "the plan is for whoever started it; open the address that was printed, with its token")
-        return Response(page_markup(question), 200, _HEADERS, "text/html; charset=utf-8")
+        return Response(page_markup(question), 200, _HEADERS, MEDIA_TYPES[".html"])
 
     def posted(answer: Callable[[Any], dict[str, Any]]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
@@ -97,7 +98,7 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
         await asyncio.to_thread(answers.close)
 
     routes: list[BaseRoute] = [Route("/", page, methods=["GET"])]
-    routes += [Route(f"/{name}", _file(name, kind), methods=["GET"]) for name, kind in _FILES.items()]
+    routes += [Route(f"/{name}", _file(name), methods=["GET"]) for name in _FILES]
     asked = {"/preview": answers.preview, "/required": answers.required, "/save": answers.save}
     routes += [Route(path, posted(answer), methods=["POST"]) for path, answer in asked.items()]
     return Guard(_OwnAddress(Router(routes, redirect_slashes=False, lifespan=lifespan), address))
@@ -136,8 +137,8 @@ def _answered(answer: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str,
         raise Refused(422, in_one_line(error)) from error
 
 
-def _file(name: str, media_type: str) -> Callable[[Request], Any]:
-    body = (files("optrr.plans") / "page" / name).read_bytes()
+def _file(name: str) -> Callable[[Request], Any]:
+    body, media_type = (files("optrr.plans") / "page" / name).read_bytes(), MEDIA_TYPES[Path(name).suffix]
 
     async def endpoint(_request: Request) -> Response:
         return Response(body, 200, _HEADERS, media_type)

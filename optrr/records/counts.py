@@ -36,8 +36,7 @@ from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
 from optrr.records.reading.registry import different, open_source, origins_of
 from optrr.records.reading.source import RecordsAt, Watch, each_file, place_of
-from optrr.releases.account import Release
-from optrr.releases.provenance import Origin, Provenance, doubts, require_design
+from optrr.releases.provenance import Origin, Provenance, Release, doubts, require_design
 from optrr_solvers.arrays import FloatArray, IntArray
 
 

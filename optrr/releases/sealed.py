@@ -92,7 +92,7 @@ _HEAD, _MARK = 100, re.compile(rb"(optrr-(?:design|longitudinal|sampled-tables|s
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 # What a file that cannot be read as JSON of the right form raises.
-MALFORMED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+MALFORMED = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class _Versioned(msgspec.Struct):

@@ -79,19 +79,14 @@ from optrr.show.text import sentences
 from optrr.survey.incoming import ReportReader
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, ResultsPages
-from optrr.survey.server import JSON, Guard, Refused, json_response
+from optrr.survey.server import JSON, MEDIA_TYPES, PAGE_POLICY, Guard, Refused, json_response
 from optrr.survey.store import GroupCommit, Receipt, Store, begin_survey, database_url, open_database, shown
 from optrr.survey.stored_records import StoredRecords
 from optrr_solvers import SolveOptions
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
 # Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.
 HEADERS = {
-    "Content-Security-Policy": _POLICY,
+    "Content-Security-Policy": PAGE_POLICY,
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -99,12 +94,6 @@ HEADERS = {
     "Cache-Control": "no-cache",
 }
 
-_MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 _OWN = (
     "survey.html",
     "survey.css",
@@ -189,10 +178,10 @@ def page_files() -> dict[str, PageFile]:
     """Every file of the page by its path below the survey's address; the page itself is ``""``."""
     here = files("optrr.survey") / "page"
     sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
-    served = {name: PageFile(_MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
+    served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
     served[""] = served.pop("survey.html")
     script = f"export const SENTENCES = {json.dumps(sentences())};\n".encode()
-    served["sentences.js"] = PageFile(_MEDIA_TYPES[".js"], script)
+    served["sentences.js"] = PageFile(MEDIA_TYPES[".js"], script)
     return served
 
 

@@ -22,8 +22,7 @@ from optrr.designs.specification import Specification, Wording, read_specificati
 from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.errors import InvalidInput
-from optrr.releases.account import Release
-from optrr.releases.provenance import Provenance
+from optrr.releases.provenance import Provenance, Release
 from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
 from optrr.survey.store import SurveyFiles
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables

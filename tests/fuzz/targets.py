@@ -39,8 +39,7 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.records.counts import count
 from optrr.records.reading.registry import origins_of
 from optrr.records.reading.source import RecordsAt
-from optrr.releases.account import Release
-from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
+from optrr.releases.provenance import Provenance, Release, sidecar_path, write_sidecar
 from optrr.releases.sealed import sha256_of
 from optrr.ways.longitudinal import Key, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design as longitudinal_file

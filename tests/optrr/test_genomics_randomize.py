@@ -36,8 +36,7 @@ from optrr.mechanisms.kernel import unrandomized
 from optrr.models.tests.result import bonferroni, false_discovery_rate
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
-from optrr.releases.account import Release
-from optrr.releases.provenance import KEPT, Provenance
+from optrr.releases.provenance import KEPT, Provenance, Release
 from optrr_solvers.laws import ProductLaw
 
 RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),), order=KEPT)

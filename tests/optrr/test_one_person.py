@@ -23,7 +23,7 @@ from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import layout_of
 from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.sampled_variants import save_sampled_variants
-from optrr.releases.account import Release
+from optrr.releases.provenance import Release
 
 ROOT = Path(__file__).parents[2]
 NAMES, ALLELES = ["rs0", "rs1", "rs2", "rs3"], [("A", "G"), ("C", "T"), ("G", "A"), ("A", "T")]

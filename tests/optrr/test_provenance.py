@@ -20,8 +20,7 @@ from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions, is_seeded
 from optrr.mechanisms.perturb import perturb_file, release_file
 from optrr.records.reading.registry import check_design, origins_of, randomized_before
-from optrr.releases.account import Release, distinct_releases, total_epsilon
-from optrr.releases.provenance import COLUMN, KEY, Provenance, sidecar_path
+from optrr.releases.provenance import COLUMN, KEY, Provenance, Release, distinct_releases, sidecar_path, total_epsilon
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import METHODS
 from optrr_solvers.laws import ProductLaw

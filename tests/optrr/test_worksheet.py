@@ -15,7 +15,7 @@ from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.worksheet import worksheet
 from optrr.errors import InvalidInput
-from optrr.releases.account import Release
+from optrr.releases.provenance import Release
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
 

@@ -28,8 +28,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.records.reading.registry import open_source
-from optrr.releases.account import Release
-from optrr.releases.provenance import Provenance
+from optrr.releases.provenance import Provenance, Release
 from optrr.survey import store
 from optrr.survey.preparing import prepared
 from optrr.survey.store import (

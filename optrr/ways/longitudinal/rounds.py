@@ -42,8 +42,7 @@ from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source, randomized_before
 from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
-from optrr.releases.account import Release, check_limit
-from optrr.releases.provenance import PERSON, Provenance
+from optrr.releases.provenance import PERSON, Provenance, Release, check_limit
 from optrr.releases.sealed import read_named
 from optrr.ways.longitudinal.design import LongitudinalDesign
 from optrr.ways.longitudinal.stages import WholeOrUniform

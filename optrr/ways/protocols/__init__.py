@@ -10,7 +10,7 @@ from optrr.lazy_names import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "optrr.releases.account": ("Account", "Spent"),
+        "optrr.releases.provenance": ("Account", "Spent"),
         "optrr.ways.protocols.kinds": (
             "of_design",
             "optimum",

@@ -36,7 +36,7 @@ from optrr.designs.design import Design
 from optrr.designs.solving import baseline_design, epsilon_vector
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.releases.account import Account, Release, Spent
+from optrr.releases.provenance import Account, Release, Spent
 from optrr.show.text import epsilon_text
 from optrr.ways.protocols.protocol import NOTHING, Protocol
 from optrr_solvers import Problem, Solution, solve

@@ -38,7 +38,7 @@ from optrr.domain.domain import Category, Domain, category_text, checked_codes, 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import MAX_CELLS
-from optrr.releases.account import Account, Spent
+from optrr.releases.provenance import Account, Spent
 from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
 from optrr.tables.estimation.estimator import (
     ADJUSTMENT_ROUNDS,

@@ -46,8 +46,7 @@ from optrr.records.reading.registry import open_source, randomized_before
 from optrr.records.reading.source import Places
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import refuse_input_as_target, released_file
-from optrr.releases.account import checked_epsilon
-from optrr.releases.provenance import digest_of
+from optrr.releases.provenance import checked_epsilon, digest_of
 from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
 from optrr.show import SOFTWARE
 from optrr.show.text import amount, category_word, crossed
