@@ -20,8 +20,8 @@ is then of everything that the person ever reports, while the true record stays 
 record (sequential composition): ``optrr account`` prints the sum; ``perturb`` keeps to a limit by it. Where the second
 randomization saw only the first's output, its people spent no more than the first's ε; the sum is then an upper bound.
 
-An :class:`Origin` holds what given records say (:mod:`optrr.records.origins` collects them from files, frames and tables); the
-functions here refuse what does not fit, or say what remains in doubt.
+An :class:`Origin` holds what given records say (:mod:`optrr.records.reading.registry` collects them from files, frames and
+tables); the functions here refuse what does not fit, or say what remains in doubt.
 
 An :class:`Account` is of a protocol in which a person answers in several steps. MDR §4: where learning the dependences is
 ε_1-differentially private and the release is ε_2-differentially private, the whole is (ε_1 + ε_2)-differentially private. A
