@@ -19,8 +19,9 @@ together. Its associations stay as weakened as the randomized records show them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -37,7 +38,7 @@ from optrr.show.charts import Shading, heat_figure
 from optrr.show.result import intervals_said
 from optrr.show.text import category_word
 from optrr.tables.estimation import simplex
-from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_groups
+from optrr.tables.estimation.adjustment import Group, adjust_to_estimates, margin_groups
 from optrr.tables.estimation.impossible import (
     CountedTable,
     Observed,
@@ -177,35 +178,44 @@ INTERVAL_CELLS = 1 << 15
 _ALIKE = 1e-12
 
 
-def with_errors(
-    domain: Domain, n: int, fitted: FittedTable, kernel: Kernel, observed: FloatArray, **fields: Any
+def with_errors(  # noqa: PLR0913 (what an estimate is made of)
+    domain: Domain,
+    n: int,
+    fitted: FittedTable,
+    kernel: Kernel,
+    observed: FloatArray,
+    target: Target = "population",
+    warnings: tuple[str, ...] = (),
+    **fields: Any,
 ) -> Estimate:
-    """A table with the unbiased estimate's standard errors around its target; with a warning where there are none.
+    """A table with the unbiased estimate's standard errors around its target, with a warning where there are none.
 
     Without intervals so far, and with further fields of :class:`Estimate`.
     """
     unknown = np.full(fitted.proportions.shape, np.nan)
-    numbers: dict[str, Any] = {
-        "proportions": fitted.proportions,
-        **dict.fromkeys(("standard_errors", "lower", "upper"), unknown),
-    }
-    out = Estimate(
-        domain=domain, n=n, **numbers, interval="none", errors="none", convergence=fitted.convergence, **fields
+    plain = Estimate(
+        domain=domain,
+        n=n,
+        proportions=fitted.proportions,
+        standard_errors=unknown,
+        lower=unknown,
+        upper=unknown,
+        interval="none",
+        target=target,
+        errors="none",
+        convergence=fitted.convergence,
+        **fields,
     )
     try:
-        variance = kernel.variance if out.target == "population" else kernel.data_variance
-        variances = variance(observed, out.n)
+        variances = (kernel.variance if target == "population" else kernel.data_variance)(observed, n)
     except SingularMarginal as reason:
         warning = f"no standard errors, and the table is not identified by the data alone: {reason}"
-        return replace(out, warnings=(warning, *out.warnings))
-    if out.target == "data":
-        return replace(out, standard_errors=np.sqrt(variances), errors="unbiased")
+        return replace(plain, warnings=(warning, *warnings))
     # all reports that tell about a cell are alike here, so they show no variance, although there is one
-    alike = variances * (out.n - 1) <= _ALIKE * kernel.solve_power(observed, 2)
-    warnings = (*without_error(alike, "the reports that tell about them are"), *out.warnings)
-    return replace(
-        out, standard_errors=np.where(alike, np.nan, np.sqrt(variances)), errors="unbiased", warnings=warnings
-    )
+    alike = (variances * (n - 1) <= _ALIKE * kernel.solve_power(observed, 2)) & (target == "population")
+    warnings = (*without_error(alike, "the reports that tell about them are"), *warnings)
+    errors = np.where(alike, np.nan, np.sqrt(variances))
+    return replace(plain, standard_errors=errors, errors="unbiased", warnings=warnings)
 
 
 def without_error(alike: NDArray[np.bool_], what: str) -> tuple[str, ...]:
@@ -255,61 +265,29 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-Fitter = Callable[[CountedTable], FittedTable]
+def _fitted(method: str, groups: Sequence[Group], data: CountedTable) -> FittedTable:
+    """The table by one of `METHODS`; ``groups`` are what was randomized together, which "adjusted" must know."""
+    observed, kernel = data.observed, data.kernel
+    if method == "adjusted":
+        seen = np.argwhere(observed > 0)
+        reweighted = adjust_to_estimates(seen, observed[observed > 0], groups)
+        out = np.zeros_like(observed)
+        out[tuple(seen.T)] = reweighted.weights
+        return FittedTable(out, reweighted.convergence)
+    if method in ("mle", "ibu"):
+        from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
-
-def _simplex(function: Callable[[FloatArray], FloatArray]) -> Fitter:
-    def method(data: CountedTable) -> FittedTable:
-        raw = data.kernel.solve(data.observed)
-        return FittedTable(function(raw.ravel()).reshape(raw.shape))
-
-    return method
-
-
-def _ibu(data: CountedTable) -> FittedTable:
-    from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
-
-    large = data.kernel.cells > likelihood.MAX_NEWTON
-    return likelihood.ibu(
-        data.observed,
-        data.kernel,
-        tolerance=_LARGE_TOLERANCE / data.n if large else likelihood.TOLERANCE,
-        max_iterations=_LARGE_ITERATIONS if large else likelihood.MAX_ITERATIONS,
-        n=data.n,
-    )
-
-
-def _mle(data: CountedTable) -> FittedTable:
-    from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
-
-    kernel = data.kernel
-    if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
-        return FittedTable(likelihood.closed_form(data.observed, kernel))
-    return _ibu(data)
-
-
-def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
-    groups = margin_groups(mechanism, domain)
-
-    def method(data: CountedTable) -> FittedTable:
-        seen = np.argwhere(data.observed > 0)
-        fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
-        out = np.zeros_like(data.observed)
-        out[tuple(seen.T)] = fitted.weights
-        return FittedTable(out, fitted.convergence)
-
-    return method
-
-
-# All but "adjusted", which must know what was randomized together.
-_FITTERS: dict[str, Fitter] = {
-    "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
-    "norm-sub": _simplex(simplex.norm_sub),
-    "clip": _simplex(simplex.clip),
-    "projection": _simplex(simplex.projection),
-    "mle": _mle,
-    "ibu": _ibu,
-}
+        one = method == "mle" and len(kernel.sizes) == 1
+        if one and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
+            return FittedTable(likelihood.closed_form(observed, kernel))
+        if kernel.cells > likelihood.MAX_NEWTON:
+            return likelihood.ibu(observed, kernel, _LARGE_TOLERANCE / data.n, _LARGE_ITERATIONS, data.n)
+        return likelihood.ibu(observed, kernel, n=data.n)
+    raw = kernel.solve(observed)
+    if method == "unbiased":
+        return FittedTable(raw)
+    made_proper = {"norm-sub": simplex.norm_sub, "clip": simplex.clip, "projection": simplex.projection}[method]
+    return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
 
 
 def estimate(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
@@ -359,23 +337,29 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     check_bootstrap(bootstrap)
     data = counted_table(counts, mechanism)
     check_records(data.n)
-    fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
+    fit = partial(_fitted, method, margin_groups(mechanism, data.domain) if method == "adjusted" else ())
     warnings: tuple[str, ...] = ()
     if method == "adjusted" and data.domain.m < mechanism.domain.m:
         warnings = (
             f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
             f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
         )
-    wished: dict[str, Any] = {"confidence": confidence, "target": target, "simultaneous": simultaneous}
-    named = {"method": method, "bias": BIAS[method], "warnings": warnings}
-    out = with_errors(data.domain, data.n, fit(data), data.kernel, data.observed, **named, **wished)
+    named: dict[str, Any] = {"method": method, "bias": BIAS[method], "warnings": warnings, "target": target}
+    named |= {"confidence": confidence, "simultaneous": simultaneous}
+    out = with_errors(data.domain, data.n, fit(data), data.kernel, data.observed, **named)
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
     return with_intervals(out, data.kernel, data.observed, interval_cells)
 
 
-def _with_bootstrap(out: Estimate, data: CountedTable, fit: Fitter, samples: int, rng: np.random.Generator) -> Estimate:
+def _with_bootstrap(
+    out: Estimate,
+    data: CountedTable,
+    fit: Callable[[CountedTable], FittedTable],
+    samples: int,
+    rng: np.random.Generator,
+) -> Estimate:
     """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
 
     "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
@@ -434,9 +418,9 @@ def estimate_adjusted(
 
     reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     warn_of_records([Counts(asked, table(weights), origins)], mechanism)
-    named = {"method": "adjusted", "bias": BIAS["adjusted"]}
-    wished = {"confidence": confidence, "simultaneous": simultaneous}
-    return with_intervals(with_errors(asked, n, reweighted, kernel, observed, **named, **wished), kernel, observed)
+    named: dict[str, Any] = {"method": "adjusted", "bias": BIAS["adjusted"]}
+    named |= {"confidence": confidence, "simultaneous": simultaneous}
+    return with_intervals(with_errors(asked, n, reweighted, kernel, observed, **named), kernel, observed)
 
 
 def estimate_of_supports(
