@@ -348,9 +348,8 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     if not kept.size:
         raise InvalidInput("no variant has a single call of somebody with all covariates; nothing can be tested")
     n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
-    one, tested = np.ones(kept.size, dtype=np.int64), np.flatnonzero(np.isfinite(p))
-    unknown = np.full(kept.size, np.nan)
-    scores = Scores(tests["statistic"][kept], one, p, unknown, None, tested, n[tested].astype(np.float64), -one)
+    tested = np.flatnonzero(np.isfinite(p))
+    scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan), tested, n[tested].astype(np.float64))
     inflation = Inflation.of(scores, _visible(*(tests[name][kept][tested] for name in ("seen", "error", "most"))))
     effects, gone = scan.effects(~np.isfinite(tests["p"])), int(np.sum(tests["n"] == 0))
     named = "linear" if scan.is_linear else "cmh" if scan.values.only_strata else "add-cov"

@@ -21,18 +21,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from scipy.special import ndtri
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation, Visible
 from optrr.genomics.layout import Layout
-from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
+from optrr.genomics.odds import OddsRatios, odds_of_alleles
 from optrr.genomics.scan import Associations, ScanOptions
-from optrr.genomics.tests import ASSUMPTION, Progress, Scores, naive_score_test
+from optrr.genomics.tests import ASSUMPTION, Progress, Scores, contrast_test, naive_score_test
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.models.tests.calibration import tail_of_one
 from optrr.models.tests.testing import ASSUMING, counts_alleles
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
@@ -92,15 +90,8 @@ def allele_score_test(counts: IntArray, kernel: EffectKernel, test: str = "allel
     weights = _pulled_back(gradient, kernel)
     departure = np.zeros(n.size) if test == ASSUMING else _departure(observed, alleles[:, 1], kernel)
     null = _null_law(alleles, departure, status, kernel)
-    # the contrast along its gradient, which is 0 under the null law; see optrr.genomics.tests
-    effect = np.sum((observed - null) * weights, axis=(1, 2))
-    variance = np.sum(null * weights**2, axis=(1, 2)) - np.sum(null * weights, axis=(1, 2)) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
-    flat = (n.size, CELLS * CELLS)
-    p = tail_of_one(weights.reshape(flat), null.reshape(flat), counts.reshape(flat).astype(np.float64), statistic)
-    one, least = np.ones(n.size, dtype=np.int64), n * null.min(axis=(1, 2))
-    return Scores(statistic, one, p, least, None, np.arange(n.size), n, -one)
+    statistic, p = contrast_test(observed, null, weights, n)
+    return Scores.of_one(statistic, p, n * null.min(axis=(1, 2)), np.arange(n.size), n)
 
 
 def _reports(kernel: EffectKernel) -> tuple[FloatArray, FloatArray]:
@@ -138,12 +129,7 @@ def allele_odds(counts: IntArray, kernel: EffectKernel, confidence: float = 0.95
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
     table = _allele_table(observed, kernel)
-    (b_0, b_1), (a_0, a_1) = table[:, 0].T, table[:, 1].T
-    zero = np.zeros_like(a_0)
-    moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
-    above, below = (_pulled_back(np.moveaxis(m, -1, 0), kernel) for m in moves)
-    covariance = covariances(above, below, observed) / n
-    return fieller_odds(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), table)
+    return odds_of_alleles(table, lambda gradient: _pulled_back(gradient, kernel), observed, n, confidence)
 
 
 def _allele_table(observed: FloatArray, kernel: EffectKernel) -> FloatArray:

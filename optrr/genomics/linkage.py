@@ -30,12 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -43,13 +40,12 @@ from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants, copies, single_copy_chromosomes
 from optrr.genomics.layout import Layout, star_eigenvalues
-from optrr.genomics.result_files import arrow_columns, rows_in_json, write_columns
+from optrr.genomics.result_files import ColumnsResult, rows_in_json
 from optrr.genomics.scan import places_of
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.charts import interval_figure
 from optrr.show.parts import Table
-from optrr.show.result import TableResult
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
@@ -170,7 +166,7 @@ def _curvature(c: FloatArray, v_x: FloatArray, v_y: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Linkage(TableResult):
+class Linkage(ColumnsResult):
     """r² of pairs of variants: numbers of ``first`` and ``second`` among ``variants``, and reports ``n``; (P,) each.
 
     ``window``: how many places apart they are at most.
@@ -210,25 +206,12 @@ class Linkage(TableResult):
             list(rows), [list(row) for row in zip(*(column.tolist() for column in rows.values()), strict=True)]
         )
 
-    def to_arrow(self) -> pa.Table:
-        """One row per pair, the columns of the TSV; undefined numbers are null."""
-        return arrow_columns(self.columns)
-
-    def write_tsv(self, path: Path) -> None:
-        """Write the table, whole or not at all."""
-        write_columns(path, self.columns)
-
     def plot(self) -> Figure:
         """The pairs of largest r² with their intervals."""
         rows = self.rows(self.top(_SHOWN))
         names = [f"{a} × {b}" for a, b in zip(rows["SNP_A"], rows["SNP_B"], strict=True)]
         middle, low, high = (np.asarray(rows[name], dtype=np.float64) for name in ("R2", "L95", "U95"))
         return interval_figure(names, middle, (low, high), "r²", 0.0)
-
-    @cached_property
-    def columns(self) -> dict[str, NDArray[np.generic]]:
-        """The table, column by column, shape (P,) each."""
-        return self.rows(slice(None))
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
         """The rows of the pairs of these numbers, column by column."""

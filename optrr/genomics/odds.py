@@ -13,14 +13,11 @@ proportions are needed. The estimate is where z(ψ) = 0.
 Where noise is so large that no ψ on one side is refused, the limit on that side is 0 or infinity: the data say no more. Every
 variant has an interval, so a list of intervals is not a selection of those that came out well.
 
-Score tests of odds ratios ψ in many tables at once, and the ψ at which they reach given values.
-
-:mod:`optrr.genomics.odds` has the statistic z(ψ) = √n g'(ψ)·π̂ / σ(ψ). The gradient g' is a combination of four tables, in
-which a person counts 1 − x or x, x the share of A1 among the two alleles, in one status and 0 in the other; these four are
-taken through P⁻¹ once for every variant. The chances of the outputs are linear in A_s = W_s f_s and in the shares of people
-of status s who have one allele of each kind, so these are taken through P once. What remains for each ψ is arithmetic with a
-few numbers for each output. As g = 0 in a table that fits ψ, the weights have mean 0 there, and σ² is the mean of their
-squares.
+The gradient g' is a combination of four tables, in which a person counts 1 − x or x, x the share of A1 among the two alleles,
+in one status and 0 in the other; these four are taken through P⁻¹ once for every variant. The chances of the outputs are linear
+in A_s = W_s f_s and in the shares of people of status s who have one allele of each kind, so these are taken through P once.
+What remains for each ψ is arithmetic with a few numbers for each output. As g = 0 in a table that fits ψ, the weights have mean
+0 there, and σ² is the mean of their squares.
 
 Among genotypes of frequency f that are the fitted p_g tilted, the share h of those with one allele of each kind follows from
 p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
@@ -30,7 +27,7 @@ p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -42,6 +39,8 @@ from optrr.models.tests.nullfit import NullFit, independence_fit
 from optrr.models.tests.testing import GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 
+# Variants at once, so that what their tests hold stays near the cache.
+_VARIANTS = 1 << 13
 # Odds ratios beyond these are written as 0 and infinity.
 _FARTHEST = float(np.log(1e4))
 # A search ends where z is so near to its goal, and the next step in ln ψ so short, or the bracket is so short.
@@ -241,10 +240,6 @@ def _combined(coefficients: FloatArray, amounts: FloatArray) -> FloatArray:
     return np.asarray(np.einsum("kcv,k...v->c...v", coefficients, amounts))
 
 
-# Variants at once, so that what their tests hold stays near the cache.
-_VARIANTS = 1 << 13
-
-
 @dataclass(frozen=True, eq=False)
 class OddsRatios:
     """``ratio`` with limits ``low`` and ``high`` (0 and inf included), frequencies of A1 in ``cases`` and ``controls``; (V,).
@@ -271,11 +266,10 @@ class OddsRatios:
         first = {"F_A": self.cases, "F_U": self.controls, "OR": self.ratio}
         return first | {"SE": self.standard_error, "L95": self.low, "U95": self.high}
 
-    @classmethod
-    def joined(cls, parts: Sequence[OddsRatios]) -> OddsRatios:
-        """Odds ratios of several blocks of variants, in order."""
-        fields = ("ratio", "low", "high", "cases", "controls")
-        return cls(*(np.concatenate([getattr(p, k) for p in parts]) for k in fields))
+    @property
+    def arrays(self) -> FloatArray:
+        """All five in their order, (5, V)."""
+        return np.stack([self.ratio, self.low, self.high, self.cases, self.controls])
 
 
 def odds_ratios(
@@ -285,14 +279,14 @@ def odds_ratios(
 
     ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
     """
-    pieces = [slice(k, k + _VARIANTS) for k in range(0, max(counts.shape[0], 1), _VARIANTS)]
-    fits = [None if fit is None else fit.part(p) for p in pieces]
-    return OddsRatios.joined(
-        [_piece(counts[p], kernel.part(p), confidence, f) for p, f in zip(pieces, fits, strict=True)]
-    )
+    out = np.empty((5, counts.shape[0]))
+    for start in range(0, counts.shape[0], _VARIANTS):
+        at = slice(start, start + _VARIANTS)
+        out[:, at] = _piece(counts[at], kernel.part(at), confidence, None if fit is None else fit.part(at))
+    return OddsRatios(*out)
 
 
-def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: NullFit | None) -> OddsRatios:
+def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: NullFit | None) -> FloatArray:
     flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], kernel.cells)
     n = flat @ np.ones(kernel.cells)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
@@ -315,12 +309,31 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: N
     low, ratio, high = limits
     # where no ratio at all fits, noise has moved the estimate outside of what tables can be: the interval is everything
     nothing = (low == np.inf) | (high == 0)
-    return OddsRatios(
-        ratio, np.where(nothing, 0.0, low), np.where(nothing, np.inf, high), frequency[:, 1], frequency[:, 0]
-    )
+    ends = np.where(nothing, 0.0, low), np.where(nothing, np.inf, high)
+    return np.stack([ratio, *ends, frequency[:, 1], frequency[:, 0]])
 
 
-def covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:
+def odds_of_alleles(
+    table: FloatArray,
+    pulled_back: Callable[[FloatArray], FloatArray],
+    observed: FloatArray,
+    n: FloatArray,
+    confidence: float,
+) -> OddsRatios:
+    """Odds ratio of A1 by a table of alleles and status (V, 2, 2), A2 and controls first; the interval is Fieller's.
+
+    ``pulled_back``: what a report of ``n`` people adds to a function of the table with a gradient (V, 2, 2), shape of
+    ``observed``, so that the person is the sampling unit.
+    """
+    (b_0, b_1), (a_0, a_1) = table[:, 0].T, table[:, 1].T
+    zero = np.zeros_like(a_0)
+    moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
+    above, below = (pulled_back(np.moveaxis(m, -1, 0)) for m in moves)
+    covariance = _covariances(above, below, observed) / n
+    return fieller_odds(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), table)
+
+
+def _covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:
     """Var x, Cov(x, y), Var y of one record under a law, shape (3, V)."""
     means = [np.sum(law * w, axis=(1, 2)) for w in (x, y)]
     return np.array(

@@ -16,10 +16,12 @@ import hashlib
 import json
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
@@ -32,9 +34,9 @@ from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import single_copy_chromosome
 from optrr.records.whole_files import whole_file, whole_files
 from optrr.show import SOFTWARE
-from optrr.show.result import in_json
+from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount, epsilon_text
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 FORMATS = ("optrr", "plink2", "ssf")
 NOT_REPORTED = "NR"
@@ -110,6 +112,27 @@ def write_columns(path: Path, columns: Columns) -> None:
         for start in range(0, rows, _ROWS):
             pieces = [_texts(column[start : start + _ROWS]) for column in columns.values()]
             out.writelines("\t".join(row) + "\n" for row in zip(*pieces, strict=True))
+
+
+class ColumnsResult(TableResult):
+    """A result of columns under the field's names, with a row for each variant or pair."""
+
+    @abstractmethod
+    def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
+        """The rows of these numbers, column by column."""
+
+    @cached_property
+    def columns(self) -> dict[str, NDArray[np.generic]]:
+        """The table, column by column, shape (V,) each, or (P,) of pairs."""
+        return self.rows(slice(None))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per variant or pair, the columns of the TSV; undefined numbers are null."""
+        return arrow_columns(self.columns)
+
+    def write_tsv(self, path: Path) -> None:
+        """Write the table, whole or not at all; compressed where the name ends in .gz."""
+        write_columns(path, self.columns)
 
 
 def rows_in_json(columns: Columns) -> list[dict[str, Any]]:

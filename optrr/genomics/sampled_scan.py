@@ -318,8 +318,8 @@ def associations_of(
     n = n[kept]
     if replace(options, thresholds=_TREND.thresholds) == _TREND:
         test = likelihood_tests(asking, told).part(kept)
-        one, people = np.ones(n.size, dtype=np.int64), n.astype(np.float64)
-        scores = Scores(test.statistic, one, test.p_value, test.expected, None, np.flatnonzero(n > 0), people, -one)
+        asked = np.flatnonzero(n > 0)
+        scores = Scores.of_one(test.statistic, test.p_value, test.expected, asked, n.astype(np.float64))
         seen = _visible(test.kept)
         return _made(asking, filters, n, scores, None, seen, lambda which: _odds(asking, told, kept[which]), "trend")
     if asking.reports:
@@ -406,8 +406,7 @@ def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which:
         place = {int(v): k for k, v in enumerate(at)}
         rows = np.asarray([k for k, v in enumerate(wanted.tolist()) if v in place], dtype=np.int64)
         if rows.size:
-            odds = answers_odds(answers.part(np.asarray([place[int(wanted[k])] for k in rows])))
-            out[:, rows] = odds.ratio, odds.low, odds.high, odds.cases, odds.controls
+            out[:, rows] = answers_odds(answers.part(np.asarray([place[int(wanted[k])] for k in rows]))).arrays
     return OddsRatios(*out)
 
 

@@ -47,7 +47,7 @@ from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import Layout, star_kernel
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
-from optrr.genomics.result_files import ScannedStudy, arrow_columns, check_form, write_columns, write_plink2, write_ssf
+from optrr.genomics.result_files import ColumnsResult, ScannedStudy, arrow_columns, check_form, write_plink2, write_ssf
 from optrr.genomics.tests import (
     ASSUMPTION,
     GENOME_WIDE,
@@ -70,7 +70,7 @@ from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr.models.tests.calibration import FEW_EXPECTED
 from optrr.models.tests.result import bonferroni, false_discovery_rate
 from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
-from optrr.show.result import TableResult, in_json
+from optrr.show.result import in_json
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -175,7 +175,7 @@ class EffectColumns(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Associations(TableResult):
+class Associations(ColumnsResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
@@ -254,10 +254,6 @@ class Associations(TableResult):
         adjusted = {"adjusted_for": self.adjusted_for} if self.adjusted_for else {}
         return {name: in_json(value) for name, value in named.items()} | adjusted | super().summary()
 
-    def to_arrow(self) -> pa.Table:
-        """One row per variant, the columns of the TSV; undefined numbers are null."""
-        return arrow_columns(self.columns)
-
     def _head(self, count: int | None) -> tuple[pa.Table, int]:
         # odds ratios take most of the time, so they are worked out for the rows shown only
         return arrow_columns(self.rows(slice(count))), len(self.variants)
@@ -303,11 +299,6 @@ class Associations(TableResult):
             )
         return int(at[0])
 
-    @cached_property
-    def columns(self) -> dict[str, NDArray[np.generic]]:
-        """The table, column by column, shape (V,) each."""
-        return self.rows(slice(None))
-
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
         """The rows of the variants of these numbers, column by column; odds ratios are worked out for these only."""
         own = self.odds_of(which).columns
@@ -339,10 +330,6 @@ class Associations(TableResult):
         """Numbers of the variants with the smallest p-values, best first; undefined ones never."""
         order = np.argsort(self.scores.p_value, kind="stable")
         return np.asarray(order[: min(count, int(np.isfinite(self.scores.p_value).sum()))])
-
-    def write_tsv(self, path: Path) -> None:
-        """Write the table, whole or not at all; compressed where the name ends in .gz."""
-        write_columns(path, self.columns)
 
     def write_plink2(self, path: Path) -> None:
         """Write the table with the columns of ``plink2 --glm`` (:func:`optrr.genomics.result_files.write_plink2`).

@@ -1,8 +1,18 @@
-"""Allelic tests of variants of which some people have one copy: men on X and Y, everybody on MT.
+"""Association of genotype and status from randomized tables of many variants: trend, genotypic and allelic tests.
 
-As PLINK's --assoc does: alleles are counted, two of who has two copies, one of who has one. With f the frequency of A1 and w
-the share of cases, both over all chromosomes, g the copies in a code (a single one counts like two, so half of it here) and d
-how many copies a person has, the statistic is that of
+The tests are those of :mod:`optrr.models.tests`, contrasts and null hypotheses from :mod:`optrr.models.tests.testing`, null
+fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
+from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
+part in the estimate, and the hypothesis is about the other three.
+
+The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
+which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
+a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
+
+Of some variants people have one copy: men on X and Y, everybody on MT. Allelic tests count alleles there, two of who has two
+copies, one of who has one, as PLINK's --assoc does. With f the frequency of A1 and w the share of cases, both over all
+chromosomes, g the copies in a code (a single one counts like two, so half of it here) and d how many copies a person has, the
+statistic is that of
 
     Σ over people (g − d f)(case − w),
 
@@ -11,39 +21,21 @@ frequent in cases as in controls, provided that it is as frequent in men as in w
 for granted. Its variance is that of the null law: a status independent of the alleles within each sex, one allele in who has
 one copy; in who has two (1 − f)² + D, 2f (1 − f) − 2D, f² + D, D the departure from Hardy–Weinberg proportions, estimated
 for the allelic test and 0 for allelic-hwe, which without a mechanism is Pearson's χ² of alleles.
-
-What randomization does to a χ² of association: an estimate of the true one, and when ignoring the mechanism is harmless.
-
-The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
-which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
-a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
-
-Many tests at once: Bonferroni, Benjamini–Hochberg, genomic control. Undefined p-values (NaN) are not tests.
-
-Association of genotype and status from randomized tables of many variants: trend, genotypic and allelic tests.
-
-The tests are those of :mod:`optrr.models.tests`, contrasts and null hypotheses from :mod:`optrr.models.tests.testing`, null
-fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
-from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
-part in the estimate, and the hypothesis is about the other three.
-
-Genotype × status counts of many variants, block by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 from scipy.stats import chi2, ncx2
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, copies, single_copy_chromosomes
-from optrr.genomics.odds import OddsRatios, covariances, fieller_odds
+from optrr.genomics.odds import OddsRatios, odds_of_alleles
 from optrr.mechanisms.kernel import Kernel, unrandomized
 from optrr.models.tests.calibration import calibrated, tail_of_one
 from optrr.models.tests.nullfit import NullFit, influence, score_tests
@@ -51,10 +43,29 @@ from optrr.models.tests.testing import ASSUMING, GENOTYPE_TESTS, GENOTYPES, abse
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
+Progress = Callable[[int, int], None]
+
+# Genome-wide significance for common variants (Pe'er et al. 2008).
+GENOME_WIDE = 5e-8
+# Variants, rows, statuses.
+_AXES = 3
+# A byte can count this many ones.
+_ROWS = 255
 # Records that noncentralities are worked out for: so many that shares are as good as exact.
 _MANY = 1e12
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
+# Frequencies and shares are kept this far from 0 and 1, so that no variance is 0.
+_LEAST = 1e-9
+
+WARNING = (
+    "on chromosomes X, Y and MT one copy counts as one allele; frequencies are taken for the same in men and women, as PLINK "
+    "takes them: where they differ, and cases and controls differ in sex, the test rejects too often; a scan with covariates "
+    "has sex among them on X"
+)
+ASSUMPTION = (
+    f"the {ASSUMING} test is valid only in Hardy-Weinberg proportions; allelic and trend need no such assumption"
+)
 
 
 def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
@@ -99,10 +110,6 @@ def _covariance(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArr
     return np.asarray((psi * law) @ np.swapaxes(psi, 1, 2))
 
 
-# Genome-wide significance for common variants (Pe'er et al. 2008).
-GENOME_WIDE = 5e-8
-
-
 def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
     """λ_GC, median of the statistics over their χ²_df's medians (Devlin & Roeder 1999); NaN without tests.
 
@@ -119,13 +126,6 @@ def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
     if not np.isfinite(factor):
         return np.full(statistic.shape, np.nan)
     return chi_squared_tails(statistic / max(factor, 1.0), df)
-
-
-ASSUMPTION = (
-    f"the {ASSUMING} test is valid only in Hardy-Weinberg proportions; allelic and trend need no such assumption"
-)
-# Variants, rows, statuses.
-_AXES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +146,14 @@ class Scores:
     tested: IntArray
     n: FloatArray
     absent: IntArray
+
+    @classmethod
+    def of_one(
+        cls, statistic: FloatArray, p_value: FloatArray, expected: FloatArray, tested: IntArray, n: FloatArray
+    ) -> Scores:
+        """Tests of 1 degree of freedom that have no null fit to show; ``n`` of those ``tested``."""
+        one = np.ones(statistic.size, dtype=np.int64)
+        return cls(statistic, one, p_value, expected, None, tested, n, -one)
 
     @property
     def independence(self) -> NullFit | None:
@@ -231,12 +239,6 @@ def noncentralities(tables: NDArray[np.number], kernel: Kernel, test: str = "tre
     return score_test(expected, kernel, test, tail=False).statistic / _MANY
 
 
-Progress = Callable[[int, int], None]
-
-# A byte can count this many ones.
-_ROWS = 255
-
-
 @dataclass(frozen=True, eq=False)
 class CopyTables:
     """Counts (V, R, 2) of people who have ``two`` copies and of those who have ``one``."""
@@ -284,29 +286,6 @@ def _column_counts(flags: NDArray[np.bool_]) -> IntArray:
     return out
 
 
-def cohort_tables(
-    cohort: Cohort, missing: bool, progress: Progress | None = None, size: int = BLOCK
-) -> Iterator[tuple[slice, IntArray]]:
-    """Tables of all variants in blocks, of people who have two copies; ``progress`` is told how many of how many are done."""
-    total = len(cohort.variants)
-    for chosen, codes in cohort.blocks(size):
-        if codes.size and (codes.max() >= GENOTYPES or codes.min() < MISSING):
-            raise InvalidInput(
-                f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}"
-            )
-        yield chosen, _counted(cohort, chosen, codes, missing, 2)
-        if progress is not None:
-            progress(chosen.stop, total)
-
-
-def all_tables(cohort: Cohort, missing: bool, progress: Progress | None = None) -> IntArray:
-    """Tables of all variants, of people who have two copies, shape (V, R, 2): 64 bytes a variant at most."""
-    out = np.empty((len(cohort.variants), GENOTYPES + missing, 2), dtype=np.int64)
-    for chosen, tables in cohort_tables(cohort, missing, progress):
-        out[chosen] = tables
-    return out
-
-
 def people_with(cohort: Cohort, fewest: int) -> FloatArray:
     """How many people have so many copies of each variant's chromosome at least, (V,)."""
     kinds = single_copy_chromosomes(cohort.variants.chromosome)
@@ -316,36 +295,29 @@ def people_with(cohort: Cohort, fewest: int) -> FloatArray:
     return out
 
 
-def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None) -> CopyTables:
-    """Tables of all variants, of people who have two copies and of those who have one."""
-    two = all_tables(cohort, missing, progress)
-    one = np.zeros_like(two)
-    if single_copy_chromosomes(cohort.variants.chromosome).astype(bool).any():
-        for chosen, codes in cohort.blocks():
-            one[chosen] = _counted(cohort, chosen, codes, missing, 1)
-    return CopyTables(two, one)
+def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None, size: int = BLOCK) -> CopyTables:
+    """Tables of all variants, 128 bytes each at most; ``progress`` is told how many of how many are done, block by block.
 
-
-def _counted(cohort: Cohort, chosen: slice, codes: Codes, missing: bool, number: int) -> IntArray:
-    """Tables of a block's variants, of the people who have this number of copies."""
-    kinds = single_copy_chromosomes(cohort.variants.chromosome[chosen])
-    if not kinds.astype(bool).any() and number == 2:
-        return genotype_tables(codes, cohort.status, missing)
-    out = np.zeros((kinds.size, GENOTYPES + missing, 2), dtype=np.int64)
-    for kind in set(kinds):
-        at, who = np.flatnonzero(kinds == kind), copies(str(kind), cohort.n, cohort.male) == number
-        out[at] = genotype_tables(codes[:, at][who], cohort.status[who], missing)
+    Raises InvalidInput for codes that are none.
+    """
+    kinds = single_copy_chromosomes(cohort.variants.chromosome)
+    out = CopyTables(*np.zeros((2, kinds.size, GENOTYPES + missing, 2), dtype=np.int64))
+    for chosen, codes in cohort.blocks(size):
+        if codes.size and (codes.max() >= GENOTYPES or codes.min() < MISSING):
+            raise InvalidInput(
+                f"a genotype code is outside 0, 1, 2 and missing in variants {chosen.start}..{chosen.stop}"
+            )
+        for kind in set(kinds[chosen]):
+            at, held = np.flatnonzero(kinds[chosen] == kind), copies(str(kind), cohort.n, cohort.male)
+            theirs = codes if at.size == codes.shape[1] else codes[:, at]
+            for number, tables in ((2, out.two), (1, out.one)):
+                who = held == number
+                if who.any():
+                    own, status = (theirs, cohort.status) if who.all() else (theirs[who], cohort.status[who])
+                    tables[chosen.start + at] = genotype_tables(own, status, missing)
+        if progress is not None:
+            progress(chosen.stop, kinds.size)
     return out
-
-
-# Frequencies and shares are kept this far from 0 and 1, so that no variance is 0.
-_LEAST = 1e-9
-
-WARNING = (
-    "on chromosomes X, Y and MT one copy counts as one allele; frequencies are taken for the same in men and women, as PLINK "
-    "takes them: where they differ, and cases and controls differ in sex, the test rejects too often; a scan with covariates "
-    "has sex among them on X"
-)
 
 
 def single_copy_scores(tables: CopyTables, kernel: Kernel, test: str = "allelic") -> Scores:
@@ -359,21 +331,30 @@ def single_copy_scores(tables: CopyTables, kernel: Kernel, test: str = "allelic"
         s = np.array([0.0, 1.0]) - sums.cases[:, None]
         pieces.append(_pulled_back(x[:, :, None] * s[:, None, :], kernel))
     expected, weights = np.concatenate(law, axis=1), np.concatenate(pieces, axis=1)
-    effect = np.sum((observed - expected) * weights, axis=(1, 2))
-    variance = np.sum(expected * weights**2, axis=(1, 2)) - np.sum(expected * weights, axis=(1, 2)) ** 2
     varies = _copies_vary(tables)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(varies & (variance > 0), n * effect**2 / variance, np.nan)
-    flat = (n.size, -1)
-    counts = (observed * n[:, None, None]).reshape(flat)
-    p = tail_of_one(weights.reshape(flat), expected.reshape(flat), counts, statistic)
-    one = np.ones(n.size, dtype=np.int64)
+    statistic, p = contrast_test(observed, expected, weights, n, varies)
     present = np.where(expected.sum(axis=2, keepdims=True) > 0, expected, np.inf)
     rows = kernel.sizes[0]
     # nobody with one copy has both alleles, and a missing call says nothing
     present = present[:, [*range(GENOTYPES), rows, rows + GENOTYPES - 1]]
     least = np.where(varies, n * present.min(axis=(1, 2)), np.nan)
-    return Scores(statistic, one, p, least, None, np.flatnonzero(varies), n[varies], -one)
+    return Scores.of_one(statistic, p, least, np.flatnonzero(varies), n[varies])
+
+
+def contrast_test(
+    observed: FloatArray, law: FloatArray, weights: FloatArray, n: FloatArray, varies: NDArray[np.bool_] | bool = True
+) -> tuple[FloatArray, FloatArray]:
+    """χ² with 1 degree of freedom of a contrast with these weights of reports, and its p-value, (V,) each.
+
+    It is taken along its gradient, and is 0 under the null ``law`` of the ``observed`` shares; these and the weights of each
+    report are (V, A, B). NaN where nothing ``varies``.
+    """
+    effect = np.sum((observed - law) * weights, axis=(1, 2))
+    variance = np.sum(law * weights**2, axis=(1, 2)) - np.sum(law * weights, axis=(1, 2)) ** 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(varies & (variance > 0), n * effect**2 / variance, np.nan)
+    flat, counts = (n.size, -1), observed * n[:, None, None]
+    return statistic, tail_of_one(weights.reshape(flat), law.reshape(flat), counts.reshape(flat), statistic)
 
 
 def with_single_copies(scores: Scores, which: IntArray, single: Scores) -> Scores:
@@ -386,17 +367,9 @@ def with_single_copies(scores: Scores, which: IntArray, single: Scores) -> Score
 def single_copy_odds(tables: CopyTables, kernel: Kernel, confidence: float = 0.95) -> OddsRatios:
     """Odds ratio of A1 by counts of alleles; its interval is Fieller's, with the person as the sampling unit."""
     observed = tables.observed
-    sums = _Alleles.of(observed, kernel)
-    (b_0, b_1), (a_0, a_1) = sums.counts.swapaxes(0, 1).swapaxes(1, 2)
-    zero = np.zeros_like(a_0)
-    moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
-    above, below = (_of_alleles(np.moveaxis(m, -1, 0), kernel) for m in moves)
-    covariance = covariances(above, below, observed) / np.maximum(tables.people, 1.0)
-    odds = fieller_odds(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), sums.counts)
-    varies = _copies_vary(tables)
-    return OddsRatios(
-        *(np.where(varies, x, np.nan) for x in (odds.ratio, odds.low, odds.high, odds.cases, odds.controls))
-    )
+    table, n = _Alleles.of(observed, kernel).counts, np.maximum(tables.people, 1.0)
+    odds = odds_of_alleles(table, lambda gradient: _of_alleles(gradient, kernel), observed, n, confidence)
+    return OddsRatios(*np.where(_copies_vary(tables), odds.arrays, np.nan))
 
 
 def with_odds_of_single_copies(
@@ -406,14 +379,10 @@ def with_odds_of_single_copies(
     single = tables.one.sum(axis=(1, 2)) > 0
 
     def odds(which: slice | IntArray) -> OddsRatios:
-        out, at = plain(which), np.flatnonzero(single[which])
+        out, at = plain(which).arrays, np.flatnonzero(single[which])
         chosen = np.arange(single.size)[which][at]
-        own = single_copy_odds(tables.part(chosen), kernel.part(chosen))
-        names = ("ratio", "low", "high", "cases", "controls")
-        columns = {name: getattr(out, name).copy() for name in names}
-        for name in names:
-            columns[name][at] = getattr(own, name)
-        return OddsRatios(**columns)
+        out[:, at] = single_copy_odds(tables.part(chosen), kernel.part(chosen)).arrays
+        return OddsRatios(*out)
 
     return odds
 

@@ -17,12 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, warn
@@ -40,7 +37,7 @@ from optrr.genomics.proportions import (
     proportions_test,
     rates_of_calls,
 )
-from optrr.genomics.result_files import arrow_columns, rows_in_json, write_columns
+from optrr.genomics.result_files import ColumnsResult, rows_in_json
 from optrr.genomics.sampled_scan import cell_tables
 from optrr.genomics.sampled_variants import SampledVariants, read_answers
 from optrr.genomics.scan import cohort_kernel
@@ -50,7 +47,6 @@ from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
 from optrr.show.charts import interval_figure
 from optrr.show.parts import Table
-from optrr.show.result import TableResult
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
 from optrr_solvers.arrays import IntArray
@@ -65,7 +61,7 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VariantReport(TableResult):
+class VariantReport(ColumnsResult):
     """Estimates of every variant, arrays of shape (V,); see the module.
 
     ``cases`` and ``controls`` are frequencies there where they were asked for; ``call_rate`` is NaN where nothing tells of it.
@@ -118,22 +114,13 @@ class VariantReport(TableResult):
         left_out = len(self.variants) - len(rows)
         return Table(names, rows, note=f"… and {left_out} more variants" if left_out else "")
 
-    def to_arrow(self) -> pa.Table:
-        """One row per variant, the columns of the TSV; undefined numbers are null."""
-        return arrow_columns(self.columns)
-
-    def write_tsv(self, path: Path) -> None:
-        """Write the table, whole or not at all."""
-        write_columns(path, self.columns)
-
     def plot(self) -> Figure:
         """Frequencies of A1 with their intervals, of the first variants."""
         names, f = [str(name) for name in self.variants.name[:_DRAWN]], self.frequency
         return interval_figure(names, f.estimate[:_DRAWN], (f.low[:_DRAWN], f.high[:_DRAWN]), "frequency of A1", None)
 
-    @cached_property
-    def columns(self) -> dict[str, NDArray[np.generic]]:
-        """The table, column by column, shape (V,) each."""
+    def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
+        """The rows of the variants of these numbers, column by column."""
         v, call = self.variants, self.call_rate
         out: dict[str, NDArray[np.generic]] = {
             "CHR": v.chromosome,
@@ -154,7 +141,7 @@ class VariantReport(TableResult):
         }
         if self.cases is not None and self.controls is not None:
             out |= _of_proportions(self.cases, "F_A", "_A") | _of_proportions(self.controls, "F_U", "_U")
-        return out
+        return {name: column[which] for name, column in out.items()}
 
 
 def _of_proportions(p: Proportions, name: str, ending: str) -> dict[str, NDArray[np.generic]]:

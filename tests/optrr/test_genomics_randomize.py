@@ -24,13 +24,7 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slope, qq, qq_slope, save_figure
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
 from optrr.genomics.scan import Associations, ScanOptions, scan
-from optrr.genomics.tests import (
-    all_tables,
-    controlled_p,
-    genomic_control,
-    naive_score_test,
-    score_test,
-)
+from optrr.genomics.tests import controlled_p, copy_tables, genomic_control, naive_score_test, score_test
 from optrr.genomics.writing import write_records
 from optrr.mechanisms.kernel import unrandomized
 from optrr.models.tests.result import bonferroni, false_discovery_rate
@@ -146,7 +140,7 @@ def test_a_scan_is_its_variants_one_by_one_whether_or_not_they_are_alike(epsilon
     cohort = simulated(500, 3, seed=7)
     domain = genomic_domain(["rs0", "rs1", "rs2"])
     law, layout = ProductLaw(domain.sizes, np.array([3.0, *epsilons])), layout_of(domain)
-    rows, tables = scan(cohort, law, layout, ScanOptions("genotypic")).columns, all_tables(cohort, missing=False)
+    rows, tables = scan(cohort, law, layout, ScanOptions("genotypic")).columns, copy_tables(cohort, missing=False).two
     for k in range(3):
         kernel = star_kernel(law, np.array([k + 1]), 0).part(0)
         one, odds = score_test(tables[k : k + 1], kernel, "genotypic"), odds_ratios(tables[k : k + 1], kernel)

@@ -14,7 +14,7 @@ from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.scan import ScanOptions, associations
-from optrr.genomics.tests import all_tables, cohort_tables, copy_tables, genotype_tables
+from optrr.genomics.tests import copy_tables, genotype_tables
 from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import unrandomized
 
@@ -374,10 +374,10 @@ def test_tables_are_counted_right():
                     assert counted[v, g, s] == expected
     people = np.array([str(i) for i in range(50)], dtype=object)
     cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, codes), np.arange(50), status)
-    blocks = np.concatenate([t for _, t in cohort_tables(cohort, True, size=3)])
-    np.testing.assert_array_equal(blocks, all_tables(cohort, True))
+    blocks = copy_tables(cohort, True, size=3).two
+    np.testing.assert_array_equal(blocks, copy_tables(cohort, True).two)
     bad = codes.copy()
     bad[3, 3] = 5
     cohort = Cohort(MatrixGenotypes(Variants.named(list("abcdefg")), people, bad), np.arange(50), status)
     with pytest.raises(InvalidInput, match="outside 0, 1, 2"):
-        all_tables(cohort, False)
+        copy_tables(cohort, False)
