@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -297,7 +298,8 @@ class Collector:
         # the unbiased estimate's errors, from the same messages, around the protocol's table
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
-        named = {"method": self.protocol.name, "bias": _BIAS, "confidence": confidence, "simultaneous": simultaneous}
+        named: dict[str, Any] = {"method": self.protocol.name, "bias": _BIAS}
+        named |= {"confidence": confidence, "simultaneous": simultaneous}
         plain = with_errors(asked, self.n, FittedTable(table), kernel, observed, **named)
         return with_intervals(plain, kernel, observed)
 
