@@ -20,7 +20,7 @@ from optrr.designs.worksheet import Worksheet
 from optrr.designs.worksheet import worksheet as answered
 from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.audit import audit as audited
-from optrr.devices.clients import FEWEST, CommandClient, LogClient, RecordKinds, answered_codes, planned, plant
+from optrr.devices.clients import FEWEST, CommandClient, LogClient, RecordKinds, planned, plant
 from optrr.devices.label import Label, QuestionLabel, label_of
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
@@ -216,8 +216,7 @@ def audit(
     if plant_file is not None:
         refuse_options("is for the audit after --plant; leave it out", "command", "level", "once")
         return _plant(label, queries, plant_file, as_json)
-    read = label.read if isinstance(label, QuestionLabel) else answered_codes
-    log = None if received is None else LogClient(received, label.domain, read)
+    log = None if received is None else LogClient(received, label)
     client = log or _client(label, command, each, timeout)
     result = audited(label, client, AuditOptions(queries, level, once, planted=planted))
     if as_json:
@@ -250,8 +249,7 @@ def _client(
         raise InvalidInput(f"--command cannot be split into words: {error}") from error
     if not arguments:
         raise InvalidInput("--command is empty; name a program")
-    read = label.read if isinstance(label, QuestionLabel) else answered_codes
-    return CommandClient(arguments, label.domain, each, timeout, read)
+    return CommandClient(arguments, label, each, timeout)
 
 
 _RECORDS = 10_000

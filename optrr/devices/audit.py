@@ -144,7 +144,7 @@ def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
 
     def answer(people: IntArray, records: Codes) -> Codes:
         lines = [msgspec.json.encode(reply) for reply in function(people, records)]
-        return label.read(lines, label.domain, people.size, "function")
+        return label.read(lines, people.size, "function")
 
     return FunctionClient(answer, width=label.width)
 

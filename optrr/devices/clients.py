@@ -19,11 +19,10 @@ What came back: true codes and noise, and which rows are of which part of a run.
 The noise of an attribute is (answer − record) mod r: 0 where it is kept. Under any label it has the same law whatever the
 record is, so that everything a right client may do is said by the law of independent noise.
 
-Lines between an auditor and a client: JSON, one record each, in UTF-8.
-
-A question is ``{"person": 17, "values": ["F", null]}``: the texts of the record's categories in the label's order, null for
-the missing value. An answer has the randomized record in the same form, as an object with ``values`` (such as the reports of
-docs/deployment-format.md) or as a list alone; whatever else the object holds is not looked at.
+Lines between an auditor and a client are JSON, one record each, in UTF-8. A question is ``{"person": 17, "values": ["F",
+null]}``: the texts of the record's categories in the label's order, null for the missing value. An answer has the randomized
+record in the same form, as an object with ``values`` (such as the reports of docs/deployment-format.md) or as a list alone;
+whatever else the object holds is not looked at.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.devices.label import Codes, Label, read_answers
-from optrr.domain.domain import Domain, category_text
+from optrr.devices.label import Codes, Label, QuestionLabel, Value, answered_codes
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.whole_files import whole_file
 from optrr_solvers.arrays import IntArray
@@ -195,16 +194,9 @@ class Answers:
         return out
 
 
-_Value = str | int | float | bool | None
-
-
 class _Question(msgspec.Struct, forbid_unknown_fields=True):
     person: int
-    values: list[_Value]
-
-
-class _Answer(msgspec.Struct):
-    values: list[_Value]
+    values: list[Value]
 
 
 def asked_lines(asked: Questions, domain: Domain) -> Iterator[bytes]:
@@ -213,25 +205,6 @@ def asked_lines(asked: Questions, domain: Domain) -> Iterator[bytes]:
     for person, record in zip(asked.people.tolist(), asked.records.tolist(), strict=True):
         values = b",".join([known[code] for known, code in zip(texts, record, strict=True)])
         yield b'{"person":%d,"values":[%b]}' % (person, values)
-
-
-def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
-    """The answers' codes, shape (count, m); −1 where a value is none of the categories.
-
-    Raises InvalidInput where there are more or fewer lines, or one is no answer; the message shows nothing of it.
-    """
-    out, known = np.empty((count, domain.m), dtype=np.int32), [a.codes for a in domain]
-    form = '{"values": […]} with one value for each attribute'
-    for row, answer in enumerate(read_answers(lines, count, name, list[_Value] | _Answer, form)):
-        values = answer.values if isinstance(answer, _Answer) else answer
-        if len(values) != domain.m:
-            raise InvalidInput(f"{name}: line {row + 1} has {len(values)} values for {domain.m} attributes")
-        out[row] = [codes.get(category_text(v), -1) for codes, v in zip(known, values, strict=True)]
-    return out
-
-
-# Lines, the label's domain, how many there should be, and whose they are, to codes.
-Reading = Callable[[Sequence[bytes], Domain, int, str], Codes]
 
 
 def plant(path: str | os.PathLike[str], runs: Sequence[Questions], domain: Domain) -> None:
@@ -382,21 +355,16 @@ class CommandClient:
     ----------
     arguments
         the program and its arguments.
-    domain
-        the label's attributes.
     each
         start the command anew for every record, with its line alone: for clients that answer one record and end.
     seconds
         that a process may take.
-    read
-        the codes of lines; of answers to questions :meth:`optrr.devices.label.QuestionLabel.read`.
     """
 
     arguments: Sequence[str]
-    domain: Domain
+    label: Label | QuestionLabel
     each: bool = False
     seconds: float | None = None
-    read: Reading = answered_codes
     lasting: ClassVar[bool] = True
 
     @property
@@ -410,10 +378,10 @@ class CommandClient:
             return list(pool.map(self._run, runs))
 
     def _run(self, asked: Questions) -> Codes:
-        lines = list(asked_lines(asked, self.domain))
+        lines = list(asked_lines(asked, self.label.domain))
         told = [line + b"\n" for line in lines] if self.each else [b"".join(line + b"\n" for line in lines)]
         said = b"".join(self._said(text) for text in told)
-        return self.read(said.splitlines(), self.domain, len(lines), self.name)
+        return self.label.read(said.splitlines(), len(lines), self.name)
 
     def _said(self, text: bytes) -> bytes:
         try:
@@ -437,8 +405,7 @@ class LogClient:
     """Answers that were logged elsewhere: one line for each planted record, in their order."""
 
     received: str | os.PathLike[str]
-    domain: Domain
-    read: Reading = answered_codes
+    label: Label | QuestionLabel
     lasting: ClassVar[bool] = False
 
     @property
@@ -449,4 +416,4 @@ class LogClient:
     def answers(self, runs: Sequence[Questions]) -> list[Codes]:
         """As of :class:`AuditedClient`."""
         ends = np.cumsum([asked.people.size for asked in runs])
-        return np.split(self.read(_lines_of(self.received), self.domain, int(ends[-1]), self.name), ends[:-1])
+        return np.split(self.label.read(_lines_of(self.received), int(ends[-1]), self.name), ends[:-1])

@@ -16,7 +16,7 @@ from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.devices.deployment_file import DeployedQuestions, Deployment
 from optrr.devices.verify import load_deployment
-from optrr.domain.domain import Domain
+from optrr.domain.domain import Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.releases.sealed import DEPLOYMENT, MALFORMED, SAMPLED_TABLES, content_of, kind_of
@@ -75,12 +75,16 @@ class Label:
         """How many answers hold what is none of the label's categories."""
         return int(np.count_nonzero(((codes < 0) | (codes >= self.sizes)).any(axis=1)))
 
+    def read(self, lines: Sequence[bytes], count: int, name: str) -> Codes:
+        """The codes of ``count`` lines; see :func:`answered_codes`."""
+        return answered_codes(lines, self.domain, count, name)
+
     def agreement(self, chosen: Sequence[int]) -> float:
         """Probability that two independent answers differ from their records in the same way, on these attributes."""
         return float((self.changes(chosen).ravel() ** 2 / event_sizes(self.sizes[list(chosen)])).sum())
 
 
-def read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form: str) -> Iterator[Any]:
+def _read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form: str) -> Iterator[Any]:
     """The answers of ``count`` lines of JSON, each of this kind.
 
     Raises InvalidInput where there are more or fewer lines, or one is no such answer; the message shows nothing of it, and says
@@ -95,6 +99,28 @@ def read_answers(lines: Sequence[bytes], count: int, name: str, kind: Any, form:
             yield decode(line)
         except MALFORMED:
             raise InvalidInput(f"{name}: line {row} is no answer; write {form}") from None
+
+
+Value = str | int | float | bool | None
+
+
+class _Answer(msgspec.Struct):
+    values: list[Value]
+
+
+def answered_codes(lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
+    """The answers' codes, shape (count, m); −1 where a value is none of the categories.
+
+    Raises InvalidInput as :func:`_read_answers`.
+    """
+    out, known = np.empty((count, domain.m), dtype=np.int32), [a.codes for a in domain]
+    form = '{"values": […]} with one value for each attribute'
+    for row, answer in enumerate(_read_answers(lines, count, name, list[Value] | _Answer, form)):
+        values = answer.values if isinstance(answer, _Answer) else answer
+        if len(values) != domain.m:
+            raise InvalidInput(f"{name}: line {row + 1} has {len(values)} values for {domain.m} attributes")
+        out[row] = [codes.get(category_text(v), -1) for codes, v in zip(known, values, strict=True)]
+    return out
 
 
 class _QuestionReply(msgspec.Struct):
@@ -136,15 +162,11 @@ class QuestionLabel:
         """How many answers answer no question."""
         return int(np.count_nonzero(codes[:, 0] < 0))
 
-    def read(self, lines: Sequence[bytes], domain: Domain, count: int, name: str) -> Codes:
-        """The codes of ``count`` lines, each a JSON object with ``table`` and ``cells``.
-
-        Raises InvalidInput where there are more or fewer lines, or one is no such object; the message shows nothing of it.
-        """
-        del domain
+    def read(self, lines: Sequence[bytes], count: int, name: str) -> Codes:
+        """The codes of ``count`` lines, each a JSON object with ``table`` and ``cells``; raises as :func:`_read_answers`."""
         out = np.zeros((count, self.width), dtype=np.int32)
         form = '{"table": 1, "cells": "…"} as the deployment format says'
-        for row, reply in enumerate(read_answers(lines, count, name, _QuestionReply, form)):
+        for row, reply in enumerate(_read_answers(lines, count, name, _QuestionReply, form)):
             members = self.deployed.members(reply.table, reply.cells)
             out[row, 0] = reply.table - 1 if members else -1
             out[row, 1 : 1 + len(members)] = members

@@ -213,7 +213,7 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
                 file.write(json.dumps([known[c] for known, c in zip(texts, record, strict=True)]) + "\n")
     both = ["audit", str(sampler), "--planted", str(planted), "--received", str(received)]
     assert run(both) == 0
-    log = LogClient(received, label.domain)
+    log = LogClient(received, label)
     assert optrr.audit(label, log, optrr.devices.audit.AuditOptions(planted=planted)).queries == 2000
     with pytest.raises(optrr.InvalidInput, match="name their file"):
         optrr.audit(label, log)

@@ -26,9 +26,10 @@ from optrr.designs import design_file
 from optrr.designs.design import Design
 from optrr.designs.signing import sign_file, signature_check
 from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.devices.clients import LogClient, RecordKinds, answered_codes, planned, plant, read_planted
+from optrr.devices.clients import LogClient, RecordKinds, planned, plant, read_planted
 from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.export import deployment_of
+from optrr.devices.label import answered_codes, label_of
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
@@ -266,7 +267,7 @@ def _logs(data: bytes, folder: Path) -> None:
     def log() -> None:
         layout, runs = read_planted(path, DOMAIN)
         del layout
-        LogClient(path, DOMAIN).answers(runs)
+        LogClient(path, label_of(_some_designs()[0])).answers(runs)
 
     refusing(log, lambda: answered_codes(lines, DOMAIN, len(lines), "log"))
 
