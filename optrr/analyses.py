@@ -330,6 +330,7 @@ class Reports(OpenedRecords):
         single_cluster: Single = "refuse",
         unweighted: bool = False,
         calibration: str = "auto",
+        bootstrap: int = 1999,
         random_state: Seed = None,
     ) -> TestResult:
         """A hypothesis about the true records, tested.
@@ -348,6 +349,8 @@ class Reports(OpenedRecords):
             the attributes whose categories together are the strata.
         weights, strata, clusters, single_cluster, unweighted
             of a sample, for independence (:func:`optrr.models.weighted.test_weighted`).
+        calibration, bootstrap
+            of associations: where the p-value comes from, and how many tables a bootstrap draws (:func:`optrr.models.test`).
         """
         within = (given,) if isinstance(given, str) else tuple(given)
         asked = PublicColumns(weights, strata, clusters)
@@ -383,7 +386,8 @@ class Reports(OpenedRecords):
             from optrr.models.loglinear.comparing import stratified_test
 
             return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
-        return test(counts, self._mechanism, name, scores=scores, calibration=calibration, **drawn)  # type: ignore[arg-type]  # names are checked there
+        drawn |= {"scores": scores, "calibration": calibration, "bootstrap": bootstrap}
+        return test(counts, self._mechanism, name, **drawn)  # type: ignore[arg-type]  # names are checked there
 
     def tests(self, tests: Iterable[Sequence[str]], *, adjust: Adjustment = "holm", **how: Any) -> TestFamily:
         """Several hypotheses of one kind, with p-values adjusted for their number (:mod:`optrr.models.tests.result`).

@@ -13,6 +13,7 @@ from optrr.budgets.allocate import METHODS, Allocation
 from optrr.budgets.allocate import allocate as make_allocation
 from optrr.cli.designing import (
     attribute_option,
+    carried,
     keep_specification,
     people_option,
     preserve_option,
@@ -22,7 +23,6 @@ from optrr.cli.designing import (
 )
 from optrr.cli.outputs import DESIGN, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
-from optrr.cli.public_columns import carried
 from optrr.designs.design import Design
 from optrr.designs.specification import Specification
 from optrr.errors import InvalidInput

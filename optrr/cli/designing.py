@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 import numpy as np
 
-from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, refuse_options, split_names
+from optrr.cli.inputs import FILE, design_option, input_argument, keep_input, public_option, refuse_options, split_names
 from optrr.cli.outputs import DESIGN, design_output_option, report_option, write_report
 from optrr.cli.printing import (
     TABLE_DECIMALS,
@@ -21,10 +22,9 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
-from optrr.cli.public_columns import carried, public_option
 from optrr.designs.clustering import Algorithm, NamedClusters, choose_clusters, combinations_of
 from optrr.designs.dependence import Dependences, dependences_from_tables, pair_tables
-from optrr.designs.design import Design
+from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design, save_design
 from optrr.designs.solving import Wishes
 from optrr.designs.solving import design as make_design
@@ -530,3 +530,20 @@ def _show_variances(out: dict[str, Any]) -> None:
 
 def _of(title: str, count: int) -> str:
     return f"{title} (first {SHOWN} of {count})" if count > SHOWN else title
+
+
+def carried(asking: Asking, public: PublicColumns) -> Asking:
+    """A way of asking with a specification's public columns, or a warning where it does not keep whole records."""
+    if isinstance(asking, Design):
+        return replace(asking, public=public)
+    warn(left_out(public))
+    return asking
+
+
+def left_out(public: PublicColumns) -> list[str]:
+    """One line where public columns are declared and whatever is made knows nothing of them."""
+    if not public:
+        return []
+    return [
+        f"the specification's public columns ({public.said()}) are left out: only designs of whole records pass them on"
+    ]

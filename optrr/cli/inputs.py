@@ -5,6 +5,14 @@ Options that say nothing of what is asked are refused rather than ignored.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from optrr.analyses import Reports
+from optrr.domain.public import NONE, PublicColumns
+
+if TYPE_CHECKING:
+    from optrr.tables.weighting.linearised import Single
+
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,15 +25,11 @@ import msgspec
 import numpy as np
 from click.core import ParameterSource
 
-from optrr.cli.printing import late_bar
-from optrr.designs.design import Design
 from optrr.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
 from optrr.errors import InvalidInput
-from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt, files_at
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
-from optrr.tables.estimation.impossible import CountedTable, impossible
 from optrr_solvers.arrays import FloatArray
 
 
@@ -327,59 +331,6 @@ def scores_of_trend(test: str, texts: Sequence[str], domain: Domain) -> PairScor
     return scores_of_pair(domain, scores_of_two(texts, domain.names)) if test in _TRENDS else None
 
 
-@dataclass(frozen=True, eq=False)
-class Counted:
-    """The counts of each place of records, and the warnings to show beside whatever comes from them."""
-
-    design: Any
-    reports: OpenedRecords
-    counts: tuple[Any, ...]
-    doubts: tuple[str, ...]
-
-    @property
-    def mechanism(self) -> Any:
-        """The reports'; None where ``counts`` are tables that know how they vary: of answers to questions, and of samples."""
-        return None if isinstance(self.counts[0], CountedTable) else self.reports.mechanism
-
-
-def counted(design: Design, reports: OpenedRecords, names: Sequence[str]) -> Counted:
-    """Count the named attributes of records that were randomized by a design.
-
-    Raises
-    ------
-    InvalidInput
-        for records of another design, and whatever cannot be read or counted.
-    """
-    doubts = reports.unweighted_doubts
-    with late_bar() as show:
-        counts = reports.counts(names, lambda done, share: show(f"{done} records counted", share))
-    return Counted(design, reports, counts, (*doubts, *impossible(counts, reports.mechanism)))
-
-
-def counted_at(
-    design_file: Path, place: RecordsAt, names: Sequence[str], changed: Callable[[Any], Any] = lambda each: each
-) -> Counted:
-    """The same for the records at one place and the design of a file; or for answers, and the sampled tables of one.
-
-    ``changed`` makes of the reports those that are counted.
-    """
-    # few of the commands that read records read answers to questions
-    from optrr.ways.protocols.sampled_tables import load_asking  # noqa: PLC0415
-
-    asking = load_asking(design_file)
-    return counted_by(asking, changed(asking.reports(place)), names)
-
-
-def counted_by(asking: Any, reports: Any, names: Sequence[str], partly: bool = False) -> Counted:
-    """The same for reports that are opened already; a table of answers may be known ``partly`` (`Asking.counted`)."""
-    if isinstance(asking, Design):
-        return counted(asking, reports, names)
-    table = asking.counted(reports, names, partly)
-    return Counted(asking, reports, (table,), tuple(reports.unweighted_doubts))
-
-
-_Opened = TypeVar("_Opened", bound=OpenedRecords)
-
 pool_option = click.option(
     "--pool",
     multiple=True,
@@ -389,7 +340,7 @@ pool_option = click.option(
 )
 
 
-def with_pool(reports: _Opened, texts: Sequence[str], names: Sequence[str]) -> _Opened:
+def with_pool(reports: Reports, texts: Sequence[str], names: Sequence[str]) -> Reports:
     """The reports with the categories of ``names`` pooled as --pool says; the same ones where it is not given.
 
     Raises
@@ -411,3 +362,108 @@ def with_pool(reports: _Opened, texts: Sequence[str], names: Sequence[str]) -> _
             raise InvalidInput("--pool takes one share, or the categories of attributes, A=X,Y; give one of these")
         pool = texts[0]
     return pooled(reports, pool, names)
+
+
+public_option = click.option(
+    "--public",
+    multiple=True,
+    metavar="ROLE=COLUMN",
+    help="A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
+)
+
+_SAMPLE = (
+    click.option(
+        "--weight",
+        metavar="COLUMN",
+        help="Public column of weights, where neither the design nor the release names it.",
+    ),
+    click.option("--stratum", metavar="COLUMN", help="Public column of strata, likewise."),
+    click.option("--cluster", metavar="COLUMN", help="Public column of what was sampled first in a stratum, likewise."),
+    click.option(
+        "--unweighted", is_flag=True, help="Ignore the weight, stratum and cluster that the design or release names."
+    ),
+    click.option(
+        "--single-cluster",
+        type=click.Choice(["refuse", "centred"]),
+        help="A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all.",
+    ),
+)
+
+
+_GROUPS = click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each.")
+
+
+def sample_options(command: _Command) -> _Command:
+    """The options that say how records were sampled, as the fields of :class:`Sampled` but for its groups."""
+    for option in reversed(_SAMPLE):
+        command = option(command)
+    return command
+
+
+def sampled_options(command: _Command) -> _Command:
+    """These, and groups."""
+    return sample_options(_GROUPS(command))
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How the records of a command were sampled, as far as its options say."""
+
+    weight: str | None
+    stratum: str | None
+    cluster: str | None
+    by: str | None
+    unweighted: bool
+    single_cluster: Single | None
+
+    @property
+    def options(self) -> dict[str, bool]:
+        """Which options are given."""
+        return {f"--{name.replace('_', '-')}": value not in (None, False) for name, value in vars(self).items()}
+
+    def check(self, others: dict[str, bool]) -> None:
+        """Raise InvalidInput where the command has options that a weighted estimate does not take."""
+        for option, given in others.items():
+            if given:
+                raise InvalidInput(
+                    f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
+                )
+
+    def keywords(self, reports: Reports) -> dict[str, Any]:
+        """The same as analyses of these reports take it. Raises InvalidInput as :meth:`columns`, and for answers."""
+        if reports.mechanism is None:
+            self.check_answers({})
+            return {}
+        self.columns(reports)
+        return {
+            "weights": self.weight,
+            "strata": self.stratum,
+            "clusters": self.cluster,
+            "single_cluster": self.single_cluster or "refuse",
+            "unweighted": self.unweighted,
+        }
+
+    def check_answers(self, others: dict[str, bool]) -> None:
+        """Raise InvalidInput for options, these or others, that answers to questions do not take."""
+        named = [option for option, given in {**others, **self.options}.items() if given]
+        if named:
+            raise InvalidInput(
+                f"answers to questions take no {' and no '.join(named)}; leave it out, or ask for whole records"
+            )
+
+    def columns(self, reports: Reports) -> PublicColumns:
+        """What an estimate uses: what the design, the releases and the options name; none where it is to ignore the sample.
+
+        Raises
+        ------
+        InvalidInput
+            for options, or declarations, that contradict each other.
+        """
+        asked = PublicColumns(self.weight, self.stratum, self.cluster)
+        if self.unweighted and asked:
+            raise InvalidInput(f"--unweighted ignores the sample, and {asked.said()} describes it; leave one out")
+        known = NONE if self.unweighted else reports.agreed(asked)
+        columns = PublicColumns(known.weight, known.stratum, known.cluster, split_names(self.by) if self.by else ())
+        if not columns:
+            refuse_options("is for a sample of clusters, and none is declared or given; leave it out", "single_cluster")
+        return columns

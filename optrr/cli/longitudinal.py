@@ -9,6 +9,7 @@ import click
 from optrr.cli.designing import (
     attribute_option,
     keep_specification,
+    left_out,
     method_option,
     preserve_option,
     read_wanted,
@@ -28,7 +29,6 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
-from optrr.cli.public_columns import left_out
 from optrr.cli.releasing import (
     after_option,
     keep_order_option,

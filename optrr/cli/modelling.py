@@ -10,70 +10,68 @@ from typing import Any
 import click
 
 from optrr.cli.inputs import (
+    Sampled,
     attributes_option,
     confidence_option,
-    counted_at,
-    counted_by,
     design_option,
     input_argument,
     keep_input,
     pool_option,
     refuse_options,
+    sample_options,
     scores_by_name,
     scores_option,
     simultaneous_option,
     split_names,
-    with_pool,
 )
-from optrr.cli.outputs import OUTPUT, Outputs, check_estimate_suffix, report_option, table_option, write_estimate
+from optrr.cli.outputs import (
+    OUTPUT,
+    Analysis,
+    analysis,
+    check_estimate_suffix,
+    report_option,
+    table_option,
+    write_estimate,
+)
 from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
-from optrr.cli.public_columns import Sampled, sample_options
-from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.errors import InvalidInput
-from optrr.models.estimated import model_estimated
-from optrr.models.loglinear.estimating import Comparison, LogLinear, beside, fit_loglinear, stepwise
+from optrr.models.loglinear.estimating import Comparison, LogLinear, beside
 from optrr.models.loglinear.fitting import parse_terms
-from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
-from optrr.models.regression.building import read_reports, read_sampled
-from optrr.models.regression.fitting import FAMILIES, fitted, modelled
-from optrr.models.regression.formulas import Formula, check_scores
+from optrr.models.regression.fitting import FAMILIES
+from optrr.models.regression.formulas import Formula
 from optrr.models.synthesis.combined import combine as combined
 from optrr.models.synthesis.drawing import Closeness
-from optrr.models.synthesis.drawing import synthesize as draw_records
 from optrr.records.reading.registry import open_source
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount
-from optrr.tables.estimation.estimator import check_confidence
-from optrr.tables.estimation.impossible import impossible
-from optrr.ways.protocols.sampled_tables import load_asking
 
 
-@click.command()
-@input_argument
-@design_option
-@attributes_option("A,B,…", "The attributes of the table that is modelled.")
-@click.option("--terms", metavar="A*B+C", help="Which attributes interact; a set includes its subsets.")
-@click.option(
-    "--stepwise", "order", type=click.IntRange(min=2), help="Search a model with sets of up to so many attributes."
+@analysis(
+    attributes_option("A,B,…", "The attributes of the table that is modelled."),
+    click.option("--terms", metavar="A*B+C", help="Which attributes interact; a set includes its subsets."),
+    click.option(
+        "--stepwise",
+        "order",
+        type=click.IntRange(min=2),
+        help="Search a model with sets of up to so many attributes.",
+    ),
+    click.option(
+        "--against",
+        metavar="A*B+C",
+        help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
+    ),
+    click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against."),
+    pool_option,
+    confidence_option,
+    simultaneous_option,
+    click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the coefficients."),
+    report_option,
 )
-@click.option(
-    "--against",
-    metavar="A*B+C",
-    help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
-)
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against.")
-@pool_option
-@confidence_option
-@simultaneous_option
-@click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the coefficients.")
-@report_option
-@json_option
 def model(
+    run: Analysis,
     *,
-    input: RecordsAt,
-    design_file: Path,
     attributes: str,
     terms: str | None,
     order: int | None,
@@ -82,36 +80,27 @@ def model(
     pool: tuple[str, ...],
     confidence: float,
     simultaneous: bool,
-    output: Path | None,
-    report: Path | None,
-    as_json: bool,
 ) -> None:
     """Fit a log-linear model to the true records behind randomized ones: odds and odds ratios, with all else in the model."""
     if (terms is None) == (order is None):
         raise InvalidInput("a model is given by --terms or searched with --stepwise 2; give one of them")
     if against is None:
         refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
-    outputs = Outputs(output, report, as_json)
-    outputs.check([input])
     names = split_names(attributes)
-    known = counted_at(design_file, input, names, lambda reports: with_pool(reports, pool, names))
-    (counts,) = known.counts
-    other = None if against is None else parse_terms(against, counts.domain)
-    if known.mechanism is None:
-        if terms is None or other is not None:
-            raise InvalidInput(
-                "models of answers to questions are given by --terms, and tested by optrr test; leave out what searches or "
-                "compares them"
-            )
-        result = model_estimated(counts, parse_terms(terms, counts.domain), confidence, simultaneous)
-    elif terms is not None:
-        wanted = parse_terms(terms, counts.domain)
-        result = fit_loglinear(counts, known.mechanism, wanted, confidence, simultaneous)
-    else:
-        result = stepwise(counts, known.mechanism, order or 2, confidence, simultaneous)
-    compared = None if other is None else beside(counts, known.mechanism, result.terms, other, random_state)
-    of = (known.design, design_file, known.reports, known.doubts)
-    outputs.give_table(result, of, lambda: _print_model(result, compared), comparison=compared)
+    reports = run.open(pool, names)
+    other = None if against is None else parse_terms(against, reports.asking.domain.subset(names))
+    if reports.mechanism is None and (terms is None or other is not None):
+        raise InvalidInput(
+            "models of answers to questions are given by --terms, and tested by optrr test; leave out what searches or "
+            "compares them"
+        )
+    how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
+    result = run.made(lambda: reports.model(terms, attributes=names, stepwise=order, **how))
+    compared = None
+    if other is not None:
+        (counts,) = reports.counts(names)
+        compared = beside(counts, reports.mechanism, result.terms, other, random_state)
+    run.give(result, lambda: _print_model(result, compared), comparison=compared)
 
 
 def _print_model(result: LogLinear, compared: Comparison | None) -> None:
@@ -125,70 +114,42 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
         say(compared.headline())
 
 
-@click.command()
-@input_argument
-@design_option
-@click.option(
-    "--formula", required=True, metavar="Y~A+B", help="Outcome and predictors; write 'income ~ sex + C(age)'."
+@analysis(
+    click.option(
+        "--formula", required=True, metavar="Y~A+B", help="Outcome and predictors; write 'income ~ sex + C(age)'."
+    ),
+    click.option(
+        "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
+    ),
+    click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized."),
+    pool_option,
+    scores_option,
+    sample_options,
+    confidence_option,
+    table_option,
+    report_option,
 )
-@click.option(
-    "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
-)
-@click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized.")
-@pool_option
-@scores_option
-@sample_options
-@confidence_option
-@table_option
-@report_option
-@json_option
 def regress(
+    run: Analysis,
     *,
-    input: RecordsAt,
-    design_file: Path,
     formula: str,
     family: str | None,
     true_predictors: str | None,
     pool: tuple[str, ...],
     scores: tuple[str, ...],
     confidence: float,
-    output: Path | None,
-    report: Path | None,
-    as_json: bool,
     **sampled: Any,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
-    outputs = Outputs(output, report, as_json)
-    outputs.check([input])
-    check_confidence(confidence)
-    asking = load_asking(design_file)
-    read, given = Formula.of(formula), scores_by_name(scores)
-    check_scores(given, read.names)
     true = () if true_predictors is None else split_names(true_predictors)
-    known = with_pool(asking.reports(input), pool, [name for name in read.names if name not in true])
-    sample, said = Sampled(by=None, **sampled), list[str]()
+    reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
+    how: dict[str, Any] = {"family": family, "public": true, "scores": scores_by_name(scores), "confidence": confidence}
+    how |= Sampled(by=None, **sampled).keywords(reports)
     with late_bar() as show:
-        how: dict[str, Any] = {"confidence": confidence, "progress": lambda done: show("regress", done)}
-        if not isinstance(asking, Design):
-            sample.check_answers({})
-            if true:
-                raise InvalidInput(NO_PUBLIC)
-            (counts,), doubts = counted_by(asking, known, read.names, partly=True).counts, [*known.unweighted_doubts]
-            result = regress_estimated(counts, formula, family=family, scores=given, **how)
-        else:
-            mechanism, columns = known.mechanism, sample.columns(known)
-            if columns:
-                counted, reports, said = read_sampled(
-                    known.places[0], mechanism, read.names, true, columns, **sample.how
-                )
-            else:
-                counted = reports = read_reports(known.places[0], mechanism, read.names, true)
-            doubts = [*(known.doubts if columns else known.unweighted_doubts), *impossible(counted.pairs(), mechanism)]
-            result = fitted(*modelled(read, reports, family, given), **how)
-    result = replace(result, warnings=(*result.warnings, *said))
+        result = run.made(lambda: reports.regress(formula, progress=lambda done: show("regress", done), **how))
     # warnings go to standard error, so the printed table has none of its own
     table = replace(result, warnings=()).summary()
-    outputs.give_table(result, (asking, design_file, known, doubts), lambda: say(str(table)))
+    run.give(result, lambda: say(str(table)))
 
 
 @click.command()
@@ -231,9 +192,7 @@ def synthesize(
     reports = design.reports(input)
     doubts = reports.unweighted_doubts
     chosen = None if attributes is None else split_names(attributes)
-    result = draw_records(
-        reports.places[0], design.mechanism, chosen, keep=keep, sets=sets, size=size, random_state=random_state
-    )
+    result = reports.synthesize(size, attributes=chosen, keep=keep, sets=sets, random_state=random_state)
     result.save(output)
     doubts += formula_doubts(output, design.domain)
     warn([*doubts, *result.warnings])

@@ -7,22 +7,24 @@ without their folders, and of a database no more than its kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
 
-from optrr.cli.inputs import keep_input, said_of_input
-from optrr.cli.printing import print_json, warn
+from optrr.analyses import Reports
+from optrr.cli.inputs import design_option, input_argument, keep_input, said_of_input, with_pool
+from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
 from optrr.designs.design import Asking, Design
 from optrr.errors import InvalidInput
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import Place, RecordsAt
 from optrr.records.whole_files import check_target, whole_file
 from optrr.show.result import Result, TableResult
+from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
 if TYPE_CHECKING:
     from optrr.pages.sections import Given
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["DESIGN", "OUTPUT", "PAGE", "PLOT", "TABBED", "Target"]
+
+_Made = TypeVar("_Made")
 
 # Suffixes by which other programs take a file for what it is not.
 _FORMATS = frozenset(
@@ -195,61 +199,110 @@ def write_report(report: Path | None, page: Callable[[], Page]) -> None:
         write_page(report, page())
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What a command that reads records writes: a table where ``output`` names a file, a page, and JSON or text."""
+class Analysis:
+    """A command that analyses records: what they were asked by, what is in doubt about them, and where its result goes.
 
-    output: Path | None
-    report: Path | None
-    as_json: bool
+    The result comes from the call that Python has for it (:class:`optrr.analyses.Reports`). It is given to the table's
+    file, to a page, and as JSON or text.
+    """
 
-    def check(self, inputs: Sequence[RecordsAt]) -> None:
-        """Refuse, before anything is read, to write over the records, or a table of another kind. Raises InvalidInput."""
-        if self.output is not None:
-            check_estimate_suffix(self.output)
-        for place in inputs:
-            for path in (self.output, self.report):
-                if path is not None:
-                    keep_input(path, place)
-
-    def give_table(
-        self,
-        result: TableResult,
-        of: tuple[Asking, Path, OpenedRecords, Sequence[str]],
-        show: Callable[[], None],
-        **compared: Result | None,
+    def __init__(
+        self, input: RecordsAt, design_file: Path, output: Path | None, report: Path | None, as_json: bool
     ) -> None:
-        """Give a result that is one table, and what it is ``compared`` with, to whatever outputs are asked for.
+        """Raises InvalidInput for a table of another kind, and where records would be written over."""
+        if output is not None:
+            check_estimate_suffix(output)
+        self.input, self.design_file = input, design_file
+        self.output, self.report, self.as_json = output, report, as_json
+        self.doubts: list[str] = []
+        self._show: Callable[[str, float | None], None] | None = None
+        self.keep(input)
 
-        ``of`` are the way of asking, its file, the records and what is in doubt about them.
-        """
-        doubts, others = of[-1], {name: each for name, each in compared.items() if each is not None}
+    def keep(self, place: RecordsAt) -> None:
+        """Refuse to write over records. Raises InvalidInput."""
+        for path in (self.output, self.report):
+            if path is not None:
+                keep_input(path, place)
 
-        def page() -> Page:
-            from optrr.pages.table_pages import table_page  # noqa: PLC0415 (pages bring charts)
+    @cached_property
+    def asking(self) -> Design | SampledTables:
+        """What people were asked by."""
+        return load_asking(self.design_file)
 
-            asking, design_file, reports, _ = of
-            return table_page(result, page_given(asking, design_file, reports, doubts), **others)
+    def open(self, pool: Sequence[str] = (), names: Sequence[str] = (), groups: Sequence[RecordsAt] = ()) -> Reports:
+        """The reports, also those of other ``groups``, with the categories of these attributes pooled as --pool says."""
+        places = [place.watched(self._read) for place in (self.input, *groups)]
+        self.reports = with_pool(self.asking.reports(*places), pool, names)
+        return self.reports
 
-        summary = result.summary() | {"doubts": list(doubts)}
-        summary |= {name: each.summary() for name, each in others.items()}
-        said = [*doubts, *result.warnings, *(line for each in others.values() for line in each.warnings)]
-        self.give(result, summary, dict.fromkeys(said), page, show)
+    def _read(self, done: int, share: float | None) -> None:
+        if self._show is not None:
+            self._show(f"{done} records read", share)
+
+    def made(self, call: Callable[[], _Made]) -> _Made:
+        """What a call of the front door returns; what it warns of is in doubt about the records."""
+        known = self.reports.doubts
+        with late_bar() as self._show, heard() as lines:
+            result = call()
+        self.doubts = list(dict.fromkeys([*known, *self.doubts, *lines]))
+        return result
 
     def give(
         self,
-        table: TableResult | None,
-        summary: dict[str, Any],
-        warnings: Iterable[str],
-        page: Callable[[], Page],
+        result: Result,
         show: Callable[[], None],
+        page: Callable[[Given], Page] | None = None,
+        about: Mapping[str, Any] | None = None,
+        **beside: Result | Sequence[Result] | None,
     ) -> None:
-        """Write the files that are asked for, warn, and print ``summary`` as JSON or let ``show`` print for people."""
-        if self.output is not None and table is not None:
-            write_estimate(table, summary, self.output)
-        write_report(self.report, page)
-        warn(warnings)
+        """Write the files that are asked for, warn, and print JSON or let ``show`` print for people.
+
+        ``page`` makes the page, by default that of a table. The JSON object also holds what is ``about`` the result, and under
+        their names results that stand ``beside`` it.
+        """
+        others = {name: each for name, each in beside.items() if each}
+        summary = {**result.summary(), **(about or {}), "doubts": self.doubts}
+        said = [*self.doubts, *result.warnings]
+        for name, each in others.items():
+            several = [each] if isinstance(each, Result) else each
+            said += [line for one in several for line in one.warnings]
+            summary[name] = each.summary() if isinstance(each, Result) else [one.summary() for one in several]
+        if self.output is not None and isinstance(result, TableResult):
+            write_estimate(result, summary, self.output)
+        write_report(self.report, lambda: self._page(result, page, others))
+        warn(dict.fromkeys(said))
         if self.as_json:
             print_json(summary)
         else:
             show()
+
+    def _page(self, result: Result, page: Callable[[Given], Page] | None, others: dict[str, Any]) -> Page:
+        given = page_given(self.asking, self.design_file, self.reports, self.doubts)
+        if page is not None:
+            return page(given)
+        from optrr.pages.table_pages import table_page  # noqa: PLC0415 (pages bring charts)
+
+        return table_page(result, given, **others)  # type: ignore[arg-type]  # others name their page
+
+
+def analysis(*options: Callable[[Any], Any]) -> Callable[[Callable[..., None]], click.Command]:
+    """A command with INPUT, --design, these ``options`` and --json, whose function is given an :class:`Analysis` first."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        @wraps(function)
+        def command(
+            *,
+            input: RecordsAt,
+            design_file: Path,
+            as_json: bool,
+            output: Path | None = None,
+            report: Path | None = None,
+            **asked: Any,
+        ) -> None:
+            function(Analysis(input, design_file, output, report, as_json), **asked)
+
+        for option in (json_option, *reversed(options), design_option, input_argument):
+            command = option(command)
+        return click.command()(command)
+
+    return made

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from optrr.cli.designing import attribute_option, people_option
-from optrr.cli.inputs import FILE, input_argument, refuse_options, said_of_input
+from optrr.cli.inputs import FILE, input_argument, public_option, refuse_options, said_of_input
 from optrr.cli.outputs import FOLDER, OUTPUT
 from optrr.cli.printing import (
     json_option,
@@ -23,7 +23,6 @@ from optrr.cli.printing import (
     say,
     warn,
 )
-from optrr.cli.public_columns import public_option
 from optrr.designs.proposing import Proposal, Proposing, propose
 from optrr.designs.specification import Specification, parse_attributes, read_specification
 from optrr.domain.domain import Domain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from optrr.errors import OptrrWarning
 from optrr.show.text import cell, one_line, printable, reads_as_number
 
 if TYPE_CHECKING:
@@ -106,6 +108,24 @@ def is_strict() -> bool:
     """Whether the running command has the option --strict."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(STRICT))
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """The warnings of ours that are raised meanwhile, which a command says by itself; others go where they went before."""
+    lines: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", OptrrWarning)
+        others = warnings.showwarning
+
+        def keep(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, OptrrWarning):
+                lines.append(str(message))
+            else:
+                others(message, category, *where)
+
+        warnings.showwarning = keep  # type: ignore[assignment]  # takes where it was raised as it comes
+        yield lines
 
 
 @contextmanager

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 
 import click
 
-from optrr.cli.inputs import FILE, design_option, input_argument, key_option, signature_option
+from optrr.cli.inputs import FILE, design_option, input_argument, key_option, public_option, signature_option
 from optrr.cli.main import cleaned_up
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import is_strict, json_option, late_bar, print_json, print_table, warn
-from optrr.cli.public_columns import public_option
 from optrr.designs.design import Asking, Design
 from optrr.designs.signing import require_signed
 from optrr.domain.domain import listed

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from optrr.analyses import Reports
+from optrr.cli.outputs import Analysis, analysis
+from optrr.models.tests.result import TestFamily
+
+if TYPE_CHECKING:
+    from optrr.pages.sections import Given
+    from optrr.tables.estimation.estimator import Estimate
+    from optrr.tables.weighting.estimating import WeightedEstimate
+
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
 
 from optrr.cli.inputs import (
-    Counted,
+    Sampled,
     attributes_option,
     check_trend,
     confidence_option,
-    counted,
     design_option,
-    input_argument,
     pool_option,
     proportions_option,
     read_numbers,
     read_proportions,
     refuse_options,
+    sample_options,
     scores_of_trend,
     scores_of_two,
     scores_option,
     simultaneous_option,
     split_names,
-    with_pool,
 )
-from optrr.cli.outputs import Outputs, page_given, report_option
+from optrr.cli.outputs import report_option
 from optrr.cli.printing import json_option, print_json, print_shown, say
-from optrr.cli.public_columns import Sampled, sample_options, sampled_records
-from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain, PairScores, plain_scores, told_scores
-from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
-from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative, stratified_test
-from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
+from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative
 from optrr.models.tests.power_analysis import (
     Alternative,
     IntervalWidths,
@@ -52,12 +57,8 @@ from optrr.models.tests.power_analysis import (
 )
 from optrr.models.tests.result import ADJUSTMENTS, Adjustment, TestResult, check_distinct, family
 from optrr.models.tests.testing import CALIBRATIONS, TESTS
-from optrr.models.tests.testing import test as test_table
-from optrr.records.counts import Counts
-from optrr.records.reading.source import RecordsAt
 from optrr.show.parts import Page
 from optrr.show.text import crossed
-from optrr.ways.protocols.sampled_tables import load_asking
 from optrr_solvers.allocating.energy import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
@@ -73,64 +74,63 @@ _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
 tested_attributes_option = attributes_option("A,B", "The attributes, separated by commas; two for associations.")
 
 
-@click.command()
-@input_argument
-@design_option
-@tested_attributes_option
-@click.option(
-    "--also",
-    multiple=True,
-    metavar="A,B",
-    help="The same test of other attributes, which make a family with the first; repeatable.",
+@analysis(
+    tested_attributes_option,
+    click.option(
+        "--also",
+        multiple=True,
+        metavar="A,B",
+        help="The same test of other attributes, which make a family with the first; repeatable.",
+    ),
+    click.option(
+        "--adjust",
+        type=click.Choice(ADJUSTMENTS),
+        default="holm",
+        show_default=True,
+        help="For a family: how p-values are adjusted for the number of tests.",
+    ),
+    click.option(
+        "--test",
+        "name",
+        type=click.Choice([*TESTS, *STRATIFIED, *_OTHERS]),
+        help="The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
+    ),
+    click.option(
+        "--given",
+        metavar="C,…",
+        help="For tests within strata: the attributes whose categories together are the strata.",
+    ),
+    proportions_option("For goodness-of-fit: the hypothesis."),
+    click.option(
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="INPUT",
+        help="For homogeneity: records of another group, randomized by the same design; repeatable.",
+    ),
+    scores_option,
+    click.option(
+        "--calibration",
+        type=click.Choice(CALIBRATIONS),
+        default="auto",
+        show_default=True,
+        help="Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
+    ),
+    click.option(
+        "--bootstrap",
+        type=click.IntRange(min=1),
+        default=1999,
+        show_default=True,
+        help="Number of tables that a bootstrap draws.",
+    ),
+    click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations."),
+    pool_option,
+    sample_options,
+    report_option,
 )
-@click.option(
-    "--adjust",
-    type=click.Choice(ADJUSTMENTS),
-    default="holm",
-    show_default=True,
-    help="For a family: how p-values are adjusted for the number of tests.",
-)
-@click.option(
-    "--test",
-    "name",
-    type=click.Choice([*TESTS, *STRATIFIED, *_OTHERS]),
-    help="The hypothesis that is tested: independence unless given, and conditional-independence with --given.",
-)
-@click.option(
-    "--given", metavar="C,…", help="For tests within strata: the attributes whose categories together are the strata."
-)
-@proportions_option("For goodness-of-fit: the hypothesis.")
-@click.option(
-    "--group",
-    "groups",
-    multiple=True,
-    metavar="INPUT",
-    help="For homogeneity: records of another group, randomized by the same design; repeatable.",
-)
-@scores_option
-@click.option(
-    "--calibration",
-    type=click.Choice(CALIBRATIONS),
-    default="auto",
-    show_default=True,
-    help="Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
-)
-@click.option(
-    "--bootstrap",
-    type=click.IntRange(min=1),
-    default=1999,
-    show_default=True,
-    help="Number of tables that a bootstrap draws.",
-)
-@click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations.")
-@pool_option
-@sample_options
-@report_option
-@json_option
 def test(
+    run: Analysis,
     *,
-    input: RecordsAt,
-    design_file: Path,
     attributes: str,
     also: tuple[str, ...],
     adjust: Adjustment,
@@ -143,8 +143,6 @@ def test(
     bootstrap: int,
     random_state: int | None,
     pool: tuple[str, ...],
-    report: Path | None,
-    as_json: bool,
     **sampled: Any,
 ) -> None:
     """Test a hypothesis about the true records on randomized ones; valid for every mechanism.
@@ -157,31 +155,60 @@ def test(
     _check_options(name, stated, calibration)
     check_trend(name, scores)
     _check_family(also, proportions)
-    places = [input, *(replace(input, place=group) for group in groups)]
-    outputs = Outputs(None, report, as_json)
-    outputs.check(places)
+    others = [replace(run.input, place=group) for group in groups]
+    for place in others:
+        run.keep(place)
     tables = [_table(each, given) for each in (attributes, *also)]
     check_distinct([names for names, _ in tables])
-    sample, design = Sampled(by=None, **sampled), load_asking(design_file)
-    reports = with_pool(
-        design.reports(*places), pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata)))
-    )
+    reports = run.open(pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata))), others)
+    sample = Sampled(by=None, **sampled)
     _check_sampled(name, sample, calibration)
-    asked = _TestsAsked(name, proportions, scores, design, design_file, reports)
-    if not isinstance(design, Design):
+    how: dict[str, Any] = {"hypothesis": name, "calibration": calibration, "bootstrap": bootstrap}
+    how["random_state"] = random_state
+    weighted = False
+    if reports.mechanism is None:
         _check_answers(sample, groups, calibration)
-        made = [asked.of_answers(*of) for of in tables]
-    elif name == "independence" and (columns := sample.columns(reports)):
-        made = [asked.of_sample(*of, columns, **sample.how) for of in tables]
-    else:
-        drawn: dict[str, Any] = {"random_state": random_state}
-        if name not in _STATED_BY:
-            drawn |= {"calibration": calibration, "bootstrap": bootstrap}
-        made = [asked.of_records(*of, drawn) for of in tables]
+    elif name == "independence":
+        how |= sample.keywords(reports)
+        weighted = bool(sample.columns(reports))
+        if weighted:
+            why = "is for tests that ignore the sample; leave it out, or give --unweighted"
+            refuse_options(why, "calibration", "bootstrap", "random_state")
+
+    def tested(names: list[str], strata: list[str]) -> TestResult:
+        wished = how | {"scores": scores_of_two(scores, names), "given": strata}
+        if proportions is not None:
+            wished["proportions"] = read_proportions(proportions, reports.asking.domain.subset(names))
+        return run.made(lambda: reports.test(*names, **wished))
+
+    made = [tested(*of) for of in tables]
+    names, strata = tables[0]
     if also:
-        _give_family(made, tables, adjust, asked, outputs)
-    else:
-        _give(outputs, made[0], tables[0])
+        result = family([each for each, _ in tables], made, adjust)
+        run.give(result, lambda: _print_family(result, strata))
+        return
+
+    def page(given: Given) -> Page:
+        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+
+        return test_page(made[0], given, _estimates(reports, [*names, *strata], sample, weighted))
+
+    about = {"attributes": names, "given": strata}
+    run.give(made[0], lambda: _print_result(made[0], names, strata), page, about)
+
+
+def _estimates(
+    reports: Reports, names: Sequence[str], sample: Sampled, weighted: bool
+) -> list[tuple[str, Estimate | WeightedEstimate]]:
+    """An estimate of every table that a test was made on, with what it is of."""
+    if weighted or reports.mechanism is None:
+        table: Any = reports.table(*names, **sample.keywords(reports))
+        return [("", table)]
+    from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
+
+    each = reports.counts(names)
+    of = [f"of group {k}" for k in range(1, len(each) + 1)] if len(each) > 1 else [""]
+    return [(which, estimate(counts, reports.mechanism)) for which, counts in zip(of, each, strict=True)]
 
 
 def _check_family(also: Sequence[str], proportions: str | None) -> None:
@@ -190,69 +217,6 @@ def _check_family(also: Sequence[str], proportions: str | None) -> None:
         refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
     elif proportions is not None:
         raise InvalidInput("--proportions are those of one table; leave out --also, or test each table on its own")
-
-
-class _Made(NamedTuple):
-    """A test's result, what is in doubt about its records, and its page."""
-
-    result: TestResult
-    doubts: Sequence[str]
-    page: Callable[[], Page]
-
-
-@dataclass(frozen=True)
-class _TestsAsked:
-    """What the command asks of every table that it tests."""
-
-    name: str
-    proportions: str | None
-    scores: tuple[str, ...]
-    design: Any
-    design_file: Path
-    reports: Any
-
-    def of_records(self, names: list[str], strata: list[str], drawn: dict[str, Any]) -> _Made:
-        """A test of randomized records."""
-        known = counted(self.design, self.reports, [*names, *strata])
-        how = drawn | {"scores": scores_of_two(self.scores, names)}
-        if self.name in _STATED_BY:
-            result = _other_test(self.name, known.counts, known.mechanism, self.proportions, how)
-        else:
-            result = test_table(known.counts[0], known.mechanism, self.name, **how)  # type: ignore[arg-type]  # a literal
-        return _Made(result, known.doubts, lambda: _page(result, known, self.design_file))
-
-    def of_answers(self, names: list[str], strata: list[str]) -> _Made:
-        """A test of answers to questions."""
-        doubts, text = self.reports.unweighted_doubts, self.proportions
-        hypothesis = None if text is None else read_proportions(text, self.design.domain.subset(names))
-        how = {"hypothesis": self.name, "given": strata, "scores": scores_of_two(self.scores, names)}
-        result = self.reports.test(*names, proportions=hypothesis, **how)
-
-        def page() -> Page:
-            from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-
-            table = self.design.estimate(self.reports, [*names, *strata])
-            return test_page(result, page_given(self.design, self.design_file, self.reports, doubts), [("", table)])
-
-        return _Made(result, doubts, page)
-
-    def of_sample(self, names: list[str], strata: list[str], columns: PublicColumns, **how: Any) -> _Made:
-        """The test of independence that takes the sample into account."""
-        from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
-
-        why = "is for tests that ignore the sample; leave it out, or give --unweighted"
-        refuse_options(why, "calibration", "bootstrap", "random_state")
-        sample, doubts = sampled_records(self.design, self.reports, names, columns)
-        result = tested_sample(sample, self.reports.mechanism, columns, **how)
-
-        def page() -> Page:
-            from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-            from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
-
-            table = estimate_sample(sample, self.reports.mechanism, columns, **how)
-            return test_page(result, page_given(self.design, self.design_file, self.reports, doubts), [("", table)])
-
-        return _Made(result, doubts, page)
 
 
 def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> None:
@@ -268,39 +232,9 @@ def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> 
     )
 
 
-def _give(outputs: Outputs, made: _Made, of: tuple[list[str], list[str]]) -> None:
-    """Print or write a result; ``of``: the attributes that are tested, and those that make strata."""
-    (result, doubts, page), (names, strata) = made, of
-    outputs.give(
-        None,
-        result.summary() | {"attributes": names, "given": strata, "doubts": list(doubts)},
-        [*doubts, *result.warnings],
-        page,
-        lambda: _print_result(result, _said(names, strata), names),
-    )
-
-
-def _said(names: Sequence[str], strata: Sequence[str]) -> str:
-    return " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
-
-
-def _give_family(
-    made: Sequence[_Made],
-    tables: Sequence[tuple[list[str], list[str]]],
-    adjust: Adjustment,
-    asked: _TestsAsked,
-    outputs: Outputs,
-) -> None:
-    """Print or write several tests with adjusted p-values."""
-    result = family([names for names, _ in tables], [each.result for each in made], adjust)
-    doubts = list(dict.fromkeys(line for each in made for line in each.doubts))
-
-    def show() -> None:
-        strata = tables[0][1]
-        print_shown(f"{result.n} records{f', given {crossed(strata)}' if strata else ''}", result.shown())
-        say(result.promise)
-
-    outputs.give_table(result, (asked.design, asked.design_file, asked.reports, doubts), show)
+def _print_family(result: TestFamily, strata: Sequence[str]) -> None:
+    print_shown(f"{result.n} records{f', given {crossed(strata)}' if strata else ''}", result.shown())
+    say(result.promise)
 
 
 def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
@@ -309,16 +243,6 @@ def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
         if given and option != "--unweighted" and (name != "independence" or calibration != "auto"):
             of = f"--calibration {calibration}" if name == "independence" else f"--test {name}"
             raise InvalidInput(f"{option} is for --test independence without a calibration; leave it out, or {of}")
-
-
-def _page(result: TestResult, known: Counted, design_file: Path) -> Page:
-    """The result with an estimate of every table that it was made on."""
-    from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
-    from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
-
-    of = [f"of group {k}" for k in range(1, len(known.counts) + 1)] if len(known.counts) > 1 else [""]
-    tables = [(each, estimate(counts, known.mechanism)) for each, counts in zip(of, known.counts, strict=True)]
-    return test_page(result, page_given(known.design, design_file, known.reports, known.doubts), tables)
 
 
 def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:
@@ -352,19 +276,8 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
         refuse_options("is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state")
 
 
-def _other_test(
-    name: str, tables: Sequence[Counts], mechanism: Randomizer, proportions: str | None, drawn: dict[str, Any]
-) -> TestResult:
-    random_state = drawn["random_state"]
-    if name == "homogeneity":
-        return homogeneity(tables, mechanism, random_state=random_state)
-    if proportions is not None:
-        hypothesis = read_proportions(proportions, tables[0].domain)
-        return goodness_of_fit(tables[0], mechanism, hypothesis, random_state=random_state)
-    return stratified_test(tables[0], mechanism, name, **drawn)  # type: ignore[arg-type]  # the choices are the literals
-
-
-def _print_result(result: TestResult, of: str, names: Sequence[str]) -> None:
+def _print_result(result: TestResult, names: Sequence[str], strata: Sequence[str]) -> None:
+    of = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
     say(
         f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.freedom}, "
         f"p = {result.p_value:.4g} ({result.source}), n = {result.n}"

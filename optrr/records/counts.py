@@ -35,7 +35,7 @@ from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
 from optrr.records.reading.registry import different, open_source, origins_of
-from optrr.records.reading.source import RecordsAt, Watch, each_file, place_of
+from optrr.records.reading.source import RecordsAt, each_file, place_of
 from optrr.releases.provenance import Origin, Provenance, Release, doubts, require_design
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -420,10 +420,17 @@ class OpenedRecords:
         known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
         return [each if where is None else replace(where, origins=said) for where, each, said in known]
 
-    def counts(self, names: str | Iterable[str], watch: Watch | None = None) -> tuple[Counts, ...]:
-        """Counts of these attributes in each that is given; ``watch`` is told how far the reading of places is."""
-        places = [each.watched(watch) if watch and isinstance(each, RecordsAt) else each for each in self.places]
-        return tuple(count(each, self.asking.domain, names, allow_extra=True) for each in places)
+    @cached_property
+    def _counted(self) -> dict[tuple[str, ...], tuple[Counts, ...]]:
+        return {}
+
+    def counts(self, names: str | Iterable[str]) -> tuple[Counts, ...]:
+        """Counts of these attributes in each that is given; what was counted once is not read again."""
+        wanted = (names,) if isinstance(names, str) else tuple(names)
+        if wanted not in self._counted:
+            each = (count(place, self.asking.domain, wanted, allow_extra=True) for place in self.places)
+            self._counted[wanted] = tuple(each)
+        return self._counted[wanted]
 
 
 def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
