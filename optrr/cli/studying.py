@@ -189,7 +189,7 @@ def _por(
     with progress_bar("POR Fig. 5") as progress:
         errors = run_por(setting, progress, options["state"])
     _write_rows(output, errors)
-    write_report(report, lambda: por_page(errors, "POR Fig. 5"))
+    write_report(report, lambda: por_page(errors))
     if figures is not None:
         write_figures(por_figures(errors), figures)
     if as_json:

@@ -170,7 +170,10 @@ def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list
             for name in read:
                 column = batch.column(batch.schema.get_field_index(name))
                 read[name] += [None if v is None else str(v) for v in column.to_pylist()]
-    read = {name: [None if _is_missing(text) else text for text in column] for name, column in read.items()}
+    read = {
+        name: [None if text is None or text.strip().casefold() in _MISSING else text for text in column]
+        for name, column in read.items()
+    }
     sample = asked.sample or next((name for name in _SAMPLE if name in present), None)
     if sample is None:
         if isinstance(table, (Path, str)):
@@ -198,10 +201,6 @@ def _read(asked: CovariateColumns, present: Sequence[str], where: str) -> list[s
                 f"{where} has no column {shown(name)}; it has {listed(present)}{did_you_mean(name, present)}"
             )
     return [name for name in present if not named or name in named or name in (*_SAMPLE, asked.sample)]
-
-
-def _is_missing(text: str | None) -> bool:
-    return text is None or text.strip().casefold() in _MISSING
 
 
 def _wanted(asked: CovariateColumns, present: list[str], where: str) -> list[str]:

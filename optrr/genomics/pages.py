@@ -16,7 +16,6 @@ from optrr.show.charts import figure_svg
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
 from optrr.show.result import SHOWN
 from optrr.show.text import bound_text, epsilon_text
-from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
     from optrr.pages.sections import Given
@@ -46,6 +45,9 @@ def scan_page(
     """
     remarks = _remarks(associations)
     along = manhattan(associations.variants, associations.scores.p_value)
+    p_values = {f"{associations.test} test": associations.scores.p_value}
+    if associations.naive is not None:
+        p_values["naive test"] = associations.naive.p_value
     spread = f"Genomic control factor {associations.lambda_gc:.3f}: {associations.notes_on_lambda}."
     people = int(associations.n.max())
     asked = [] if given is None else [given.told(), given.was_asked(people), given.check()]
@@ -55,7 +57,7 @@ def scan_page(
             *([] if given is None else warnings(given.doubts)),
             *([Section("To know", remarks)] if remarks else []),
             Section("Along the genome", [Chart(figure_svg(along))]),
-            Section("QQ plot", [Chart(figure_svg(qq(_p_values(associations))), spread)]),
+            Section("QQ plot", [Chart(figure_svg(qq(p_values)), spread)]),
             Section("Top variants", [_top_variants(associations)]),
             *asked,
         ],
@@ -100,12 +102,6 @@ def _remarks(associations: Associations) -> list[Part]:
     if associations.skipped:
         parts.append(Table(["left out", "how many"], list(associations.skipped.items())))
     return parts
-
-
-def _p_values(associations: Associations) -> dict[str, FloatArray]:
-    """By the test's name, shape (V,) each; those of the naive test where it was asked for."""
-    series = {f"{associations.test} test": associations.scores.p_value}
-    return series if associations.naive is None else series | {"naive test": associations.naive.p_value}
 
 
 def _top_variants(associations: Associations) -> Table:

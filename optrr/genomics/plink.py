@@ -165,7 +165,9 @@ class PgenGenotypes:
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
         self.path = Path(path)
         self._threshold = chosen.dosage_threshold
-        psam, pvar = psam_of(self.path), _pvar_of(self.path)
+        psam, pvar = psam_of(self.path), self.path.with_suffix(".pvar")
+        if not pvar.is_file() and self.path.with_suffix(".pvar.zst").is_file():
+            pvar = self.path.with_suffix(".pvar.zst")
         for file in (self.path, psam, pvar):
             if not file.is_file():
                 raise InvalidInput(f"{file} does not exist; PLINK 2's data are .pgen, .pvar and .psam")
@@ -256,11 +258,6 @@ def own_phenotype(pgen: Path, phenotype: PhenotypeColumns) -> PhenotypeColumns:
             )
         (column,) = known
     return PhenotypeColumns(psam, None, column, phenotype.cases, phenotype.controls, phenotype.sex, phenotype.zero_one)
-
-
-def _pvar_of(pgen: Path) -> Path:
-    packed = pgen.with_suffix(".pvar.zst")
-    return packed if packed.is_file() and not pgen.with_suffix(".pvar").is_file() else pgen.with_suffix(".pvar")
 
 
 def _rows(pvar: Path) -> tuple[list[tuple[str, int, str, str, str]], IntArray]:

@@ -116,7 +116,7 @@ def pooled_qq_slope(repeats: Sequence[FloatArray]) -> tuple[float, float]:
     return slope, float(np.sqrt((len(repeats) - 1) * np.var(without)))
 
 
-def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
+def qq(series: Mapping[str, FloatArray]) -> Figure:
     """QQ plot of −log10 p of one or more tests against the uniform law, with a band that holds 95 % at every rank.
 
     The band is that of independent tests: variants near each other stray together, and further from the line.
@@ -147,7 +147,6 @@ def qq(series: Mapping[str, FloatArray], title: str = "") -> Figure:
     axes.plot([0, reach], [0, reach], color=COLOURS[5], linewidth=1, label="uniform")
     axes.set_xlabel("expected −log10 p")
     axes.set_ylabel("observed −log10 p")
-    axes.set_title(label_text(title))
     legend_below(figure, 2)
     return figure
 

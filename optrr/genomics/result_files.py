@@ -31,7 +31,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.genomics.genotypes import single_copy_chromosome
+from optrr.genomics.genotypes import plain_name, single_copy_chromosome
 from optrr.records.whole_files import whole_file, whole_files
 from optrr.show import SOFTWARE
 from optrr.show.result import TableResult, in_json
@@ -207,7 +207,14 @@ def write_ssf(columns: Columns, path: Path, study: ScannedStudy, cases: float | 
 def ssf_table(columns: Columns) -> tuple[dict[str, list[str]], dict[str, int]]:
     """The columns of GWAS-SSF as texts, and how many variants have no row there, by reason."""
     effect = "beta" if "BETA" in columns else "odds_ratio"
-    chromosome = np.array([_number_of(str(name)) for name in columns["CHR"]], dtype=np.int64)
+    # its number in GWAS-SSF, 0 where it has none
+    chromosome = np.array(
+        [
+            _NUMBERS.get(plain_name(c), _SINGLE_NUMBERS.get(single_copy_chromosome(c), 0))
+            for c in map(str, columns["CHR"])
+        ],
+        dtype=np.int64,
+    )
     position = np.asarray(columns["BP"], dtype=np.int64)
     a1, a2 = ([str(a).upper() for a in columns[name]] for name in ("A1", "A2"))
     frequency = columns["A1_FREQ"] if "A1_FREQ" in columns else columns["F_U"]
@@ -245,12 +252,6 @@ def ssf_table(columns: Columns) -> tuple[dict[str, list[str]], dict[str, int]]:
         "ci_lower": _numbers(np.asarray(columns["L95"], dtype=np.float64)[rows], "#NA"),
         "n": [str(n) for n in columns["N"][rows]],
     }, left_out
-
-
-def _number_of(chromosome: str) -> int:
-    """Its number in GWAS-SSF; 0 where it has none."""
-    name = chromosome.strip().upper().removeprefix("CHR")
-    return _NUMBERS.get(name, _SINGLE_NUMBERS.get(single_copy_chromosome(name), 0))
 
 
 def _metadata(

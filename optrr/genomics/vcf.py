@@ -24,7 +24,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -146,27 +146,17 @@ def frames(
     ) as process:
         try:
             # measured while the process imports its libraries
-            _order(process, path, chosen.order() | {"genotypes": genotypes})
+            seconds = _SECONDS + checked_size(path) // _BYTES_PER_SECOND
+            limits = {"memory": MEMORY, "seconds": seconds, "most_records": MOST_RECORDS}
+            order = {"path": str(path), "genotypes": genotypes, "single": sorted(SINGLE)} | limits | chosen.order()
+            assert process.stdin is not None
+            # where it has ended already, how is told by its exit code
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(order).encode() + b"\n")
+                process.stdin.close()
             yield from _received(process, path)
         finally:
             process.kill()
-
-
-def _order(process: subprocess.Popen[bytes], path: Path, wanted: dict[str, Any]) -> None:
-    assert process.stdin is not None
-    order = wanted | {
-        "path": str(path),
-        "memory": MEMORY,
-        "seconds": _SECONDS + checked_size(path) // _BYTES_PER_SECOND,
-        "most_records": MOST_RECORDS,
-        "single": sorted(SINGLE),
-    }
-    try:
-        process.stdin.write(json.dumps(order).encode() + b"\n")
-        process.stdin.close()
-    except BrokenPipeError:
-        # it has ended already; how is told by its exit code
-        pass
 
 
 def _received(process: subprocess.Popen[bytes], path: Path) -> Iterator[tuple[bytes, bytes]]:
@@ -260,8 +250,9 @@ class VcfGenotypes:
         if not rows and self.skipped.get(OUTSIDE) and len(self.skipped) == 1:
             raise none_within(chosen.regions)
         if not rows:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items()) or "it has no records"
             raise InvalidInput(
-                f"{self.path} has no biallelic diploid variant ({_counted(self.skipped)}); give a file with at least one"
+                f"{self.path} has no biallelic diploid variant ({reasons}); give a file with at least one"
             )
         self.variants = Variants.of(rows)
 
@@ -284,16 +275,13 @@ class VcfGenotypes:
                 chosen = slice(start, min(start + size, total))
                 codes: Codes = np.empty((chosen.stop - start, n), dtype=np.int8)
                 for row in codes:
-                    row[:] = self._checked(next(received, (b"", b""))[1])
+                    sent: Codes = np.frombuffer(next(received, (b"", b""))[1], dtype=np.int8)
+                    if sent.size != n or sent.min() < MISSING or sent.max() >= GENOTYPES:
+                        raise self._changed()
+                    row[:] = sent
                 yield chosen, codes.T
             if next(received, None) is not None:
                 raise self._changed()
-
-    def _checked(self, content: bytes) -> Codes:
-        codes: Codes = np.frombuffer(content, dtype=np.int8)
-        if codes.size != self.people.size or codes.min() < MISSING or codes.max() >= GENOTYPES:
-            raise self._changed()
-        return codes
 
     def _changed(self) -> InvalidInput:
         return InvalidInput(f"{self.path} was read differently the second time; leave it alone while it is read")
@@ -305,7 +293,3 @@ def _spooled() -> IO[bytes]:
     shutil.copyfileobj(sys.stdin.buffer, spool, _CHUNK)
     spool.flush()
     return spool
-
-
-def _counted(skipped: dict[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in skipped.items()) or "it has no records"

@@ -161,7 +161,7 @@ def repeated(
         "type_one_genome_wide": _share(null_p <= GENOME_WIDE),
         "naive_type_one": math.nan if null.naive is None else _share(naive_null_p <= alpha),
         "noncentrality_ratio": truth.noncentrality_ratio(seen.scores),
-        "recall": _recall(truth.top, p_values, statistic, use),
+        "recall": _share(np.isin(most_associated(p_values, statistic, use)[: truth.top.size], truth.top)),
         "rank_correlation": _rank(truth.statistic[truth.top], statistic[truth.top]),
         "rank_correlation_all": _rank(truth.statistic[use], statistic[use]),
         **_odds(seen, truth, way.per_copy),
@@ -206,10 +206,6 @@ def _mean(values: FloatArray) -> float:
 
 def _share(hits: NDArray[np.bool_]) -> float:
     return float(hits.mean()) if hits.size else math.nan
-
-
-def _recall(top: IntArray, p_values: FloatArray, statistic: FloatArray, use: IntArray) -> float:
-    return float(np.isin(most_associated(p_values, statistic, use)[: top.size], top).mean())
 
 
 def most_associated(p_values: FloatArray, statistic: FloatArray, use: IntArray) -> IntArray:

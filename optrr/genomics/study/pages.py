@@ -124,7 +124,7 @@ def study_page(study: Study, title: str) -> Page:
     return Page(title, [s for s in sections if s is not None], lead)
 
 
-def por_page(errors: PorErrors, title: str) -> Page:
+def por_page(errors: PorErrors) -> Page:
     """The report of POR's Fig. 5."""
     charts = [_chart(k + 1, figure) for k, figure in enumerate(por_figures(errors))]
     said = (
@@ -133,7 +133,7 @@ def por_page(errors: PorErrors, title: str) -> Page:
     )
     inputs = Table(["what", "value"], [("seed", errors.setting.seed), ("SHA-256 of the setting", errors.digest)])
     sections = [Section("Errors", charts), Section("Table", [errors.shown()]), Section("Made from", [inputs])]
-    return Page(title, sections, (f"{errors.headline()}.", said))
+    return Page("POR Fig. 5", sections, (f"{errors.headline()}.", said))
 
 
 def _who(study: Study) -> str:
@@ -421,12 +421,12 @@ def por_figures(errors: PorErrors) -> Iterator[StudyFigure]:
         yield StudyFigure(f"por_fig5_{key}", figure, caption)
 
 
-def write_figures(figures: Iterator[StudyFigure], folder: Path, suffix: str = ".pdf") -> None:
+def write_figures(figures: Iterator[StudyFigure], folder: Path) -> None:
     """Each figure as a file, and all captions in captions.txt; the folder is made where it is not there."""
     folder.mkdir(exist_ok=True)
     captions = []
     for each in figures:
-        save_figure(each.figure, folder / f"{each.name}{suffix}")
-        captions.append(f"{each.name}{suffix}\n{each.caption}\n")
+        save_figure(each.figure, folder / f"{each.name}.pdf")
+        captions.append(f"{each.name}.pdf\n{each.caption}\n")
     with whole_file(folder / "captions.txt") as partial:
         partial.write_text("\n".join(captions), encoding="utf-8")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -308,21 +308,10 @@ def _read(state: Path, study: str) -> tuple[dict[str, CellResult], int]:
         lines = [json.loads(line) for line in raw[:whole].splitlines()]
     except (OSError, ValueError) as error:
         raise InvalidInput(other) from error
-    if not raw:
+    if not raw or (not whole and raw.startswith(b'{"format"'[: len(raw)])):
         return {}, 0
-    if not whole and raw.startswith(b'{"format"'[: len(raw)]):
-        return {}, 0
-    if not lines or not _is_head(lines[0], study):
+    head, *cells = lines or [None]
+    named = all(isinstance(line, dict) and isinstance(line.get("cell"), str) for line in cells)
+    if not named or not isinstance(head, dict) or (head.get("format"), head.get("study")) != (FORMAT, study):
         raise InvalidInput(other)
-    return dict(_cells(lines[1:], other)), whole
-
-
-def _is_head(line: object, study: str) -> bool:
-    return isinstance(line, dict) and line.get("format") == FORMAT and line.get("study") == study
-
-
-def _cells(lines: Iterable[object], other: str) -> Iterator[tuple[str, CellResult]]:
-    for line in lines:
-        if not isinstance(line, dict) or not isinstance(line.get("cell"), str):
-            raise InvalidInput(other)
-        yield line["cell"], dict(line["result"])
+    return {line["cell"]: dict(line["result"]) for line in cells}, whole
