@@ -32,7 +32,7 @@ from optrr.records.frames import FrameCodec
 from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
-from optrr.ways.protocols.kinds import clusters_law, optimum_at_total
+from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
 
 RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)

@@ -30,7 +30,7 @@ from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 from optrr.designs.clustering import greedy_clusters
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.tables.estimation.adjustment import adjust
-from optrr.ways.protocols.kinds import cluster_law
+from optrr.ways.protocols.protocol import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.few_changes import retention_epsilons
 

@@ -37,7 +37,7 @@ from paper_settings import MDR_COMBINATIONS, MDR_DEPENDENCES, MDR_RETENTIONS, MD
 from optrr.designs.clustering import greedy_clusters
 from optrr.designs.dependence import cramers_v, dependences_from_randomized
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.ways.protocols.kinds import cluster_law
+from optrr.ways.protocols.protocol import cluster_law
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import retention_epsilons
 

@@ -23,7 +23,7 @@ from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
 
 from optrr.designs.clustering import greedy_clusters, named
 from optrr.ways.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent
-from optrr.ways.protocols.kinds import optimum_at_total
+from optrr.ways.protocols.protocol import optimum_at_total
 from optrr_solvers.laws.few_changes import retention_epsilons
 
 QUERIES = 100

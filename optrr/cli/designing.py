@@ -40,7 +40,7 @@ from optrr.show.parts import Page
 from optrr.show.result import SHOWN
 from optrr.show.text import amount, bound_text, crossed, epsilon_text
 from optrr.tables.estimation.impossible import impossible
-from optrr.ways.protocols.kinds import ClusterMatrix, cluster_design
+from optrr.ways.protocols.protocol import ClusterMatrix, cluster_design
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
 from optrr_solvers.allocating.energy import total_bound

@@ -28,8 +28,7 @@ from optrr.designs.specification import Specification, parse_attributes, read_sp
 from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, not_installed
-from optrr.plans.handover import refuse_foreign
-from optrr.plans.plan import Plan
+from optrr.plans.plan import Plan, refuse_foreign
 from optrr.plans.plan import plan as make_plan
 from optrr.plans.plan_file import PlanCheck, SeenWay, is_plan, read_plan
 from optrr.plans.plan_file import checked as checked_plan

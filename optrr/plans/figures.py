@@ -35,6 +35,8 @@ _HEIGHT = 230
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 330, 12, 192
 # Dots in a row, and how far one is from the next.
 _DOTS, _APART = 10, 13
+# A total ε in nats with its margin in percentage points.
+_At = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,6 @@ class Bar:
     upper: float
 
 
-@dataclass(frozen=True)
-class MarginCurve:
-    """Margins in percentage points by total ε in nats, over at least one total."""
-
-    totals: Sequence[float]
-    margins: Sequence[float]
-
-    @property
-    def drawn(self) -> list[tuple[float, float]]:
-        """The points that logarithms have."""
-        pairs = zip(self.totals, self.margins, strict=True)
-        return [(t, m) for t, m in pairs if 0 < m < math.inf]
-
-
 def plausible_shares(sizes: Sequence[int], most: int) -> list[float]:
     """Made-up shares of a table's first cells, at most so many, as such tables often look: 30 and 70 %, or falling ones.
 
@@ -146,16 +134,16 @@ def intervals_chart(title: str, bars: Sequence[Bar], more: int = 0) -> Chart:
     return Chart(_svg(_WIDTH, height, out), title, f"{title}: {numbers}{rest}")
 
 
-def frontier_chart(
-    points: MarginCurve, bound: MarginCurve, chosen: tuple[float, float] | None, ends: tuple[float, float]
-) -> Chart:
+def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | None, ends: tuple[float, float]) -> Chart:
     """± percentage points against the total, both on logarithmic axes, with the bound of any mechanism.
 
-    ``chosen`` is the present total with its margin, None where that is not known; ``ends`` are the totals at which the axis
-    begins and ends.
+    Curves are totals with their margins; what logarithms do not have is left out. ``chosen`` is the present total with its
+    margin, None where that is not known; ``ends`` are the totals at which the axis begins and ends.
     """
-    margins = [m for c in (points, bound) for _, m in c.drawn] + ([chosen[1]] if chosen else [])
-    margins = [m for m in margins if 0 < m < math.inf] or [1.0, 10.0]
+    points, bound, shown = (
+        [(t, m) for t, m in c if 0 < m < math.inf] for c in (points, bound, [chosen] if chosen else [])
+    )
+    margins = [m for _, m in (*points, *bound, *shown)] or [1.0, 10.0]
     across = _logarithmic(*ends, _LEFT, _RIGHT)
     # a factor of ten at least, so that the first points do not look like all of the curve
     middle = math.sqrt(min(margins) * max(margins))
@@ -168,16 +156,16 @@ def frontier_chart(
         out += [f'<path class="grid" d="M{_LEFT} {y:.1f}H{_RIGHT}"/>', _text(_LEFT - 5, y + 4, f"±{margin:g}", "end")]
     out.append(_text((_LEFT + _RIGHT) / 2, _HEIGHT - 6, "total ε, nats", "middle"))
     for curve, kind in ((bound, "bound"), (points, "curve")):
-        if path := _path(curve.drawn, across, up):
+        if path := _path(curve, across, up):
             out.append(f'<path class="{kind}" d="{path}"/>')
-    out += [f'<circle class="point" cx="{across(t):.1f}" cy="{up(m):.1f}" r="2.5"/>' for t, m in points.drawn]
+    out += [f'<circle class="point" cx="{across(t):.1f}" cy="{up(m):.1f}" r="2.5"/>' for t, m in points]
     said = "No margin is known yet for the chosen total"
-    if chosen is not None and 0 < chosen[1] < math.inf:
-        x, y = (min(max(across(chosen[0]), _LEFT), _RIGHT), up(chosen[1]))
+    for total, margin in shown:
+        x, y = (min(max(across(total), _LEFT), _RIGHT), up(margin))
         out.append(f'<path class="chosen-line" d="M{x:.1f} {y:.1f}V{_BOTTOM}"/>')
         out.append(f'<circle class="chosen" data-chosen="" cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
-        said = f"Chosen: ε = {chosen[0]:g}, ±{digits(chosen[1], 2)} points"
-    curve_said = "; ".join(f"ε {t:.2g}: ±{digits(m, 2)}" for t, m in points.drawn) or "none yet"
+        said = f"Chosen: ε = {total:g}, ±{digits(margin, 2)} points"
+    curve_said = "; ".join(f"ε {t:.2g}: ±{digits(m, 2)}" for t, m in points) or "none yet"
     label = f"Typical margin in percentage points against the total ε. {said}. Computed: {curve_said}."
     return Chart(_svg(_WIDTH, _HEIGHT, out, f' data-frontier="" data-left="{_LEFT}" data-right="{_RIGHT}"'), "", label)
 

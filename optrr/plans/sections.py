@@ -21,7 +21,6 @@ from optrr.plans.figures import (
     PLUS_MINUS,
     Bar,
     Figures,
-    MarginCurve,
     digits,
     dots_chart,
     frontier_chart,
@@ -140,9 +139,8 @@ class Shown:
     def _frontier(self) -> Chart:
         question, preview = self.question, self.preview
         seen = [Preview(question, each) for each in self.curve]
-        totals = [each.point.total for each in seen]
-        curve = MarginCurve(totals, [each.typical_margin for each in seen])
-        bound = MarginCurve(totals, [each.bound_margin for each in seen])
+        curve = [(each.point.total, each.typical_margin) for each in seen]
+        bound = [(each.point.total, each.bound_margin) for each in seen]
         chosen = None if preview is None else (question.total, preview.typical_margin)
         return frontier_chart(curve, bound, chosen, (LADDER[0], LADDER[-1]))
 

@@ -19,7 +19,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from optrr.budgets.allocate import Allocation
 from optrr.errors import OptrrError, in_one_line
@@ -31,22 +30,6 @@ _ALLOCATIONS = 2 * len(LADDER)
 # Questions whose points are kept: as many as somebody goes back and forth between.
 _QUESTIONS = 8
 _ENDED = "the computation ended by itself, perhaps for want of memory; ask for fewer attributes or tables"
-
-
-class Computing(Protocol):
-    """What computes one point after the other."""
-
-    def ticket(self) -> int:
-        """Admits to one computation, until the next stop."""
-        ...
-
-    def point(self, question: Question, ticket: int) -> Point | str:
-        """The point of the question's total, or why there is none, in one line; anything where it was stopped."""
-        ...
-
-    def stop(self) -> None:
-        """Give up what is computed just now or was about to be, from any thread."""
-        ...
 
 
 def key_of(question: Question) -> Hashable:
@@ -70,12 +53,12 @@ class ComputingProcess:
         self._stops = 0
 
     def ticket(self) -> int:
-        """As of :class:`Computing`."""
+        """Admits to one computation, until the next stop."""
         with self._lock:
             return self._stops
 
     def point(self, question: Question, ticket: int) -> Point | str:
-        """As of :class:`Computing`."""
+        """The point of the question's total, or why there is none, in one line; anything where it was stopped."""
         process = self._started(ticket)
         if process is None:
             return _ENDED
@@ -90,7 +73,7 @@ class ComputingProcess:
         return outcome
 
     def stop(self) -> None:
-        """As of :class:`Computing`."""
+        """Give up what is computed just now or was about to be, from any thread."""
         with self._lock:
             self._stops += 1
             process = self._process
@@ -189,7 +172,7 @@ def _outward(total: float) -> list[float]:
 class PlanWork:
     """Points of the question that was asked last, computed in the background; may be used from several threads."""
 
-    def __init__(self, computing: Computing | None = None) -> None:
+    def __init__(self, computing: ComputingProcess | None = None) -> None:
         self._computing = computing or ComputingProcess()
         self._changed = threading.Condition()
         self._asked: OrderedDict[Hashable, _Asked] = OrderedDict()

@@ -15,7 +15,7 @@ from optrr.records.counts import count
 from optrr.records.reading.registry import open_source
 from optrr.tables.estimation.estimator import estimate
 from optrr.ways.protocols import of_design
-from optrr.ways.protocols.kinds import ClusterMatrix, block_names, cluster_design
+from optrr.ways.protocols.protocol import ClusterMatrix, block_names, cluster_design
 from optrr_solvers import Status
 from optrr_solvers.laws import BlockLaw
 

@@ -11,7 +11,7 @@ from optrr.tables.estimation.adjustment import adjust
 from optrr.tables.estimation.estimator import estimate, estimate_adjusted
 from optrr.tables.estimation.simplex import clip
 from optrr.ways.protocols import Collector, rr_clusters, rr_independent
-from optrr.ways.protocols.kinds import cluster_design, of_design
+from optrr.ways.protocols.protocol import cluster_design, of_design
 from optrr_solvers.laws import ProductLaw
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})

@@ -19,7 +19,7 @@ from optrr.tables.estimation import simplex
 from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.fake_reports import Reach, poisoning
 from optrr.ways.longitudinal.stages import TwoStage, WholeOrUniform
-from optrr.ways.protocols.kinds import cluster_design
+from optrr.ways.protocols.protocol import cluster_design
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.laws import BlockLaw, CountLaw, ProductLaw, TableLaw
 

@@ -31,7 +31,7 @@ from optrr.ways.protocols import (
     rr_joint,
     sic_clusters,
 )
-from optrr.ways.protocols.kinds import clusters_law, optimum_at_total
+from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import BlockLaw
 

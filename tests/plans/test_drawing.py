@@ -11,7 +11,6 @@ import pytest
 
 from optrr.plans.figures import (
     Bar,
-    MarginCurve,
     digits,
     dots_chart,
     frontier_chart,
@@ -43,7 +42,9 @@ def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(se
     totals = np.sort(rng.uniform(0.125, 16, 8))
     margins = np.sort(rng.uniform(0.01, 200, 8))[::-1]
     chosen = (totals[3], margins[3])
-    chart = frontier_chart(MarginCurve(totals, margins), MarginCurve(totals, margins / 2), chosen, (0.125, 16))
+    chart = frontier_chart(
+        [*zip(totals, margins, strict=True)], [*zip(totals, margins / 2, strict=True)], chosen, (0.125, 16)
+    )
     root = root_of(chart)
     left, right = float(root.get("data-left")), float(root.get("data-right"))
     dots = marks(root, "point")
@@ -62,7 +63,7 @@ def test_the_frontier_is_even_in_logarithms_and_ends_where_its_attributes_say(se
 def test_a_frontier_without_points_or_with_impossible_ones_is_drawn():
     for totals, margins in (((), ()), ((1.0,), (math.inf,)), ((1.0, 2.0), (math.inf, 3.0)), ((1.0, 2.0), (3.0, 3.0))):
         for chosen in (None, (1.5, math.inf), (0.05, 3.0), (20.0, 3.0)):
-            chart = frontier_chart(MarginCurve(totals, margins), MarginCurve((), ()), chosen, (0.125, 16))
+            chart = frontier_chart([*zip(totals, margins, strict=True)], [], chosen, (0.125, 16))
             assert "nan" not in str(chart.markup) and "inf" not in chart.svg
             root_of(chart)
 

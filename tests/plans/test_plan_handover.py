@@ -17,7 +17,7 @@ from plan_cases import random_question
 import optrr
 from optrr.cli.main import run
 from optrr.designs.specification import read_specification
-from optrr.plans import handover
+from optrr.plans import plan as plan_module
 from optrr.plans.plan import Plan
 
 
@@ -141,7 +141,7 @@ def test_a_plan_is_written_whole_or_not_at_all(
     first, second = plans
     first.save(tmp_path / "there")
     before = content(tmp_path / "there")
-    copied = handover.shutil.copyfile
+    copied = plan_module.shutil.copyfile
 
     for broken in range(6):
         for folder in ("there", "new"):
@@ -152,7 +152,7 @@ def test_a_plan_is_written_whole_or_not_at_all(
                     raise OSError(28, "no space left")
                 copied(*given)
 
-            monkeypatch.setattr(handover.shutil, "copyfile", failing)
+            monkeypatch.setattr(plan_module.shutil, "copyfile", failing)
             with pytest.raises(optrr.InvalidInput, match="no space left"):
                 second.save(tmp_path / folder)
         assert content(tmp_path / "there") == before
@@ -164,5 +164,5 @@ def test_a_way_for_studies_has_no_folder(plans: tuple[Plan, Plan], tmp_path: Pat
         digest = "none"
 
     with pytest.raises(optrr.InvalidInput, match="for studies"):
-        handover.hand_over(tmp_path / "x", plans[0].preview, Study(), "", "")  # type: ignore[arg-type]
+        plan_module.hand_over(tmp_path / "x", plans[0].preview, Study(), "", "")  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()

@@ -1,8 +1,8 @@
 """Protocols: who sends what, and what the collector makes of it (MDR §3–5, SIC §4, RIJ §3).
 
 A :class:`Client` holds one record and sends one message; a :class:`Collector` takes messages and estimates. Both are
-made from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all. ``kinds``
-lists the protocols by name, with the laws of clusters; ``sampled_tables`` are those in which a person answers one table.
+made from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all. ``protocol``
+has them by name, with the laws of clusters; ``sampled_tables`` are those in which a person answers one table.
 """
 
 from optrr.lazy_names import lazy_names
@@ -11,7 +11,11 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "optrr.releases.provenance": ("Account", "Spent"),
-        "optrr.ways.protocols.kinds": (
+        "optrr.ways.protocols.protocol": (
+            "Client",
+            "Collector",
+            "Message",
+            "Protocol",
             "of_design",
             "optimum",
             "rr_clusters",
@@ -20,6 +24,5 @@ __getattr__, __dir__ = lazy_names(
             "rr_joint",
             "sic_clusters",
         ),
-        "optrr.ways.protocols.protocol": ("Client", "Collector", "Message", "Protocol"),
     },
 )

@@ -211,10 +211,7 @@ def _along(matrix: FloatArray, array: FloatArray, axis: int, axes: int = 1) -> F
 def _of_matches(a: Answered, weights: FloatArray) -> FloatArray:
     """E z zᵀ of a report on subsets of each attribute, (5,)*u."""
     u = len(a.shared)
-    chances = _by_axis(pattern_chances(a.report, a.sizes, a.epsilon), len(a.sizes))
-    beside = tuple(i for i in range(len(a.sizes)) if i not in a.shared)
-    chances = np.transpose(chances.sum(axis=beside), np.argsort(np.argsort(a.shared)))
-    out = np.multiply.outer(np.multiply.outer(chances, weights), weights)
+    out = np.multiply.outer(np.multiply.outer(a.matches(), weights), weights)
     # matched, in W, in the other W: of each attribute side by side
     out = out.transpose([k + u * part for k in range(u) for part in range(3)])
     for k, place in enumerate(a.shared):

@@ -36,7 +36,7 @@ from optrr.tables.estimation.estimator import Estimate, check_records, unbiased_
 from optrr.tables.estimation.score_interval import Means, NullLaw, score_intervals
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.allocating.questions import SubsetReport, transformed
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray
 
 _NO_VARIANCE = 1e-300
 # Chances held at once: 8 MB.
@@ -108,11 +108,7 @@ class Answered:
         # z by which subsets hold the cell's categories
         ones = np.ones((1, u))
         z = transformed(weights[None], (ones, -k[None] / r, ones, 1 - k[None] / r))[0]
-        chances = pattern_chances(self.report, self.sizes, self.epsilon).reshape((2,) * len(self.sizes))
-        # the first attribute's bit is the lowest, hence the last axis
-        rest = tuple(len(self.sizes) - 1 - i for i in range(len(self.sizes)) if i not in self.shared)
-        matches = chances.sum(axis=rest).ravel()
-        matches = _reordered(matches, np.argsort(self.shared))
+        matches = self.matches().T.ravel()
         # how likely a subset without the record's category, and one with it, holds another one
         without, within = k / (r - 1), (k - 1) / (r - 1)
         powers, out = np.stack([z, z**2, z**3], 1), np.empty((3, 1 << u))
@@ -123,6 +119,13 @@ class Answered:
             chance = transformed(np.repeat(matches[None], len(alike), 0), (1 - none, 1 - both, none, both))
             out[:, start : start + step] = (chance @ powers).T
         return out
+
+    def matches(self) -> FloatArray:
+        """How likely the named subsets match on which of the shared attributes, (2,)*u, axes in their order."""
+        # the first attribute's bit is the lowest, hence the last axis
+        chances = pattern_chances(self.report, self.sizes, self.epsilon).reshape((2,) * len(self.sizes)).T
+        beside = tuple(i for i in range(len(self.sizes)) if i not in self.shared)
+        return np.asarray(np.transpose(chances.sum(axis=beside), np.argsort(np.argsort(self.shared))))
 
     def _joint_moments(self, weights: FloatArray) -> FloatArray:
         u, sizes = len(self.shared), [self.sizes[i] for i in self.shared]
@@ -159,15 +162,6 @@ def _by_bits(factors: Sequence[FloatArray]) -> FloatArray:
     out = factors[0]
     for factor in factors[1:]:
         out = np.asarray(np.kron(factor, out))
-    return out
-
-
-def _reordered(values: FloatArray, order: IntArray) -> FloatArray:
-    """Values by bits of positions in ascending order as values by bits in the order that was sorted."""
-    out = np.empty_like(values)
-    for pattern in range(values.size):
-        # the k-th lowest bit of ``values`` belongs to the position order[k]
-        out[sum(1 << int(order[k]) for k in range(order.size) if pattern >> k & 1)] = values[pattern]
     return out
 
 
@@ -296,7 +290,8 @@ def _means(told: Pooled, fit: FloatArray) -> _Sums:
         moments = a.moments(told.weights(a))
         # a function of what record and cell share is a sum over attribute sets B of F_B 1[x_B = v_B]
         inside, means = moments[:, -1][:, None], np.zeros((3, *sizes))
-        factors = np.stack([_moebius(row) for row in moments], axis=1).reshape(-1, 3, *(1 for _ in sizes))
+        one, zero = np.ones((1, len(a.shared))), np.zeros((1, len(a.shared)))
+        factors = transformed(moments, (one, zero, -one, one)).T.reshape(-1, 3, *(1 for _ in sizes))
         for subset, factor in enumerate(factors):
             means += factor * margin(_lifted(subset, a.axes))
         outside = (means.reshape(3, -1) - share * inside) / rest
@@ -331,12 +326,3 @@ def _spread(effect: FloatArray, subset: int, axes: int) -> FloatArray:
     """An effect with an axis for every attribute of the table."""
     shape = iter(effect.shape)
     return effect.reshape([next(shape) if subset >> i & 1 else 1 for i in range(axes)])
-
-
-def _moebius(values: FloatArray) -> FloatArray:
-    """F with Σ_{B⊆D} F_B = values_D."""
-    out = values.copy()
-    for bit in range(values.size.bit_length() - 1):
-        high = np.flatnonzero(np.arange(values.size) >> bit & 1)
-        out[high] -= out[high ^ (1 << bit)]
-    return out
