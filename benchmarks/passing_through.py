@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import optrr
 from optrr.domain.datasets import adult_domain
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count_many
 from optrr.records.frames import RECORDS
 
@@ -53,7 +53,7 @@ def copy(source: Path, target: Path) -> None:
 
 def randomize(source: Path, target: Path) -> None:
     """The records randomized."""
-    perturb_file(source, optrr.design(adult_domain(), 1.0).mechanism, target)
+    perturb(source, optrr.design(adult_domain(), 1.0).mechanism, target)
 
 
 def count_pairs(source: Path, target: Path) -> None:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count_many
 from optrr_solvers.laws import ProductLaw
 
@@ -60,7 +60,7 @@ def count_joint(path: Path) -> int:
 
 def randomize(path: Path) -> int:
     mechanism = Mechanism(DOMAIN, ProductLaw(DOMAIN.sizes, np.ones(DOMAIN.m)))
-    return perturb_file(path, mechanism, path.with_name("randomized.parquet"))
+    return perturb(path, mechanism, path.with_name("randomized.parquet"))
 
 
 TASKS = {f.__name__: f for f in (bare_import, count_all_pairs, count_joint, randomize)}

@@ -14,7 +14,7 @@ again by accident.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -33,8 +33,6 @@ from optrr.records.writing import check_written_suffix, refuse_input_as_target, 
 from optrr.releases.provenance import COLUMN, Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
-Progress = Callable[[int], None]
-
 
 def perturb(  # noqa: PLR0913 (all but two have defaults)
     data: Any,
@@ -46,7 +44,7 @@ def perturb(  # noqa: PLR0913 (all but two have defaults)
 ) -> Any:
     """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
 
-    See :meth:`optrr.mechanisms.mechanism.Randomizer.perturb` and :func:`perturb_file`. Each call is another release of the
+    See :meth:`optrr.mechanisms.mechanism.Randomizer.perturb` and :func:`release_file`. Each call is another release of the
     same people's records. With a ``target`` whatever holds records is written there, and the number of records returned;
     without one, an iterator of record batches gives a generator of randomized ones, and a polars LazyFrame is computed once
     and given back as a DataFrame (a lazy result would be drawn anew, and released again, each time it is computed).
@@ -57,7 +55,8 @@ def perturb(  # noqa: PLR0913 (all but two have defaults)
     Raises InvalidInput also for a file without a target.
     """
     if target is not None:
-        return perturb_file(data, mechanism, target, random_state, again=again, keep_order=keep_order)
+        options = ReleaseOptions(again=again, keep_order=keep_order)
+        return release_file(data, mechanism, target, random_state, options).records
     if isinstance(data, str | os.PathLike | RecordsAt):
         raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
     if is_polars_lazyframe(data):
@@ -78,21 +77,6 @@ def _perturbed_batches(
             raise InvalidInput(f"{source.name} yields batches of different types; give all of them the same")
         out = codec.recode(batch, lambda codes: mechanism.randomize_in_place(codes, bits))
         yield out.replace_schema_metadata(provenance.metadata())
-
-
-def perturb_file(  # noqa: PLR0913 (all but three have defaults)
-    source_path: Places,
-    mechanism: Randomizer,
-    target_path: str | os.PathLike[str],
-    random_state: RandomState = None,
-    progress: Progress | None = None,
-    drop: Collection[str] = (),
-    again: bool = False,
-    keep_order: bool = False,
-) -> int:
-    """Randomize a file of records into a CSV or Parquet file; returns the number of records. See :func:`release_file`."""
-    options = ReleaseOptions(progress, drop, again, keep_order=keep_order)
-    return release_file(source_path, mechanism, target_path, random_state, options).records
 
 
 def release_file(

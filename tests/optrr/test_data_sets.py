@@ -21,7 +21,7 @@ from optrr.designs.design_file import load_design
 from optrr.designs.proposing import Proposing
 from optrr.designs.specification import Specification, read_specification
 from optrr.domain.datasets import adult
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
 from optrr.records.observed import observed_domain
 
@@ -213,7 +213,7 @@ def test_from_a_frame_to_estimates(tmp_path: Path, name: str) -> None:
         )
     covered(design.mechanism.perturb(frame, 7), design, truth)
     frame.to_csv(tmp_path / "true.csv", index=False, sep=";", encoding="latin-1")
-    perturb_file(tmp_path / "true.csv", design.mechanism, tmp_path / "released.parquet", 8)
+    perturb(tmp_path / "true.csv", design.mechanism, tmp_path / "released.parquet", 8)
     covered(tmp_path / "released.parquet", design, truth)
     if not any(isinstance(d, pd.PeriodDtype) or "interval" in str(frame.dtypes.to_dict()) for d in frame.dtypes):
         covered(design.mechanism.perturb(pl.from_pandas(frame), 9), design, truth)

@@ -26,7 +26,7 @@ from optrr.domain.bins import Bins
 from optrr.domain.domain import Domain, binned
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.mechanisms.spark import perturb_once
 from optrr.records.counts import count, count_many, distinct
 from optrr.records.observed import observed_domain
@@ -175,10 +175,10 @@ def test_a_spark_release_is_bound_wherever_it_is_read(spark, tmp_path):
     assert len(origins_of(again)[0].bound.randomizations) == 2
     # the plain commands read the folder and randomize into files as any other
     with pytest.raises(InvalidInput, match="already randomized"):
-        perturb_file(folder, mechanism, tmp_path / "x.csv")
+        perturb(folder, mechanism, tmp_path / "x.csv")
     assert count(folder, DOMAIN, "sex").n == 100
     frame.write.parquet(str(tmp_path / "true"))
-    assert perturb_file(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
+    assert perturb(tmp_path / "true", mechanism, tmp_path / "x.csv") == 100
 
 
 def test_the_order_of_categories_survives(spark, tmp_path, capsys):
@@ -206,7 +206,7 @@ def test_the_order_of_categories_survives(spark, tmp_path, capsys):
     assert dict(frame.dtypes)["grade"] == "string"
     out = perturb_once(frame.repartition(3), made.mechanism, str(tmp_path / "out"))
     frame.write.parquet(str(tmp_path / "true"))
-    perturb_file(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
+    perturb(tmp_path / "true", made.mechanism, tmp_path / "out.parquet")
     correlation = optrr.tables.derive(truth, made.mechanism, "correlation").value
     assert correlation > 0.6
     for release in (out, tmp_path / "out", tmp_path / "out.parquet", out.toPandas()):

@@ -29,7 +29,7 @@ from optrr.mechanisms.matrix import (
     reconstruction_squared_error,
     truncated_geometric,
 )
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.models.tests.testing import test as association_test
 from optrr.records.counts import Counts, count
 from optrr.tables.estimation.estimator import estimate
@@ -239,7 +239,7 @@ def test_mechanism_randomizes_frames_and_files_and_reports_its_epsilons(tmp_path
     assert mechanism.epsilon == pytest.approx(mechanism.conditional_epsilons.sum(), rel=1e-15)
     path = tmp_path / "records.csv"
     frame.to_csv(path, index=False)
-    assert perturb_file(path, mechanism, tmp_path / "randomized.csv", random_state=1, keep_order=True) == 100
+    assert perturb(path, mechanism, tmp_path / "randomized.csv", random_state=1, keep_order=True) == 100
     assert pd.read_csv(tmp_path / "randomized.csv").equals(out)
     with pytest.raises(InvalidInput, match="one matrix for each attribute"):
         MatrixMechanism(domain, (laplace(6, 2.0),))

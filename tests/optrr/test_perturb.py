@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+import optrr.mechanisms.perturb
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.mechanisms import perturb
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions
+from optrr.mechanisms.perturb import perturb, release_file
 from optrr.records.reading import parquet_files, text_files
 from optrr_solvers.laws import ProductLaw, TableLaw
 
@@ -75,7 +75,7 @@ def test_round_trips_through_files(tmp_path_factory, drawn):
     pq.write_table(table, folder / "a.parquet")
     same = _identity(domain)
     for source, target in (("a.parquet", "b.csv"), ("b.csv", "c.csv"), ("c.csv", "d.parquet")):
-        assert perturb_file(folder / source, same, folder / target, again=True, keep_order=True) == table.num_rows
+        assert perturb(folder / source, same, folder / target, again=True, keep_order=True) == table.num_rows
     assert pq.read_table(folder / "d.parquet").equals(table)
     names = ["a.parquet", "b.csv", "b.csv.optrr.json", "c.csv", "c.csv.optrr.json", "d.parquet"]
     assert sorted(p.name for p in folder.iterdir()) == names
@@ -83,9 +83,9 @@ def test_round_trips_through_files(tmp_path_factory, drawn):
 
 def test_csv_is_text(tmp_path):
     source = _csv(tmp_path / "a.csv", [["F", "007", "2"], ["M", "7", "0"], ["F", "", "1"]])
-    assert perturb_file(source, _identity(DOMAIN), tmp_path / "b.csv", keep_order=True) == 3
+    assert perturb(source, _identity(DOMAIN), tmp_path / "b.csv", keep_order=True) == 3
     assert _rows(tmp_path / "b.csv") == _rows(source)
-    assert perturb_file(source, _identity(DOMAIN), tmp_path / "b.parquet", keep_order=True) == 3
+    assert perturb(source, _identity(DOMAIN), tmp_path / "b.parquet", keep_order=True) == 3
     assert pq.read_table(tmp_path / "b.parquet")["code"].to_pylist() == ["007", "7", None]
 
 
@@ -94,7 +94,7 @@ def test_csv_from_other_programs(tmp_path):
     domain = Domain.of({"a": ["x", "y\nz", None], "b": ["1", "2"]})
     source = tmp_path / "a.csv"
     source.write_bytes(b'\xef\xbb\xbf"a","b"\r\n"x","1"\r\n\r\n"y\nz","2"\r\n"","2"\r\n')
-    assert perturb_file(source, _identity(domain), tmp_path / "b.parquet", keep_order=True) == 3
+    assert perturb(source, _identity(domain), tmp_path / "b.parquet", keep_order=True) == 3
     assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"a": ["x", "y\nz", None], "b": ["1", "2", "2"]}
 
 
@@ -110,7 +110,7 @@ def test_very_long_lines(tmp_path, monkeypatch, m, block):
     record = [long, other] * (m // 2)
     source = _csv(tmp_path / "a.csv", [record, record[::-1]], domain.names)
     assert source.stat().st_size > 4 * block
-    perturb_file(source, _identity(domain), tmp_path / "b.csv", keep_order=True)
+    perturb(source, _identity(domain), tmp_path / "b.csv", keep_order=True)
     assert _rows(tmp_path / "b.csv") == [list(domain.names), record, record[::-1]]
 
 
@@ -124,7 +124,7 @@ def test_empty_fields(tmp_path):
         (["x", "", None], [None, "", "x"]),
     ]:
         domain = Domain.of({"a": categories, "b": ["1", "2"]})
-        perturb_file(source, _identity(domain), tmp_path / "b.parquet", keep_order=True)
+        perturb(source, _identity(domain), tmp_path / "b.parquet", keep_order=True)
         assert pq.read_table(tmp_path / "b.parquet")["a"].to_pylist() == expected
 
 
@@ -137,7 +137,7 @@ def test_parquet_types_and_columns_are_kept(tmp_path):
         }
     )
     pq.write_table(table.replace_schema_metadata({"note": "true records"}), tmp_path / "a.parquet")
-    perturb_file(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.PARQUET", keep_order=True)
+    perturb(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.PARQUET", keep_order=True)
     out = pq.read_table(tmp_path / "b.PARQUET")
     assert out.schema == table.schema
     assert "note" not in str(out.schema.metadata)
@@ -154,7 +154,7 @@ def test_files_follow_the_law(tmp_path, suffix):
     write = pa_csv.write_csv if suffix == ".csv" else pq.write_table
     write(table, tmp_path / f"a{suffix}")
     seen = []
-    total = perturb_file(tmp_path / f"a{suffix}", Mechanism(DOMAIN, law), tmp_path / "b.parquet", 11, seen.append)
+    total = perturb(tmp_path / f"a{suffix}", Mechanism(DOMAIN, law), tmp_path / "b.parquet", 11, seen.append)
     assert total == n
     assert seen == sorted(seen)
     assert (len(seen) > 1 or suffix == ".csv") and seen[-1] == n
@@ -173,7 +173,7 @@ def test_default_randomness_differs_and_a_seed_repeats(tmp_path):
     mechanism = _mechanism(DOMAIN, 0.1)
 
     def draw(seed):
-        perturb_file(source, mechanism, tmp_path / "b.csv", seed)
+        perturb(source, mechanism, tmp_path / "b.csv", seed)
         return _rows(tmp_path / "b.csv")
 
     assert draw(4) == draw(4)
@@ -207,14 +207,31 @@ def test_dropped_columns_are_not_in_the_target(tmp_path, suffix):
     table = pa.table({"id": ["p", "q"], "sex": ["F", "M"], "code": ["7", "007"], "age": [0, 2], "note": ["r", "s"]})
     source = tmp_path / f"a{suffix}"
     (pa_csv.write_csv if suffix == ".csv" else pq.write_table)(table, source)
-    assert perturb_file(source, _identity(DOMAIN), tmp_path / "b.csv", keep_order=True, drop=["note", "id"]) == 2
+    assert (
+        release_file(
+            source, _identity(DOMAIN), tmp_path / "b.csv", options=ReleaseOptions(keep_order=True, drop=["note", "id"])
+        ).records
+        == 2
+    )
     assert _rows(tmp_path / "b.csv") == [["sex", "code", "age"], ["F", "7", "0"], ["M", "007", "2"]]
     with pytest.raises(InvalidInput, match="'note' is not an attribute"):
-        perturb_file(source, _identity(DOMAIN), tmp_path / "c.csv", keep_order=True, drop=["id"])
+        release_file(
+            source, _identity(DOMAIN), tmp_path / "c.csv", options=ReleaseOptions(keep_order=True, drop=["id"])
+        )
     with pytest.raises(InvalidInput, match="'sex' is an attribute of the design"):
-        perturb_file(source, _identity(DOMAIN), tmp_path / "c.csv", keep_order=True, drop=["id", "note", "sex"])
+        release_file(
+            source,
+            _identity(DOMAIN),
+            tmp_path / "c.csv",
+            options=ReleaseOptions(keep_order=True, drop=["id", "note", "sex"]),
+        )
     with pytest.raises(InvalidInput, match="no column 'nope' to drop; the data has 'id'"):
-        perturb_file(source, _identity(DOMAIN), tmp_path / "c.csv", keep_order=True, drop=["id", "note", "nope"])
+        release_file(
+            source,
+            _identity(DOMAIN),
+            tmp_path / "c.csv",
+            options=ReleaseOptions(keep_order=True, drop=["id", "note", "nope"]),
+        )
     assert not (tmp_path / "c.csv").exists()
 
 
@@ -223,11 +240,11 @@ def test_a_pandas_index_without_a_name_is_left_out(tmp_path):
     frame = pd.DataFrame({"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}, index=[5, 9])
     frame.to_parquet(tmp_path / "a.parquet")
     assert "__index_level_0__" in pq.read_schema(tmp_path / "a.parquet").names
-    perturb_file(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.parquet", keep_order=True)
+    perturb(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.parquet", keep_order=True)
     assert pq.read_table(tmp_path / "b.parquet").to_pydict() == {"sex": ["F", "M"], "code": ["7", None], "age": [0, 2]}
     # where the design declares a column of that name, it is an ordinary column
     declared = Domain.of({"__index_level_0__": [5, 9], "sex": ["F", "M"], "code": ["7", None], "age": 3})
-    perturb_file(tmp_path / "a.parquet", _identity(declared), tmp_path / "c.parquet", keep_order=True)
+    perturb(tmp_path / "a.parquet", _identity(declared), tmp_path / "c.parquet", keep_order=True)
     assert pq.read_table(tmp_path / "c.parquet")["__index_level_0__"].to_pylist() == [5, 9]
 
 
@@ -239,7 +256,7 @@ def test_bad_files_write_nothing(tmp_path, text, message, existing):
     if existing:
         target.write_text("before")
     with pytest.raises(InvalidInput, match=message) as caught:
-        perturb_file(source, _mechanism(DOMAIN, 1), target)
+        perturb(source, _mechanism(DOMAIN, 1), target)
     assert "\n" not in str(caught.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "b.csv"][: 1 + existing]
     assert not existing or target.read_text() == "before"
@@ -269,7 +286,7 @@ def test_bad_paths(tmp_path):
         (source, "linked.csv", "is the input itself"),
     ]:
         with pytest.raises(InvalidInput, match=message) as caught:
-            perturb_file(given_source, mechanism, tmp_path / target)
+            perturb(given_source, mechanism, tmp_path / target)
         assert "\n" not in str(caught.value)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -292,7 +309,7 @@ def test_a_failure_midway_leaves_nothing_behind(tmp_path, monkeypatch, failure, 
 
     # what the system refuses is reported in one line; anything else passes through
     with pytest.raises(InvalidInput if isinstance(failure, OSError) else type(failure)) as caught:
-        perturb_file(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), target, progress=fail)
+        release_file(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), target, options=ReleaseOptions(fail))
     assert partial_files == [1, 1, 1]
     assert not isinstance(failure, OSError) or re.search(r"cannot write .*disk full", str(caught.value))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.parquet", target.name]
@@ -304,13 +321,13 @@ def test_a_bad_record_at_the_end_of_a_long_file(tmp_path):
     sex = pa.array(["F"] * n + ["X"])
     pq.write_table(pa.table({"sex": sex, "code": ["7"] * (n + 1), "age": [0] * (n + 1)}), tmp_path / "a.parquet")
     with pytest.raises(InvalidInput, match="record 300001: unknown category"):
-        perturb_file(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), tmp_path / "b.parquet")
+        perturb(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), tmp_path / "b.parquet")
     assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
 
 
 def test_a_released_file_has_ordinary_permissions(tmp_path):
     source = _csv(tmp_path / "a.csv", [["F", "7", "0"]])
-    perturb_file(source, _mechanism(DOMAIN, 1), tmp_path / "b.csv")
+    perturb(source, _mechanism(DOMAIN, 1), tmp_path / "b.csv")
     assert (tmp_path / "b.csv").stat().st_mode == source.stat().st_mode
 
 
@@ -325,10 +342,10 @@ import sys
 import numpy as np
 from optrr.domain.domain import Domain
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr_solvers.laws import ProductLaw
 domain = Domain.of({f"a{i}": [f"category {k}" for k in range(4)] for i in range(4)})
-perturb_file(sys.argv[1], Mechanism(domain, ProductLaw(domain.sizes, np.ones(4))), sys.argv[2])
+perturb(sys.argv[1], Mechanism(domain, ProductLaw(domain.sizes, np.ones(4))), sys.argv[2])
 print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
 """
 
@@ -352,4 +369,4 @@ def test_long_files_stream(tmp_path, suffix):
 
 
 def test_module_documents_the_second_release():
-    assert "second look" in perturb.__doc__
+    assert "second look" in optrr.mechanisms.perturb.__doc__

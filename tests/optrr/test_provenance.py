@@ -18,7 +18,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions, is_seeded
-from optrr.mechanisms.perturb import perturb_file, release_file
+from optrr.mechanisms.perturb import perturb, release_file
 from optrr.records.reading.registry import check_design, origins_of, randomized_before
 from optrr.releases.provenance import COLUMN, KEY, Provenance, Release, distinct_releases, sidecar_path, total_epsilon
 from optrr.ways.protocols.sampled_tables import SampledTables
@@ -144,7 +144,7 @@ def test_files_are_bound_and_not_randomized_twice(folder, source, target):
     with pytest.raises(InvalidInput, match=r"randomized by another design \([0-9a-f]{12}\)"):
         check_design(folder / target, mechanism(1.1).digest)
     with pytest.raises(InvalidInput, match=r"already randomized \(once, epsilon 3\.000"):
-        perturb_file(folder / target, mechanism(), folder / "again.csv")
+        perturb(folder / target, mechanism(), folder / "again.csv")
     assert not (folder / "again.csv").exists()
     twice = release_file(
         folder / target, mechanism(0.5), folder / "again.csv", None, ReleaseOptions(again=True)
@@ -158,7 +158,7 @@ def test_files_are_bound_and_not_randomized_twice(folder, source, target):
 
 
 def test_sidecars_notice_another_content(folder):
-    perturb_file(folder / "true.csv", mechanism(), folder / "out.csv")
+    perturb(folder / "true.csv", mechanism(), folder / "out.csv")
     out, beside = folder / "out.csv", sidecar_path(folder / "out.csv")
     moved = out.rename(folder / "moved.csv")
     beside = beside.rename(sidecar_path(moved))
@@ -208,7 +208,7 @@ def test_a_column_carries_it_through_databases(tmp_path):
         assert check_design(data, mechanism().digest) == []
         with pytest.raises(InvalidInput, match="already randomized"):
             randomized_before(data)
-    perturb_file(tmp_path / "t.csv", mechanism(), tmp_path / "again.csv", again=True)
+    perturb(tmp_path / "t.csv", mechanism(), tmp_path / "again.csv", again=True)
     assert COLUMN not in (tmp_path / "again.csv").read_text()
     mixed = people(4).append_column(COLUMN, pa.array([known.to_json()] * 2 + [other.to_json(), None]))
     assert [o.bound for o in origins_of(mixed)] == [known, other, None]
@@ -220,12 +220,12 @@ def test_folders_and_lists_speak_for_all_their_files(folder):
     parts = folder / "parts"
     parts.mkdir()
     for k in range(2):
-        perturb_file(folder / "true.parquet", mechanism(), parts / f"{k}.parquet")
+        perturb(folder / "true.parquet", mechanism(), parts / f"{k}.parquet")
     assert check_design(parts, mechanism().digest) == []
-    perturb_file(folder / "true.parquet", mechanism(), parts / "3.csv")
+    perturb(folder / "true.parquet", mechanism(), parts / "3.csv")
     assert check_design(parts, mechanism().digest) == []
     assert check_design([parts, folder / "true.csv"], mechanism().digest)[0].startswith(str(folder / "true.csv"))
-    perturb_file(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
+    perturb(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
     with pytest.raises(InvalidInput, match=r"2\.csv was randomized by another design"):
         check_design(parts, mechanism().digest)
 
@@ -242,7 +242,7 @@ def test_what_somebody_can_repeat_is_marked_as_seeded():
 
 def test_seeded_files_are_marked_and_can_be_made_again(folder):
     for name in ("a.csv", "b.csv"):
-        perturb_file(folder / "true.csv", mechanism(), folder / name, 5)
+        perturb(folder / "true.csv", mechanism(), folder / name, 5)
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
     assert sidecar_path(folder / "a.csv").read_bytes() == sidecar_path(folder / "b.csv").read_bytes()
     assert "not private" in check_design(folder / "a.csv", mechanism().digest)[0]
@@ -273,8 +273,8 @@ def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
     batches = [true, *(design.mechanism.perturb(true) for _ in range(2))]
     mixed = [batches[k] for k in order]
     for use in (
-        lambda: perturb_file(iter(mixed), design.mechanism, folder / "out.parquet", again=True),
-        lambda: perturb_file(mixed, design.mechanism, folder / "out.parquet", again=True),
+        lambda: perturb(iter(mixed), design.mechanism, folder / "out.parquet", again=True),
+        lambda: perturb(mixed, design.mechanism, folder / "out.parquet", again=True),
         lambda: list(optrr.perturb(iter(mixed), design.mechanism, again=True)),
         lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True),
         lambda: design.estimate(iter(mixed), ["sex"]),

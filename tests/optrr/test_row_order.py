@@ -23,7 +23,7 @@ from optrr.designs.design_file import save_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import ReleaseOptions
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.records import writing
 from optrr.records.writing import shuffled
 from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
@@ -103,7 +103,7 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
     assert round(design.epsilon, 2) == 1.49
 
     def right(keep_order):
-        perturb_file("true.parquet", design.mechanism, "out.parquet", 3, keep_order=keep_order)
+        perturb("true.parquet", design.mechanism, "out.parquet", 3, keep_order=keep_order)
         out = _codes(pq.read_table("out.parquet"))
         return [float(np.mean(majorities(out[:, k], r) == truth[:, k])) for k, r in ((0, 2), (1, AGES))]
 
@@ -116,7 +116,7 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
 @pytest.mark.slow
 def test_the_attack_finds_in_shuffled_files_what_it_finds_in_shuffled_truth(here, design, truth):
     """Its successes lie among those against 200 random orders of the same values; by chance outside once in 100 seeds."""
-    perturb_file("true.csv", design.mechanism, "out.csv", 4)
+    perturb("true.csv", design.mechanism, "out.csv", 4)
     out = _codes(pa_csv.read_csv("out.csv"))[:, 0]
     rng = np.random.default_rng(2)
     by_chance = [np.mean(majorities(rng.permutation(out), 2) == truth[:, 0]) for _ in range(200)]
@@ -141,10 +141,10 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
 
 def test_files_say_whether_their_order_is_kept(here, design):
     for keep_order, order in ((False, SHUFFLED), (True, KEPT)):
-        perturb_file("true.csv", design.mechanism, "out.csv", keep_order=keep_order)
+        perturb("true.csv", design.mechanism, "out.csv", keep_order=keep_order)
         beside = json.loads(Path("out.csv.optrr.json").read_text())
         assert beside["provenance"]["order"] == order
-        perturb_file("true.csv", design.mechanism, "out.parquet", keep_order=keep_order)
+        perturb("true.csv", design.mechanism, "out.parquet", keep_order=keep_order)
         known = Provenance.from_metadata(pq.read_schema("out.parquet").metadata, "it")
         assert known is not None and known.order == order
     frame = design.mechanism.perturb(_table(np.zeros((3, 2), dtype=int)))
@@ -181,7 +181,7 @@ def test_a_refused_record_leaves_a_pipe_empty(here, design, capfdbinary):
 def test_a_seed_repeats_the_order(here, design):
     files = []
     for _ in range(2):
-        perturb_file("true.csv", design.mechanism, "out.csv", 5)
+        perturb("true.csv", design.mechanism, "out.csv", 5)
         files.append(Path("out.csv").read_bytes())
     assert files[0] == files[1]
 

@@ -26,7 +26,7 @@ from optrr.domain.bins import Bins, bins_of
 from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
 from optrr.records.observed import observed_domain
 from optrr.ways.protocols.sampled_tables import load_sampled_tables
@@ -133,7 +133,7 @@ def test_labels_of_ones_own_and_missing_values_in_bins(tmp_path):
     codes(pa.table({"age": [3.0, 99.5, None, math.nan, 20.0]}), age, [0, 2, 2, 2, 1])
     codes(pa.table({"age": ["3", "NA", None, "adult", "[18, 130)", "[0.0, 18.0)"]}), age, [0, 2, 2, 1, 1, 0])
     (tmp_path / "a.csv").write_text("age\n3\nNA\n\n20\n")
-    perturb_file(tmp_path / "a.csv", unchanged(Domain((age,))), tmp_path / "b.parquet", keep_order=True)
+    perturb(tmp_path / "a.csv", unchanged(Domain((age,))), tmp_path / "b.parquet", keep_order=True)
     assert pq.read_table(tmp_path / "b.parquet")["age"].to_pylist() == ["minor", None, None, "adult"]
 
 
@@ -196,7 +196,7 @@ def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kin
         frame.to_parquet(tmp_path / "a.parquet")
         codes(tmp_path / "a.parquet", attribute, rows)
     for suffix in ("csv", "parquet"):
-        perturb_file(tmp_path / "a.csv", unchanged(domain), tmp_path / f"b.{suffix}", keep_order=True)
+        perturb(tmp_path / "a.csv", unchanged(domain), tmp_path / f"b.{suffix}", keep_order=True)
         codes(tmp_path / f"b.{suffix}", attribute, rows)
 
 
@@ -270,7 +270,7 @@ def test_order_survives(tmp_path, kind):
     else:
         pq.write_table(pa.table(frame), tmp_path / "a.parquet")
     assert observed_domain(tmp_path / "a.parquet", ["x"]) == domain
-    perturb_file(tmp_path / "a.parquet", unchanged(domain), tmp_path / "b.parquet")
+    perturb(tmp_path / "a.parquet", unchanged(domain), tmp_path / "b.parquet")
     assert observed_domain(tmp_path / "b.parquet", ["x"]) == domain
     pa_csv.write_csv(pa.table({"x": values}), tmp_path / "a.csv")
     codes(tmp_path / "a.csv", domain["x"], [2, 0, 1, 1])

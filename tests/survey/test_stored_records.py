@@ -14,7 +14,7 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 
 from optrr.cli.main import run as run_command
 from optrr.designs.specification import read_specification
-from optrr.mechanisms.perturb import perturb_file
+from optrr.mechanisms.perturb import perturb
 from optrr.records.reading.registry import open_source
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.store import Report, Store, begin_survey, database_url, open_database
@@ -107,7 +107,7 @@ def test_a_survey_estimates_as_a_randomized_file_of_the_same_records(
 
 def test_everything_declared_is_there(survey: Survey, tmp_path: Path) -> None:
     truth(tmp_path / "true.csv")
-    perturb_file(tmp_path / "true.csv", survey.design.mechanism, tmp_path / "random.csv")
+    perturb(tmp_path / "true.csv", survey.design.mechanism, tmp_path / "random.csv")
     kept(survey, tmp_path / "random.csv", tmp_path / "s.db")
     records = open_source(tmp_path / "s.db")
     # bins, order, marks and the rest take part in this comparison
