@@ -25,8 +25,7 @@ import numpy as np
 import optrr
 from optrr import design
 from optrr.domain.datasets import adult_domain
-from optrr.survey.app import survey_app
-from optrr.survey.incoming import FORMAT
+from optrr.survey.app import FORMAT, survey_app
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, new_token
 from optrr.survey.server import Guard, json_response, listening, run

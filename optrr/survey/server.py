@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import uvicorn
@@ -45,28 +45,16 @@ from optrr.survey.store import StoreUnavailable
 _OWN_BITS = 64
 
 
-class Guest(Protocol):
-    """One connection."""
-
-    def busy(self) -> bool:
-        """Whether the server owes it an answer, and not the other way round."""
-        ...
-
-    def drop(self) -> None:
-        """End it now."""
-        ...
-
-
 class Crowd:
     """The connections at one time, at most ``places`` of them."""
 
     def __init__(self, places: int) -> None:
         self._places = places
-        self._origins: dict[Guest, str] = {}
+        self._origins: dict[PatientProtocol, str] = {}
         # of each address, in the order in which they began to wait
-        self._waiting: dict[str, dict[Guest, None]] = {}
+        self._waiting: dict[str, dict[PatientProtocol, None]] = {}
 
-    def enter(self, guest: Guest, host: str) -> bool:
+    def enter(self, guest: PatientProtocol, host: str) -> bool:
         """Give it a place, if need be another one's; False where none can be had: everybody waits for an answer."""
         if len(self._origins) >= self._places and not self._give_way():
             return False
@@ -74,14 +62,14 @@ class Crowd:
         self.waits(guest)
         return True
 
-    def waits(self, guest: Guest) -> None:
+    def waits(self, guest: PatientProtocol) -> None:
         """It begins to wait."""
         if guest in self._origins:
             others = self._waiting.setdefault(self._origins[guest], {})
             others.pop(guest, None)
             others[guest] = None
 
-    def leave(self, guest: Guest) -> None:
+    def leave(self, guest: PatientProtocol) -> None:
         """It needs no place any more; it may have none."""
         address = self._origins.pop(guest, None)
         if address is not None:
@@ -257,7 +245,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._reading = self.loop.call_later(_UNREAD_SECONDS, self._end)
 
     def busy(self) -> bool:
-        """Whether a request is whole, not answered, and its answer not held up by the client."""
+        """Whether the server owes it an answer: a request is whole, not answered, and its answer not held up by the client."""
         cycle = self.cycle
         return cycle is not None and not (cycle.response_complete or cycle.more_body or self.flow.write_paused)
 

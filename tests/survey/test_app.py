@@ -33,8 +33,8 @@ from optrr.devices.export import compressed_size, deployment_of, fitted_deployme
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.releases.provenance import Provenance
-from optrr.survey import incoming, server
-from optrr.survey.app import HEADERS, page_files, survey_app
+from optrr.survey import server
+from optrr.survey.app import FORMAT, HEADERS, ReportReader, page_files, survey_app
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, new_token
 from optrr.survey.server import STRICT_HEADERS
@@ -214,9 +214,11 @@ def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
     from optrr.domain.domain import Attribute, Domain  # noqa: PLC0415
 
     domain = Domain(tuple(Attribute(f"a{i}", (text, None)) for i, text in enumerate(texts)))
-    reader = incoming.ReportReader("d" * 64, "e" * 64, domain)
+    reader = ReportReader("d" * 64, "e" * 64, domain)
     escaped = json.dumps(
-        {"format": incoming.FORMAT, "design": "d" * 64, "id": "0" * 32, "values": texts}, indent=2, ensure_ascii=True
+        {"format": FORMAT, "design": "d" * 64, "id": "0" * 32, "values": texts},
+        indent=2,
+        ensure_ascii=True,
     ).encode()
     assert len(escaped) <= reader.most_bytes
     assert reader.report(escaped).record == b"\0" * 40
@@ -268,7 +270,7 @@ def test_a_defect_is_one_sentence(
     def broken(*_: object) -> None:
         raise RuntimeError("secretvalue")
 
-    monkeypatch.setattr(incoming.ReportReader, "report", broken)
+    monkeypatch.setattr(ReportReader, "report", broken)
     reply = call(app, "POST", "/reports", b"{}", **JSON)
     assert reply.status == 500
     assert "secretvalue" not in reply.json["error"]

@@ -42,8 +42,7 @@ pytest.importorskip("starlette", reason="the survey's server needs the extra ser
 import sqlalchemy as sa
 
 from optrr.survey import results
-from optrr.survey.app import survey_app
-from optrr.survey.incoming import ReportReader
+from optrr.survey.app import ReportReader, survey_app
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission
 from optrr.survey.store import Store
