@@ -41,7 +41,7 @@ from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
-from optrr.genomics.alleles import allele_kernel, read_allele_tables, scan_alleles
+from optrr.genomics.alleles import read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.covariates import (
     NO_COVARIATES,
@@ -60,8 +60,8 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, associations, cohort_kernel
-from optrr.genomics.tests import GENOME_WIDE, copy_tables
+from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, cohort_kernel, scan
+from optrr.genomics.tests import GENOME_WIDE
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
 from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
@@ -71,7 +71,6 @@ from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN, in_json
 from optrr.show.text import amount, epsilon_text
-from optrr.tables.estimation.impossible import Observed, impossible_tables
 
 
 @click.command()
@@ -251,7 +250,6 @@ def _scanned(
     path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns, chosen: GenotypeFilter
 ) -> Associations:
     layout = layout_of(design.domain)
-    said: list[str] = []
     with progress_bar("scanning") as progress:
         if layout.status is None:
             refuse_options(
@@ -259,16 +257,11 @@ def _scanned(
             )
             refuse_genotype_options("is of genotypes, and reports of the alleles layout are none; leave it out")
             reports = read_allele_tables(path, design.domain, layout, progress)
-            result = scan_alleles(reports, design.law, layout, options)
-            seen = Observed("a variant's two reports", reports, allele_kernel(design.law, layout))
-        else:
-            cohort, turned = aligned(randomized_people(path, phenotype, design.domain, chosen), layout)
-            cohort.check_varies()
-            kernel, tables = cohort_kernel(cohort, design.law, layout), copy_tables(cohort, layout.missing, progress)
-            result = associations(cohort, tables, kernel, options, layout.missing)
-            said, counted = turned, np.flatnonzero(tables.two.any(axis=(1, 2)))
-            seen = Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))
-    return replace(result, warnings=(*said, *impossible_tables([seen]), *result.warnings))
+            return scan_alleles(reports, design.law, layout, options)
+        cohort, turned = aligned(randomized_people(path, phenotype, design.domain, chosen), layout)
+        cohort.check_varies()
+        result = scan(cohort, design.law, layout, options, progress)
+    return replace(result, warnings=(*turned, *result.warnings))
 
 
 def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:

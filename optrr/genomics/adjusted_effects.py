@@ -30,7 +30,7 @@ from scipy.special import expit, logit, ndtri, stdtrit
 
 from optrr.genomics.adjusted import Residuals, UnbiasedReports, adjusted_scores, solutions, weighted_products
 from optrr.genomics.genotypes import GENOTYPES
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray
 
 # Newton steps; five to eight are usual.
 _STEPS = 25
@@ -51,6 +51,7 @@ class AdjustedEffects:
     ``cases`` and ``controls`` are frequencies of A1 (of a status), ``frequency`` that of everybody.
     """
 
+    of_trait: bool
     beta: FloatArray
     error: FloatArray
     low: FloatArray
@@ -59,21 +60,10 @@ class AdjustedEffects:
     controls: FloatArray
     frequency: FloatArray
 
-    of_trait: bool = False
-
-    @classmethod
-    def empty(cls, count: int, of_trait: bool) -> AdjustedEffects:
-        """Room for so many variants."""
-        return cls(**{name: np.full(count, np.nan) for name in _ARRAYS}, of_trait=of_trait)
-
-    def put(self, which: IntArray, those: AdjustedEffects) -> None:
-        """Write the effects of some variants in their places."""
-        for name in _ARRAYS:
-            getattr(self, name)[which] = getattr(those, name)
-
-    def part(self, which: slice | IntArray) -> AdjustedEffects:
-        """Of some variants."""
-        return AdjustedEffects(**{name: getattr(self, name)[which] for name in _ARRAYS}, of_trait=self.of_trait)
+    @property
+    def arrays(self) -> FloatArray:
+        """All seven in their order, (7, V)."""
+        return np.stack([self.beta, self.error, self.low, self.high, self.cases, self.controls, self.frequency])
 
     @property
     def columns(self) -> dict[str, FloatArray]:
@@ -84,9 +74,6 @@ class AdjustedEffects:
             return first | {"SE": self.error, "L95": self.low, "U95": self.high, "T_STAT": test}
         first = {"F_A": self.cases, "F_U": self.controls, "OR": np.exp(self.beta)}
         return first | {"SE": self.error, "L95": np.exp(self.low), "U95": np.exp(self.high), "Z_STAT": test}
-
-
-_ARRAYS = ("beta", "error", "low", "high", "cases", "controls", "frequency")
 
 
 def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals) -> AdjustedEffects:
@@ -113,7 +100,7 @@ def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residual
     beta, error = np.where(good, theta[-1], np.nan), np.sqrt(np.where(good, variance, np.nan))
     reach = float(ndtri(0.975)) * error
     low, high = (np.where(good, limit, end) for limit, end in ((beta - reach, -np.inf), (beta + reach, np.inf)))
-    return AdjustedEffects(beta, error, low, high, *_frequencies(reports))
+    return AdjustedEffects(False, beta, error, low, high, *_frequencies(reports))
 
 
 def _logistic(
@@ -184,7 +171,7 @@ def trait_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals
     undefined = ~np.isfinite(beta) | ~(error > 0)
     beta, error = np.where(undefined, np.nan, beta), np.where(undefined, np.nan, error)
     nothing = np.full(beta.shape, np.nan)
-    return AdjustedEffects(beta, error, low, high, nothing, nothing, _frequencies(reports)[2], True)
+    return AdjustedEffects(True, beta, error, low, high, nothing, nothing, _frequencies(reports)[2])
 
 
 def _fieller(

@@ -254,7 +254,7 @@ class AdjustedScan:
 
     def effects(self, untested: NDArray[np.bool_]) -> Callable[[slice | IntArray], AdjustedEffects]:
         """Effects by numbers of variants, NaN of ``untested`` ones; each is worked out once, when it is first asked for."""
-        kept, done = AdjustedEffects.empty(untested.size, self.is_linear), untested.copy()
+        kept, done = np.full((7, untested.size), np.nan), untested.copy()
 
         def effects(which: slice | IntArray) -> AdjustedEffects:
             wanted = np.zeros(done.size, dtype=np.bool_)
@@ -268,9 +268,9 @@ class AdjustedScan:
                     if trait is None
                     else trait_effects(reports, group.copies, model, trait)
                 )
-                kept.put(at, made)
+                kept[:, at] = made.arrays
             done[wanted] = True
-            return kept.part(which)
+            return AdjustedEffects(self.is_linear, *kept[:, which])
 
         return effects
 

@@ -179,7 +179,8 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
             "--call-rate, or design with --layout genotype"
         )
     kernel = allele_kernel(law, layout)
-    warn(impossible_tables([Observed("a variant's two reports", counts, kernel)]))
+    doubts = impossible_tables([Observed("a variant's two reports", counts, kernel)])
+    warn(doubts)
     scores = allele_score_test(counts, kernel, options.test)
     reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
     naive = naive_score_test(reports, options.test) if options.naive else None
@@ -198,5 +199,5 @@ def scan_alleles(counts: IntArray, law: Law, layout: Layout, options: ScanOption
         naive,
         {},
         inflation,
-        (*inflation.warnings(), *warnings),
+        (*doubts, *inflation.warnings(), *warnings),
     )

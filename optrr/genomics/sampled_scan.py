@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -230,10 +230,6 @@ class AnswersTest:
     kept: FloatArray
     expected: FloatArray
 
-    def part(self, which: IntArray) -> AnswersTest:
-        """The tests of some of the variants."""
-        return AnswersTest(*(getattr(self, f.name)[which] for f in fields(self)))
-
 
 def answers_test(answers: Told) -> AnswersTest:
     """The test of every variant; NaN where nobody was asked, or too few."""
@@ -273,14 +269,6 @@ def answers_odds(answers: Told, confidence: float = 0.95) -> OddsRatios:
     return OddsRatios(ratio, low, high, np.where(told, others @ half, np.nan), np.where(told, controls @ half, np.nan))
 
 
-def joined_tests(tests: Sequence[AnswersTest], places: Sequence[IntArray], variants: int) -> AnswersTest:
-    """The tests of several channels' variants, each in its place among all."""
-    out = np.full((4, variants), np.nan)
-    for test, at in zip(tests, places, strict=True):
-        out[:, at] = test.statistic, test.p_value, test.kept, test.expected
-    return AnswersTest(*out)
-
-
 _TREND = ScanOptions("trend")
 # People of whom answers are expected: so many that shares are as good as exact.
 _MANY = 1e12
@@ -317,10 +305,11 @@ def associations_of(
     kept = np.flatnonzero(filters.kept)
     n = n[kept]
     if replace(options, thresholds=_TREND.thresholds) == _TREND:
-        test = likelihood_tests(asking, told).part(kept)
+        test = likelihood_tests(asking, told)
         asked = np.flatnonzero(n > 0)
-        scores = Scores.of_one(test.statistic, test.p_value, test.expected, asked, n.astype(np.float64))
-        seen = _visible(test.kept)
+        people = n.astype(np.float64)
+        scores = Scores.of_one(test.statistic[kept], test.p_value[kept], test.expected[kept], asked, people)
+        seen = _visible(test.kept[kept])
         return _made(asking, filters, n, scores, None, seen, lambda which: _odds(asking, told, kept[which]), "trend")
     if asking.reports:
         raise InvalidInput(
@@ -390,12 +379,13 @@ def _visible(kept: FloatArray) -> Visible:
 
 def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:
     """The tests of all variants, from the answers by report."""
-    pieces = [
-        (at[start : start + _VARIANTS], answers.part(slice(start, start + _VARIANTS)))
-        for at, answers in told
-        for start in range(0, at.size, _VARIANTS)
-    ]
-    return joined_tests([answers_test(a) for _, a in pieces], [at for at, _ in pieces], len(asking.names))
+    out = np.full((4, len(asking.names)), np.nan)
+    for at, answers in told:
+        for start in range(0, at.size, _VARIANTS):
+            some = slice(start, start + _VARIANTS)
+            test = answers_test(answers.part(some))
+            out[:, at[some]] = test.statistic, test.p_value, test.kept, test.expected
+    return AnswersTest(*out)
 
 
 def _odds(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], which: slice | IntArray) -> OddsRatios:

@@ -28,7 +28,7 @@ and the call rate is what it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,7 +44,7 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation, visible_share
-from optrr.genomics.layout import Layout, star_kernel
+from optrr.genomics.layout import STATUS, Layout, star_kernel
 from optrr.genomics.odds import odds_ratios
 from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
 from optrr.genomics.result_files import ColumnsResult, ScannedStudy, arrow_columns, check_form, write_plink2, write_ssf
@@ -395,10 +395,12 @@ def scan(
     """
     if layout.status is None:
         raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
-    kernel = cohort_kernel(cohort, law, layout)
-    tables = copy_tables(cohort, layout.missing, progress)
-    warn(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
-    return associations(cohort, tables, kernel, options, layout.missing)
+    kernel, tables = cohort_kernel(cohort, law, layout), copy_tables(cohort, layout.missing, progress)
+    made = associations(cohort, tables, kernel, options, layout.missing)
+    counted = np.flatnonzero(tables.two.any(axis=(1, 2)))
+    doubts = impossible_tables([Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))])
+    warn(doubts)
+    return replace(made, warnings=(*doubts, *made.warnings))
 
 
 def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
