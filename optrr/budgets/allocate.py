@@ -120,7 +120,10 @@ def allocate(  # noqa: PLR0913 (the product's front door: each argument is one q
     if keep not in (None, "records"):
         raise InvalidInput(f"keep {brief(keep)}; give 'records', or leave it out")
     wishes = Wishes(preserve=preserve, conditional_cap=conditional_cap, floors=floors, ceilings=ceilings)
-    task = _Task.of(domain, wishes, learn, n, progress, standard_error, public)
+    declared = domain if isinstance(domain, Domain) else Domain.of(domain)
+    wanted = workload_of(learn, declared).requiring(standard_error)
+    beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
+    task = _Task(declared, wanted, wishes, n, progress, beside)
     if total is None:
         task.check_without_total(method, clusters)
     nats = None if total is None else _nats(total)
@@ -153,7 +156,7 @@ def law_error(
 
     Raises as :func:`allocate`.
     """
-    task = _Task.of(domain, Wishes(preserve=preserve, conditional_cap=conditional_cap), workload, None)
+    task = _Task(domain, workload, Wishes(preserve=preserve, conditional_cap=conditional_cap))
     return task.law(task.problem(_nats(total)), total, "auto").error
 
 
@@ -171,36 +174,22 @@ class _Task:
     domain: Domain
     workload: Workload
     wishes: Wishes
-    n: int | None
-    progress: Progress | None
-    public: PublicColumns
+    n: int | None = None
+    progress: Progress | None = None
+    public: PublicColumns = NONE
 
-    @classmethod
-    def of(  # noqa: PLR0913 (as of allocate)
-        cls,
-        domain: Domain | Mapping[str, int | Iterable[Any]],
-        wishes: Wishes,
-        learn: WorkloadLike,
-        n: int | None,
-        progress: Progress | None = None,
-        standard_error: float | None = None,
-        public: PublicColumns | Mapping[str, Any] = NONE,
-    ) -> _Task:
-        """The task, with what is wrong with its arguments said."""
-        declared = domain if isinstance(domain, Domain) else Domain.of(domain)
-        wanted = workload_of(learn, declared).requiring(standard_error)
+    def __post_init__(self) -> None:
+        n = self.n
         if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
             raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
         # what is not to be learned should not be collected
-        in_tables = {name for t in wanted.tables for name in t.attributes}
-        for name, floor in zip(declared.names, wishes.floor(declared), strict=True):
+        in_tables = {name for t in self.workload.tables for name in t.attributes}
+        for name, floor in zip(self.domain.names, self.wishes.floor(self.domain), strict=True):
             if name not in in_tables and not floor > 0:
                 raise InvalidInput(
                     f"attribute {name!r} is in no table of the workload; leave it out of the domain, add a table, or give "
                     "it a floor"
                 )
-        beside = (public if isinstance(public, PublicColumns) else PublicColumns.of(public)).apart_from(declared)
-        return cls(declared, wanted, wishes, n, progress, beside)
 
     def check_without_total(self, method: str, clusters: Sequence[Sequence[str]] | None) -> None:
         """Raises InvalidInput for what is missing, or means nothing, without a total."""

@@ -15,7 +15,6 @@ from typing import Any
 
 from optrr.domain.domain import Attribute
 from optrr.errors import InvalidInput
-from optrr.plans.elsewhere import Elsewhere, chance_of_failure, comparisons
 from optrr.plans.figures import (
     MOST_BARS,
     PLUS_MINUS,
@@ -29,7 +28,7 @@ from optrr.plans.figures import (
     plausible_shares,
     power_of_ten,
 )
-from optrr.plans.meaning import Meaning, surest
+from optrr.plans.meaning import Elsewhere, Meaning, chance_of_failure, comparisons, surest
 from optrr.plans.plan_file import meaning_of
 from optrr.plans.preview import LADDER, POINTS, Expected, Point, Preview, Way, typical_margin
 from optrr.plans.question import Question

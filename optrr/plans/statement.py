@@ -15,7 +15,7 @@ from itertools import islice
 
 from optrr.designs.design import Asking, Design
 from optrr.designs.worksheet import Entry, worksheet
-from optrr.plans.elsewhere import chance_of_failure, comparisons
+from optrr.plans.meaning import chance_of_failure, comparisons
 from optrr.plans.plan_file import SeenWay, digest_of, meaning_of
 from optrr.plans.preview import POINTS, Expected, Preview
 from optrr.plans.question import Question
@@ -152,7 +152,7 @@ def alternatives(preview: Preview, seen: Sequence[SeenWay]) -> list[Part]:
 
 
 def elsewhere(preview: Preview) -> list[Part]:
-    """The comparisons of :mod:`optrr.plans.elsewhere`, none of which is promised."""
+    """The comparisons of :mod:`optrr.plans.meaning`, none of which is promised."""
     wanted = [
         (t.cells, t.standard_error, t.sampling_margin / t.margin * t.standard_error)
         for t in preview.tables

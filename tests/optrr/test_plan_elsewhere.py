@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from optrr import Domain, design
 from optrr.errors import InvalidInput
-from optrr.plans.elsewhere import clone_rate, comparisons, curator, forced_response, shuffled, warner
+from optrr.plans.meaning import clone_rate, comparisons, curator, forced_response, shuffled, warner
 
 ADULT = 32_561
 TABLES = [(16, 0.006, 0.0013), (2, 0.004, 0.0028), (40, 0.01, 0.0)]
