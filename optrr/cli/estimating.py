@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,7 @@ from optrr.cli.inputs import (
     sampled_options,
     scores_of_two,
     scores_option,
+    several,
     simultaneous_option,
     split_names,
     table_attributes_option,
@@ -41,22 +42,17 @@ if TYPE_CHECKING:
     from optrr.tables.estimation.fake_reports import Poisoning
     from optrr.tables.weighting.estimating import WeightedEstimate
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
-
-def posterior_options(command: _Command) -> _Command:
-    """The options --posterior, --prior and --random-state."""
-    for option in (
-        click.option("--random-state", type=click.IntRange(min=0), help="Of --posterior: the seed of its draws."),
-        click.option(
-            "--prior", type=float, help="Of --posterior: records that the prior adds to each cell; 0.5 unless given."
-        ),
-        click.option(
-            "--posterior", is_flag=True, help="Credible intervals under a Dirichlet prior instead, for small samples."
-        ),
-    ):
-        command = option(command)
-    return command
+# The options --posterior, --prior and --random-state.
+posterior_options = several(
+    click.option(
+        "--posterior", is_flag=True, help="Credible intervals under a Dirichlet prior instead, for small samples."
+    ),
+    click.option(
+        "--prior", type=float, help="Of --posterior: records that the prior adds to each cell; 0.5 unless given."
+    ),
+    click.option("--random-state", type=click.IntRange(min=0), help="Of --posterior: the seed of its draws."),
+)
 
 
 def check_posterior(posterior: bool, others: dict[str, bool], prior: float | None, random_state: int | None) -> None:
@@ -143,7 +139,7 @@ def estimate(
         raise InvalidInput("--scores is for --derive correlation; leave it out")
     numbers = scores_of_two(scores, names)
     check_posterior(posterior, others | also, prior, random_state)
-    reports, sample = run.open(pool, names), Sampled(**sampled)
+    reports, sample = run.open(pool, names), Sampled.of(sampled)
     if tables and not simultaneous:
         raise InvalidInput("--tables is for intervals that hold together; give --simultaneous, too")
     if tables:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import numpy as np
@@ -64,9 +64,6 @@ from optrr.records.writing import WRITTEN, released_file
 from optrr.show.text import amount, bound_text, counted, epsilon_text
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 # Those of gwas-perturb that one person's report has no use for.
 _OF_MANY = ("again", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)

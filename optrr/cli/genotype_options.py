@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.inputs import FILE, refuse_options, several
 from optrr.cli.outputs import PLOT, TABBED
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
@@ -29,40 +29,33 @@ from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
 from optrr.show.text import amount
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 # The arguments of these options.
 GENOTYPE_OPTIONS = ("regions", "keep", "all_filters", "min_gq", "min_dp", "dosage_threshold")
 
 
-def genotype_options(command: Command) -> Command:
-    """The options that choose variants, people and calls."""
-    for option in (
-        click.option(
-            "--dosage-threshold",
-            type=float,
-            help="VCF (DS) and .pgen: make calls of dosages that are this near to 0, 1 or 2 (such as 0.1), others missing.",
-        ),
-        click.option(
-            "--min-dp", type=float, help="VCF: make calls of a smaller depth (DP), or of none that is said, missing."
-        ),
-        click.option(
-            "--min-gq", type=float, help="VCF: make calls of a smaller quality (GQ), or of none that is said, missing."
-        ),
-        click.option(
-            "--all-filters", is_flag=True, help="VCF: use records, too, that did not pass its filters (FILTER)."
-        ),
-        click.option("--keep", type=FILE, help="Text file of the people to use: a name, or FID and IID, on each line."),
-        click.option(
-            "--region",
-            "regions",
-            multiple=True,
-            metavar="CHR[:FROM-TO]",
-            help="Use variants in this region only, both ends included; not for tables. Repeatable.",
-        ),
-    ):
-        command = option(command)
-    return command
+# The options that choose variants, people and calls.
+genotype_options = several(
+    click.option(
+        "--region",
+        "regions",
+        multiple=True,
+        metavar="CHR[:FROM-TO]",
+        help="Use variants in this region only, both ends included; not for tables. Repeatable.",
+    ),
+    click.option("--keep", type=FILE, help="Text file of the people to use: a name, or FID and IID, on each line."),
+    click.option("--all-filters", is_flag=True, help="VCF: use records, too, that did not pass its filters (FILTER)."),
+    click.option(
+        "--min-gq", type=float, help="VCF: make calls of a smaller quality (GQ), or of none that is said, missing."
+    ),
+    click.option(
+        "--min-dp", type=float, help="VCF: make calls of a smaller depth (DP), or of none that is said, missing."
+    ),
+    click.option(
+        "--dosage-threshold",
+        type=float,
+        help="VCF (DS) and .pgen: make calls of dosages that are this near to 0, 1 or 2 (such as 0.1), others missing.",
+    ),
+)
 
 
 def genotype_filter(options: dict[str, Any]) -> GenotypeFilter:
@@ -75,30 +68,27 @@ def refuse_genotype_options(why: str) -> None:
     refuse_options(why, *GENOTYPE_OPTIONS)
 
 
-def scan_output_options(command: Command) -> Command:
-    """Where the table of results goes, and in which form."""
-    for option in (
-        click.option(
-            "--trait-description", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"
-        ),
-        click.option("--assembly", help="With --format ssf: the genome assembly of the positions, such as GRCh38."),
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(FORMATS),
-            default=FORMATS[0],
-            show_default=True,
-            help="Columns of the table: this program's, those of plink2 --glm, or GWAS-SSF with its metadata beside it.",
-        ),
-        click.option(
-            "-o",
-            "--output",
-            type=TABBED,
-            help="Table of results to write (tab separated; compressed where it ends in .gz).",
-        ),
-    ):
-        command = option(command)
-    return command
+# Where the table of results goes, and in which form.
+scan_output_options = several(
+    click.option(
+        "-o",
+        "--output",
+        type=TABBED,
+        help="Table of results to write (tab separated; compressed where it ends in .gz).",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        show_default=True,
+        help="Columns of the table: this program's, those of plink2 --glm, or GWAS-SSF with its metadata beside it.",
+    ),
+    click.option("--assembly", help="With --format ssf: the genome assembly of the positions, such as GRCh38."),
+    click.option(
+        "--trait-description", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"
+    ),
+)
 
 
 def scan_files(output: Path | None, form: str) -> list[Path | None]:
@@ -137,26 +127,21 @@ def write_results(scanned: Associations, output: Path, form: str, study: Scanned
     return []
 
 
-def plot_options(command: Command) -> Command:
-    """Plots of the scan."""
-    for option in (
-        click.option("--window", type=int, help=f"With --region-plot: base pairs on either side.  [default: {WINDOW}]"),
-        click.option(
-            "--around", help="With --region-plot: the variant in its middle; default: the smallest p-value's."
-        ),
-        click.option("--top", type=int, help=f"With --forest: how many variants.  [default: {TOP_DRAWN}]"),
-        click.option("--region-plot", "region_file", type=PLOT, help="Plot to write of p-values around one variant."),
-        click.option(
-            "--forest",
-            "forest_file",
-            type=PLOT,
-            help="Forest plot to write: effects and intervals of the smallest p-values.",
-        ),
-        click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write, with a 95 % band."),
-        click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf)."),
-    ):
-        command = option(command)
-    return command
+# Plots of the scan.
+plot_options = several(
+    click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf)."),
+    click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write, with a 95 % band."),
+    click.option(
+        "--forest",
+        "forest_file",
+        type=PLOT,
+        help="Forest plot to write: effects and intervals of the smallest p-values.",
+    ),
+    click.option("--region-plot", "region_file", type=PLOT, help="Plot to write of p-values around one variant."),
+    click.option("--top", type=int, help=f"With --forest: how many variants.  [default: {TOP_DRAWN}]"),
+    click.option("--around", help="With --region-plot: the variant in its middle; default: the smallest p-value's."),
+    click.option("--window", type=int, help=f"With --region-plot: base pairs on either side.  [default: {WINDOW}]"),
+)
 
 
 def plot_files(options: dict[str, Any]) -> dict[str, Path]:
@@ -212,16 +197,23 @@ test_option = click.option(
 )
 
 
-def filter_options(command: Command) -> Command:
-    """The options that leave variants out."""
-    for name, what in (
-        ("--call-rate", "share of people with a call"),
-        ("--hwe", "p-value of Hardy-Weinberg proportions in controls"),
-        ("--maf", "minor allele frequency"),
-    ):
-        text = f"Leave out variants whose estimated {what} is below this."
-        command = click.option(name, type=float, default=0.0, metavar="THRESHOLD", help=text)(command)
-    return command
+# Options that leave variants out.
+filter_options = several(
+    *(
+        click.option(
+            name,
+            type=float,
+            default=0.0,
+            metavar="THRESHOLD",
+            help=f"Leave out variants whose estimated {what} is below this.",
+        )
+        for name, what in (
+            ("--maf", "minor allele frequency"),
+            ("--hwe", "p-value of Hardy-Weinberg proportions in controls"),
+            ("--call-rate", "share of people with a call"),
+        )
+    )
+)
 
 
 # The arguments of the options that say who is a case.
@@ -241,43 +233,40 @@ def load_genomic_design(path: Path) -> Design | SampledVariants:
     return load_sampled_variants(held) if kind_of(held) == SAMPLED_VARIANTS else load_design(held)
 
 
-def phenotype_options(command: Command) -> Command:
-    """The options that say who is a case."""
-    for option in (
-        click.option(
-            "--control",
-            "controls",
-            multiple=True,
-            help="Value of controls; unless given, everyone with another value is one. Repeatable.",
-        ),
-        click.option(
-            "--case",
-            "cases",
-            multiple=True,
-            help="Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
-        ),
-        click.option(
-            "--zero-one",
-            "--1",
-            "zero_one",
-            is_flag=True,
-            help="Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.",
-        ),
-        click.option(
-            "--sex-column",
-            help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
-        ),
-        click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
-        click.option("--sample-column", help="Column of people's names.  [default: sample, or IID in PLINK's files]"),
-        click.option(
-            "--phenotype",
-            "phenotype_file",
-            type=FILE,
-            help="People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
-        ),
-    ):
-        command = option(command)
-    return command
+# The options that say who is a case.
+phenotype_options = several(
+    click.option(
+        "--phenotype",
+        "phenotype_file",
+        type=FILE,
+        help="People and phenotypes: CSV, Parquet, or a file of PLINK's that begins with FID IID or #IID; default: fam.",
+    ),
+    click.option("--sample-column", help="Column of people's names.  [default: sample, or IID in PLINK's files]"),
+    click.option("--phenotype-column", help="Column of the phenotype table that tells cases from controls."),
+    click.option(
+        "--sex-column",
+        help="Column that says who is a man, for variants of chromosomes X and Y; default: the fam file's.",
+    ),
+    click.option(
+        "--zero-one",
+        "--1",
+        "zero_one",
+        is_flag=True,
+        help="Cases are 1 and controls 0, as PLINK's --1 has it; -9 and NA are unknown.",
+    ),
+    click.option(
+        "--case",
+        "cases",
+        multiple=True,
+        help="Value of cases; without a column, of the fam file. Repeatable.  [default: PLINK's 2, with 1 for controls]",
+    ),
+    click.option(
+        "--control",
+        "controls",
+        multiple=True,
+        help="Value of controls; unless given, everyone with another value is one. Repeatable.",
+    ),
+)
 
 
 def phenotype_of(options: dict[str, Any], path: Path) -> PhenotypeColumns:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +48,18 @@ def refuse_options(why: str, *names: str) -> None:
 
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def several(*options: Callable[[Any], Any]) -> Callable[[_Command], _Command]:
+    """Options that commands have together, in the order of their help."""
+
+    def decorated(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorated
+
 
 _OPTIONS = {
     "format": ("FORMAT", "Format of INPUT, where its name does not say it: csv, parquet, jsonl, arrow."),
@@ -371,7 +383,8 @@ public_option = click.option(
     help="A column beside the attributes that is not randomized: weight=, stratum=, cluster= or group=; repeatable.",
 )
 
-_SAMPLE = (
+# How records were sampled.
+sample_options = several(
     click.option(
         "--weight",
         metavar="COLUMN",
@@ -388,21 +401,11 @@ _SAMPLE = (
         help="A stratum with one cluster: refuse it, as by default, or take its difference from the mean of all.",
     ),
 )
-
-
-_GROUPS = click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each.")
-
-
-def sample_options(command: _Command) -> _Command:
-    """The options that say how records were sampled, as the fields of :class:`Sampled` but for its groups."""
-    for option in reversed(_SAMPLE):
-        command = option(command)
-    return command
-
-
-def sampled_options(command: _Command) -> _Command:
-    """These, and groups."""
-    return sample_options(_GROUPS(command))
+# The same, and groups.
+sampled_options = several(
+    sample_options,
+    click.option("--by", metavar="C,D", help="Public columns whose combinations make groups: a table for each."),
+)
 
 
 @dataclass(frozen=True)
@@ -412,9 +415,14 @@ class Sampled:
     weight: str | None
     stratum: str | None
     cluster: str | None
-    by: str | None
     unweighted: bool
     single_cluster: Single | None
+    by: str | None = None
+
+    @classmethod
+    def of(cls, asked: dict[str, Any]) -> Sampled:
+        """What options say, of which those of the sample are taken away."""
+        return cls(**{each.name: asked.pop(each.name) for each in fields(cls) if each.name in asked})
 
     @property
     def options(self) -> dict[str, bool]:

@@ -67,23 +67,15 @@ def measure(
     scores: tuple[str, ...],
     among: tuple[str, ...],
     pool: tuple[str, ...],
-    reference: str | None,
-    reference_outcome: str | None,
-    answered: bool,
-    ignorable: str | None,
-    confidence: float,
-    simultaneous: bool,
-    **sampled: Any,
+    **asked: Any,
 ) -> None:
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
     names = split_names(attributes)
-    numbers = scores_of(scores, names[-1:]).get(names[-1])
+    asked["scores"] = scores_of(scores, names[-1:]).get(names[-1])
     reports = run.open(pool, names)
-    wished: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "scores": numbers}
-    wished |= {"among": among_of(among, reports.asking.domain), "answered": answered, "ignorable": ignorable}
-    wished |= {"confidence": confidence, "simultaneous": simultaneous}
-    wished |= Sampled(by=None, **sampled).keywords(reports)
-    _give(run, lambda: reports.measure(name, *names, **wished))
+    asked["among"] = among_of(among, reports.asking.domain)
+    asked |= Sampled.of(asked).keywords(reports)
+    _give(run, lambda: reports.measure(name, *names, **asked))
 
 
 def _give(run: Analysis, call: Callable[[], Any]) -> None:
@@ -118,10 +110,10 @@ def _print(result: Measures) -> None:
     table_option,
     report_option,
 )
-def share(run: Analysis, *, of: tuple[str, ...], among: tuple[str, ...], **how: Any) -> None:
+def share(run: Analysis, *, of: tuple[str, ...], among: tuple[str, ...], **asked: Any) -> None:
     """The share of people with some categories, of all or among those with others, from randomized records."""
     domain = run.asking.domain
-    _give_contrast(run, [{"of": categories_of(of, "--of", domain), "among": among_of(among, domain)}], **how)
+    _give_contrast(run, [{"of": categories_of(of, "--of", domain), "among": among_of(among, domain)}], asked)
 
 
 @analysis(
@@ -139,9 +131,9 @@ def share(run: Analysis, *, of: tuple[str, ...], among: tuple[str, ...], **how: 
     table_option,
     report_option,
 )
-def contrast(run: Analysis, *, shares: tuple[str, ...], **how: Any) -> None:
+def contrast(run: Analysis, *, shares: tuple[str, ...], **asked: Any) -> None:
     """A sum of shares with weights, such as the difference of two, from randomized records."""
-    _give_contrast(run, [_read(text) for text in shares], **how)
+    _give_contrast(run, [_read(text) for text in shares], asked)
 
 
 def _read(text: str) -> Any:
@@ -153,10 +145,10 @@ def _read(text: str) -> Any:
         ) from None
 
 
-def _give_contrast(run: Analysis, shares: list[Any], *, answered: bool, confidence: float, **sampled: Any) -> None:
+def _give_contrast(run: Analysis, shares: list[Any], asked: dict[str, Any]) -> None:
     reports = run.open()
-    how = Sampled(by=None, **sampled).keywords(reports)
-    _give(run, lambda: reports.contrast(*shares, answered=answered, confidence=confidence, **how))
+    asked |= Sampled.of(asked).keywords(reports)
+    _give(run, lambda: reports.contrast(*shares, **asked))
 
 
 @analysis(
@@ -177,9 +169,7 @@ def quantile(
     at: str,
     scores: tuple[str, ...],
     among: tuple[str, ...],
-    confidence: float,
-    simultaneous: bool,
-    **sampled: Any,
+    **asked: Any,
 ) -> None:
     """Medians and other quantiles of the true records, from randomized ones; people who did not answer have none."""
     names = split_names(attributes)
@@ -187,10 +177,6 @@ def quantile(
         raise InvalidInput(f"--attributes names {len(names)} of them, and quantiles are of one; name one")
     wanted = read_numbers(at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75")
     reports = run.open()
-    wished: dict[str, Any] = {
-        "among": among_of(among, run.asking.domain),
-        "scores": scores_of(scores, names).get(names[0]),
-    }
-    wished |= {"confidence": confidence, "simultaneous": simultaneous}
-    wished |= Sampled(by=None, **sampled).keywords(reports)
-    _give(run, lambda: reports.quantiles(names[0], wanted, **wished))
+    asked |= {"among": among_of(among, run.asking.domain), "scores": scores_of(scores, names).get(names[0])}
+    asked |= Sampled.of(asked).keywords(reports)
+    _give(run, lambda: reports.quantiles(names[0], wanted, **asked))

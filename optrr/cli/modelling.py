@@ -78,8 +78,7 @@ def model(
     against: str | None,
     random_state: int | None,
     pool: tuple[str, ...],
-    confidence: float,
-    simultaneous: bool,
+    **intervals: Any,
 ) -> None:
     """Fit a log-linear model to the true records behind randomized ones: odds and odds ratios, with all else in the model."""
     if (terms is None) == (order is None):
@@ -94,8 +93,7 @@ def model(
             "models of answers to questions are given by --terms, and tested by optrr test; leave out what searches or "
             "compares them"
         )
-    how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-    result = run.made(lambda: reports.model(terms, attributes=names, stepwise=order, **how))
+    result = run.made(lambda: reports.model(terms, attributes=names, stepwise=order, **intervals))
     compared = None
     if other is not None:
         (counts,) = reports.counts(names)
@@ -133,20 +131,17 @@ def regress(
     run: Analysis,
     *,
     formula: str,
-    family: str | None,
     true_predictors: str | None,
     pool: tuple[str, ...],
     scores: tuple[str, ...],
-    confidence: float,
-    **sampled: Any,
+    **asked: Any,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
     true = () if true_predictors is None else split_names(true_predictors)
     reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
-    how: dict[str, Any] = {"family": family, "public": true, "scores": scores_by_name(scores), "confidence": confidence}
-    how |= Sampled(by=None, **sampled).keywords(reports)
+    asked |= {"public": true, "scores": scores_by_name(scores), **Sampled.of(asked).keywords(reports)}
     with late_bar() as show:
-        result = run.made(lambda: reports.regress(formula, progress=lambda done: show("regress", done), **how))
+        result = run.made(lambda: reports.regress(formula, progress=lambda done: show("regress", done), **asked))
     # warnings go to standard error, so the printed table has none of its own
     table = replace(result, warnings=()).summary()
     run.give(result, lambda: say(str(table)))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
 import click
 
 from optrr.cli.genotype_options import check_outputs, design_option, genotype_filter, load_genomic_design
-from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.inputs import FILE, refuse_options, several
 from optrr.cli.main import cleaned_up
 from optrr.cli.outputs import OUTPUT
 from optrr.cli.printing import json_option, print_json, warn
@@ -29,45 +28,40 @@ from optrr.records.reading.source import STANDARD_INPUT
 from optrr.records.writing import WRITTEN
 from optrr.show.text import amount, epsilon_text, sum_of_epsilons
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _STATUS = {"case": True, "control": False}
 _ENDINGS = (".json", ".csv", ".parquet")
 _OF_ONE_PERSON = ("absent", "reference_file", "diary")
 
 
-def person_options(command: Command) -> Command:
-    """The options of one person's report."""
-    for option in (
-        click.option(
-            "--diary",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Folder that keeps what this person has sent.  [default: INPUT.diary, beside INPUT]",
-        ),
-        click.option(
-            "--reference",
-            "reference_file",
-            type=FILE,
-            help="CSV with columns variant and reference, for --absent reference; default: the design's A2.",
-        ),
-        click.option(
-            "--absent",
-            type=click.Choice(["refuse", "reference", "missing"]),
-            default="refuse",
-            show_default=True,
-            help="Variants of which one person's file has no record: two copies of the reference allele, or missing calls.",
-        ),
-        click.option(
-            "--status-file",
-            type=click.File("r", encoding="utf-8"),
-            help="File that holds the word case or control, or - for standard input; shells keep what --status says.",
-        ),
-        click.option(
-            "--status", metavar="case|control", help="INPUT is one person's file: write that person's one report."
-        ),
-    ):
-        command = option(command)
-    return command
+# The options of one person's report.
+person_options = several(
+    click.option(
+        "--status", metavar="case|control", help="INPUT is one person's file: write that person's one report."
+    ),
+    click.option(
+        "--status-file",
+        type=click.File("r", encoding="utf-8"),
+        help="File that holds the word case or control, or - for standard input; shells keep what --status says.",
+    ),
+    click.option(
+        "--absent",
+        type=click.Choice(["refuse", "reference", "missing"]),
+        default="refuse",
+        show_default=True,
+        help="Variants of which one person's file has no record: two copies of the reference allele, or missing calls.",
+    ),
+    click.option(
+        "--reference",
+        "reference_file",
+        type=FILE,
+        help="CSV with columns variant and reference, for --absent reference; default: the design's A2.",
+    ),
+    click.option(
+        "--diary",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder that keeps what this person has sent.  [default: INPUT.diary, beside INPUT]",
+    ),
+)
 
 
 def is_of_one_person(options: dict[str, Any], output: Path) -> bool:

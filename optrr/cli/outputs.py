@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from optrr.analyses import Reports
-from optrr.cli.inputs import design_option, input_argument, keep_input, said_of_input, with_pool
+from optrr.cli.inputs import design_option, input_argument, keep_input, said_of_input, several, with_pool
 from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
 from optrr.designs.design import Asking, Design
 from optrr.errors import InvalidInput
@@ -301,8 +301,6 @@ def analysis(*options: Callable[[Any], Any]) -> Callable[[Callable[..., None]], 
         ) -> None:
             function(Analysis(input, design_file, output, report, as_json), **asked)
 
-        for option in (json_option, *reversed(options), design_option, input_argument):
-            command = option(command)
-        return click.command()(command)
+        return click.command()(several(input_argument, design_option, *options, json_option)(command))
 
     return made

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from optrr.analyses import Reports
 from optrr.cli.outputs import Analysis, analysis
+from optrr.domain.public import NONE
 from optrr.models.tests.result import TestFamily
 
 if TYPE_CHECKING:
     from optrr.pages.sections import Given
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.weighting.estimating import WeightedEstimate
+    from optrr.tables.weighting.sampled import SampledRecords
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -161,21 +163,30 @@ def test(
     tables = [_table(each, given) for each in (attributes, *also)]
     check_distinct([names for names, _ in tables])
     reports = run.open(pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata))), others)
-    sample = Sampled(by=None, **sampled)
+    sample = Sampled.of(sampled)
     _check_sampled(name, sample, calibration)
     how: dict[str, Any] = {"hypothesis": name, "calibration": calibration, "bootstrap": bootstrap}
     how["random_state"] = random_state
-    weighted = False
+    columns = NONE
     if reports.mechanism is None:
         _check_answers(sample, groups, calibration)
     elif name == "independence":
         how |= sample.keywords(reports)
-        weighted = bool(sample.columns(reports))
-        if weighted:
+        columns = sample.columns(reports)
+        if columns:
             why = "is for tests that ignore the sample; leave it out, or give --unweighted"
             refuse_options(why, "calibration", "bootstrap", "random_state")
 
+    read: list[SampledRecords] = []
+
     def tested(names: list[str], strata: list[str]) -> TestResult:
+        if columns:
+            from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
+            from optrr.tables.weighting.sampled import sample_of  # noqa: PLC0415 (as above)
+
+            # read once, because a page shows the table, too
+            read.append(run.made(lambda: sample_of(reports.places[0], reports.mechanism, names, columns)))
+            return tested_sample(read[-1], reports.mechanism, columns, how["single_cluster"])
         wished = how | {"scores": scores_of_two(scores, names), "given": strata}
         if proportions is not None:
             wished["proportions"] = read_proportions(proportions, reports.asking.domain.subset(names))
@@ -191,19 +202,21 @@ def test(
     def page(given: Given) -> Page:
         from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
 
-        return test_page(made[0], given, _estimates(reports, [*names, *strata], sample, weighted))
+        if read:
+            from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
+
+            table = estimate_sample(read[0], reports.mechanism, columns, single_cluster=how["single_cluster"])
+            return test_page(made[0], given, [("", table)])
+        return test_page(made[0], given, _estimates(reports, [*names, *strata]))
 
     about = {"attributes": names, "given": strata}
     run.give(made[0], lambda: _print_result(made[0], names, strata), page, about)
 
 
-def _estimates(
-    reports: Reports, names: Sequence[str], sample: Sampled, weighted: bool
-) -> list[tuple[str, Estimate | WeightedEstimate]]:
+def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Estimate | WeightedEstimate]]:
     """An estimate of every table that a test was made on, with what it is of."""
-    if weighted or reports.mechanism is None:
-        table: Any = reports.table(*names, **sample.keywords(reports))
-        return [("", table)]
+    if reports.mechanism is None:
+        return [("", reports.asking.estimate(reports, names))]
     from optrr.tables.estimation.estimator import estimate  # noqa: PLC0415 (only pages show the tables)
 
     each = reports.counts(names)
