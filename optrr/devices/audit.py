@@ -136,7 +136,25 @@ def audit(
     else:
         layout = RecordKinds.of(how.queries, max(promised.width, promised.domain.m))
         runs = planned(layout, promised.sizes, how.random_state)
-    return _audited(promised, client, layout, runs, how)
+    codes = client.answers(runs)
+    asked = _asked_twice(client, layout, runs, codes)
+
+    def result(findings: Sequence[Finding]) -> Audit:
+        return Audit(client.name, 2 * layout.rows, how.level, promised.epsilon, tuple(findings))
+
+    foreign = sum(promised.foreign(c) for c in codes)
+    if foreign:
+        says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
+        return result([Finding("categories", True, says, 0.0)])
+    records = np.concatenate([asked.records[: layout.once] for asked in runs]).T
+    if uniformly_planted(promised.sizes, records, layout) < _NOT_UNIFORM:
+        raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
+    says = f"all of {2 * layout.rows} answers hold the label's categories only"
+    if isinstance(promised, QuestionLabel):
+        findings = _of_questions(promised, QuestionAnswers.of(promised, layout, runs, codes), asked, how)
+    else:
+        findings = _of_records(promised, Answers.of(promised.sizes, layout, runs, codes), asked, how)
+    return result([Finding("categories", False, says), *findings])
 
 
 def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
@@ -147,35 +165,6 @@ def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
         return label.read(lines, people.size, "function")
 
     return FunctionClient(answer, width=label.width)
-
-
-def _audited(
-    label: Label | QuestionLabel,
-    client: AuditedClient,
-    layout: RecordKinds,
-    runs: Sequence[Questions],
-    how: AuditOptions,
-) -> Audit:
-    """The audit of a client that is asked these questions."""
-    codes = client.answers(runs)
-    asked = _asked_twice(client, layout, runs, codes)
-
-    def result(findings: Sequence[Finding]) -> Audit:
-        return Audit(client.name, 2 * layout.rows, how.level, label.epsilon, tuple(findings))
-
-    foreign = sum(label.foreign(c) for c in codes)
-    if foreign:
-        says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
-        return result([Finding("categories", True, says, 0.0)])
-    records = np.concatenate([asked.records[: layout.once] for asked in runs]).T
-    if uniformly_planted(label.sizes, records, layout) < _NOT_UNIFORM:
-        raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
-    says = f"all of {2 * layout.rows} answers hold the label's categories only"
-    if isinstance(label, QuestionLabel):
-        findings = _of_questions(label, QuestionAnswers.of(label, layout, runs, codes), asked, how)
-    else:
-        findings = _of_records(label, Answers.of(label.sizes, layout, runs, codes), asked, how)
-    return result([Finding("categories", False, says), *findings])
 
 
 def _of_questions(

@@ -177,11 +177,6 @@ class Answers:
         """Whether an attribute differs from the record, shape (m, n)."""
         return np.asarray(self.noise != 0)
 
-    @property
-    def runs(self) -> tuple[slice, slice]:
-        """The rows of each run."""
-        return self.layout.runs
-
     def reported(self, i: int, rows: slice = slice(None)) -> IntArray:
         """The answers' codes of one attribute."""
         return np.asarray((self.records[i, rows].astype(np.int64) + self.noise[i, rows]) % self.sizes[i])

@@ -3,16 +3,14 @@
 The total and the flip probabilities are exact ratios of whole numbers; common factors of a layer cancel in every ratio
 and are left out. Conditional ε follow pairs of states in decimals that are rounded outward; like the total they are upper
 bounds where there are choices or second ways to change. This is a second
-implementation beside :mod:`optrr_solvers.automaton.bounds`, which labels designs, so that neither has to be trusted.
+implementation beside :mod:`optrr_solvers.automaton.bounds`, which labels designs, so that neither has to be trusted. How long
+it takes is known before it starts: :func:`work` in operations on 64-bit words, and the number of pairs.
 
-How long it takes is known before it starts: :func:`work` in operations on 64-bit words, and the number of pairs.
-
-Thresholds with as few digits as a label's tolerance asks for, for files that must be small.
-
-Nearly all bytes of a compressed file are the digits of its thresholds, which look random. Here every threshold is rounded to
-d significant bits of the rarer way that it bounds; zeros follow, which compress away, however many bits the format has for
-them. The fewest d are taken that keep the total ε, computed exactly from what is left, within the tolerance. One threshold
-of every layer has more digits and is set so that each attribute changes as often as before: accuracies do not move.
+Nearly all bytes of a compressed file are the digits of its thresholds, which look random. For files that must be small
+:func:`shortened` rounds every threshold to d significant bits of the rarer way that it bounds; zeros follow, which compress
+away, however many bits the format has for them. The fewest d are taken that keep the total ε, computed exactly from what is
+left, within the tolerance. One threshold of every layer has more digits and is set so that each attribute changes as often as
+before: accuracies do not move.
 """
 
 from __future__ import annotations
@@ -322,7 +320,9 @@ def _with_digits(automaton: Layers, digits: int, flips: Sequence[tuple[int, int]
         chances = _settled(_rounded(exact, digits), digits + _FINER, mass, flips[layer.attribute])
         if not chances.in_range():
             return None
-        layers.append(_with(layer, chances, automaton.bits // WORD_BITS))
+        words = automaton.bits // WORD_BITS
+        high = None if layer.high_words is None else words_of(chances.b, words)
+        layers.append(replace(layer, words=words_of(chances.a, words), high_words=high))
         mass = _branched(layer, chances, mass, width)
     return replace(automaton, layers=tuple(layers))
 
@@ -352,11 +352,6 @@ def _settled(chances: _Chances, digits: int, mass: Sequence[int], flip: tuple[in
     wanted = chances.a[state] + missing // mass[state]
     zeros = min(wanted, chances.whole - wanted).bit_length() - digits
     return replace(chances, a=[_nearest(wanted, zeros) if s == state else x for s, x in enumerate(chances.a)])
-
-
-def _with(layer: Layer, chances: _Chances, words: int) -> Layer:
-    high = None if layer.high_words is None else words_of(chances.b, words)
-    return replace(layer, words=words_of(chances.a, words), high_words=high)
 
 
 def _branched(layer: Layer, chances: _Chances, mass: Sequence[int], width: int) -> list[int]:

@@ -228,7 +228,7 @@ def records_in_a_row(label: Label, answers: Answers) -> Worst:
     worst = Worst()
     noise, chosen = _noise_numbers(answers, label)
     add_neighbours(worst, noise, label.agreement(chosen), answers.layout)
-    for rows in answers.runs:
+    for rows in answers.layout.runs:
         changed = answers.changed[:, rows]
         for lag, first in _firsts(changed.shape[1]):
             _lagged(worst, label, changed, first, lag)
@@ -362,7 +362,7 @@ def add_repeats(worst: Worst, noise: IntArray, same: float, layout: RecordKinds)
 
 def _come_back(worst: Worst, label: Label, answers: Answers, noise: IntArray, chosen: Sequence[int]) -> None:
     """How many of the second run have a noise that the first had: more than chance where few seeds make it."""
-    first, second = answers.runs
+    first, second = answers.layout.runs
     known, at = np.unique(noise[first], return_index=True)
     changes, others = label.changes(chosen).ravel(), np.ones(at.size)
     for i in chosen:
@@ -383,7 +383,7 @@ def true_records_in_turns(label: Label, answers: Answers) -> Worst:
     worst = Worst()
     noise, chosen = _noise_numbers(answers, label)
     kept = float(label.changes(chosen).ravel()[0])
-    for number, rows in enumerate(answers.runs, 1):
+    for number, rows in enumerate(answers.layout.runs, 1):
         same = noise[rows] == 0
         periods = np.arange(2, min(_LONGEST_TURN, same.size // _FEWEST_TURNS) + 1)
         turns = same.size // periods

@@ -36,21 +36,9 @@ _PAIRS = "pairs of states, rounded up"
 def verify_deployment(
     path: Given, design: Given | DeployedQuestions | None = None, *, limited: bool = True
 ) -> Verification:
-    """Recompute every ε of a deployment file; with a design file, also whether it is that design's.
+    """Recompute every ε of a deployment file; with a design's file, or what sampled tables export, also whether it is theirs.
 
-    Parameters
-    ----------
-    design
-        the file of a design of whole records, or what sampled tables export.
-    limited
-        refuse a file of more than 64 MB, and one whose checks take longer, or more memory, than
-        :class:`optrr.designs.checks.Limits` allows.
-
-    Raises
-    ------
-    InvalidInput
-        where a file cannot be read as what it should be, or its exact sums would take too long; a number that does not
-        hold is in the result.
+    As :func:`optrr.verify`, also what is ``limited`` and what it raises.
     """
     if limited:
         refuse_large(path, DEPLOYMENTS.what)

@@ -415,7 +415,9 @@ class Guard:
             await self._app(scope, receive, send)
             return
         scope["app"] = self  # tells the router to raise its refusals instead of answering in plain text
-        started, unread = False, _has_body(scope)
+        started, stated = False, dict(scope["headers"])
+        # whether the request says that a body follows its headers
+        unread = b"transfer-encoding" in stated or stated.get(b"content-length", b"0") != b"0"
 
         async def receive_noting() -> Message:
             nonlocal unread
@@ -452,12 +454,6 @@ class Guard:
         if line != self._said or now - self._said_at >= _SAID_SECONDS:
             self._said, self._said_at = line, now
             _log(line)
-
-
-def _has_body(scope: Scope) -> bool:
-    """Whether a request says that a body follows its headers."""
-    stated = dict(scope["headers"])
-    return b"transfer-encoding" in stated or stated.get(b"content-length", b"0") != b"0"
 
 
 def _strict(message: Message, closing: bool) -> Message:
