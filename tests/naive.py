@@ -360,3 +360,20 @@ def log_of(value: Fraction) -> mp.mpf:
     """ln of a rational to 60 digits."""
     with mp.workdps(DIGITS):
         return mp.log(mp.mpf(value.numerator) / mp.mpf(value.denominator))
+
+
+def norm_sub(values: Array) -> Array:
+    """Norm-Sub (Wang et al., PVLDB 2020): negatives to 0, the surplus shared evenly by the positive cells, until none is negative.
+
+    Each round removes at least one cell, so there are at most R rounds.
+    """
+    x = np.atleast_2d(np.asarray(values, dtype=np.float64)).copy()
+    flat = x.reshape(-1, x.shape[-1])
+    alive = np.ones(flat.shape, dtype=np.bool_)
+    while True:
+        surplus = np.sum(flat, axis=-1, where=alive, keepdims=True) - 1
+        shifted = flat - surplus / np.count_nonzero(alive, axis=-1, keepdims=True)
+        negative = alive & (shifted <= 0)
+        if not negative.any():
+            return np.where(alive, shifted, 0.0).reshape(np.shape(values))
+        alive &= ~negative

@@ -1,8 +1,8 @@
 """From counts of randomized records to proportions of the true ones, by any of the product's methods.
 
     unbiased     π̂ = (Pᵀ)⁻¹ λ̂ (RVL eq. 17, MDR eq. 2); for Kronecker laws RIJ's RR-Ind-Joint (Algorithm 3)
-    norm-sub     its Euclidean projection, by Norm-Sub's steps
-    projection   its Euclidean projection, by sorting
+    norm-sub     its Euclidean projection, where Norm-Sub's steps end
+    projection   the same
     clip         negatives to 0, rescaled (MDR §6.4)
     mle          maximum likelihood: closed form for one attribute, `ibu` for joints
     ibu          iterative Bayesian update (EM), accelerated
@@ -286,7 +286,7 @@ def _fitted(method: str, groups: Sequence[Group], data: CountedTable) -> FittedT
     raw = kernel.solve(observed)
     if method == "unbiased":
         return FittedTable(raw)
-    made_proper = {"norm-sub": simplex.norm_sub, "clip": simplex.clip, "projection": simplex.projection}[method]
+    made_proper = simplex.clip if method == "clip" else simplex.projection
     return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
 
 

@@ -3,9 +3,9 @@
 The unbiased estimate sums to 1 but may have negative cells. MDR §6.4 replaces negatives by 0 and rescales, and calls that
 the nearest distribution in Euclidean distance, which it is not: `clip` does the former, `projection` the latter. Norm-Sub
 (Wang et al., PVLDB 2020) replaces negatives by 0 and subtracts the surplus evenly from the rest, until none is negative;
-its limit is the Euclidean projection, reached here by its own steps (Michelot's algorithm).
+its limit is the Euclidean projection, and it is computed as that.
 
-All three take a batch: the last axis holds the cells. Tables that are fitted otherwise say how the iteration ended.
+Both take a batch: the last axis holds the cells. Tables that are fitted otherwise say how the iteration ended.
 
 Tables estimated from one file by the unbiased method agree already. Made proper one by one, or estimated from different
 groups of people or by different mechanisms, they do not. Every table is a sum of effects (design §3.2), and two tables agree
@@ -78,22 +78,8 @@ def projection(values: ArrayLike) -> FloatArray:
     return np.asarray(np.maximum(x - tau, 0.0))
 
 
-def norm_sub(values: ArrayLike) -> FloatArray:
-    """Norm-Sub: negatives to 0, the surplus shared evenly by the positive cells, until none is negative.
-
-    Each round removes at least one cell, so there are at most R rounds; in practice a handful.
-    """
-    x = np.atleast_2d(np.asarray(values, dtype=np.float64)).copy()
-    flat = x.reshape(-1, x.shape[-1])
-    alive = np.ones(flat.shape, dtype=np.bool_)
-    while True:
-        surplus = np.sum(flat, axis=-1, where=alive, keepdims=True) - 1
-        shifted = flat - surplus / np.count_nonzero(alive, axis=-1, keepdims=True)
-        negative = alive & (shifted <= 0)
-        if not negative.any():
-            return np.where(alive, shifted, 0.0).reshape(np.shape(values))
-        alive &= ~negative
-
+# Norm-Sub's steps end there, too.
+norm_sub = projection
 
 Names = tuple[str, ...]
 
