@@ -138,12 +138,8 @@ class PorErrors(TableResult):
 def run_por(setting: PorSetting, progress: Progress | None = None, state: Path | None = None) -> PorErrors:
     """The experiment; twenty minutes with the optimum, seconds without it (``optima=0``).
 
-    Parameters
-    ----------
-    progress
-        told how many of how many numbers of SNPs are done.
-    state
-        a file that keeps finished numbers of SNPs (:func:`optrr.genomics.study.running.run_grid`).
+    ``progress`` is told how many of how many numbers of SNPs are done; ``state`` is a file that keeps finished ones
+    (:func:`optrr.genomics.study.running.run_grid`).
     """
     rows: list[PorRow] = []
     names = [str(n) for n in setting.snps]

@@ -249,19 +249,10 @@ def stream(seed: int, *of: object) -> np.random.Generator:
 def run_grid(
     cells: Sequence[str], worked_out: Callable[[str], CellResult], study: str, state: Path | None
 ) -> Iterator[tuple[str, CellResult]]:
-    """Every cell's result, in order; those that ``state`` holds are not worked out again.
+    """Every cell's result, in order; those that ``state`` holds, a file that is made where it is not there, are not worked out.
 
-    Parameters
-    ----------
-    study
-        a digest of everything that the results depend on.
-    state
-        the file, made where it is not there.
-
-    Raises
-    ------
-    InvalidInput
-        where the file is another study's, or none, and where it cannot be written.
+    ``study`` is a digest of everything that the results depend on. Raises InvalidInput where the file is another study's, or
+    none, and where it cannot be written.
     """
     with _kept(state, study) as (done, out):
         for cell in cells:
