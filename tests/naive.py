@@ -363,7 +363,7 @@ def log_of(value: Fraction) -> mp.mpf:
 
 
 def norm_sub(values: Array) -> Array:
-    """Norm-Sub (Wang et al., PVLDB 2020): negatives to 0, the surplus shared evenly by the positive cells, until none is negative.
+    """Norm-Sub (Wang et al., PVLDB 2020): negatives to 0, the surplus shared by the positive cells, until none is negative.
 
     Each round removes at least one cell, so there are at most R rounds.
     """

@@ -1,4 +1,7 @@
-"""The χ², normal and t distributions by special functions: the numbers of scipy.stats without its import of half a second."""
+"""The χ², normal and t distributions by special functions: the numbers of scipy.stats without its import of half a second.
+
+Methods are called as there: sf(x) = Pr(X > x), isf its inverse, cdf(x) = Pr(X < x), ppf its inverse, pdf the density.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,10 @@ class _ChiSquared:
 
     @staticmethod
     def sf(x: ArrayLike, df: ArrayLike) -> Any:
-        """Pr(X > x)."""
         return chdtrc(df, x)
 
     @staticmethod
     def isf(tail: float, df: float) -> float:
-        """The x with Pr(X > x) = ``tail``."""
         return float(chdtri(df, tail))
 
 
@@ -30,27 +31,22 @@ class _Normal:
 
     @staticmethod
     def sf(x: ArrayLike) -> Any:
-        """Pr(X > x)."""
         return ndtr(np.negative(x))
 
     @staticmethod
     def cdf(x: ArrayLike) -> Any:
-        """Pr(X < x)."""
         return ndtr(x)
 
     @staticmethod
     def pdf(x: FloatArray) -> FloatArray:
-        """The density."""
         return np.asarray(np.exp(-(x**2) / 2.0) / np.sqrt(2 * np.pi))
 
     @staticmethod
     def ppf(share: float) -> float:
-        """The x with Pr(X < x) = ``share``."""
         return float(ndtri(share))
 
     @staticmethod
     def isf(tail: float) -> float:
-        """The x with Pr(X > x) = ``tail``."""
         return float(-ndtri(tail))
 
 
@@ -59,7 +55,6 @@ class _Student:
 
     @staticmethod
     def isf(tail: float, df: float) -> float:
-        """The x with Pr(X > x) = ``tail``."""
         return float(-stdtrit(df, tail))
 
 
