@@ -97,9 +97,19 @@ def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that
     gone = [name for name in layout.names if name not in known]
     said: list[str] = []
     if gone:
-        filled = _filled(path, genotypes, variants, layout, gone, absent, reference)
-        columns = (np.concatenate([getattr(x, f.name) for x in (variants, filled[0])]) for f in fields(Variants))
-        variants, codes = Variants(*columns), np.concatenate([codes, filled[1]], axis=1)
+        if absent == "refuse":
+            raise InvalidInput(
+                f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}): a file of one person "
+                "usually lists only where that person differs from the reference, so nobody knows whether they are as in the "
+                "reference or were not called; say which (--absent reference, --absent missing)"
+            )
+        pairs = dict(zip(layout.names, layout.alleles, strict=True))
+        filled, own = Variants.named(gone, [pairs[name] for name in gone]), [MISSING] * len(gone)
+        if absent != "missing":
+            _check_reference(path, genotypes, variants, layout, reference)
+            own = [_reference_copies(name, pairs[name], reference) for name in gone]
+        columns = (np.concatenate([getattr(x, f.name) for x in (variants, filled)]) for f in fields(Variants))
+        variants, codes = Variants(*columns), np.concatenate([codes, np.array([own], dtype=np.int8)], axis=1)
         how = "missing calls" if absent == "missing" else "two copies of the reference allele"
         said.append(f"{path} has no record of {amount(len(gone), 'variant')} of the design: taken as {how}")
     # the person's name in the file is of no use to anybody
@@ -146,31 +156,6 @@ def _chosen(genotypes: Genotypes, at: np.ndarray) -> Codes:
         codes[:, at[(at >= where.start) & (at < where.stop)] - where.start] for where, codes in genotypes.blocks()
     ]
     return np.concatenate(pieces, axis=1)
-
-
-def _filled(  # noqa: PLR0913 (the file, what it has and has not, and what that means)
-    path: Path,
-    genotypes: Genotypes,
-    variants: Variants,
-    layout: Layout,
-    gone: list[str],
-    absent: Absent,
-    reference: Mapping[str, str] | None,
-) -> tuple[Variants, Codes]:
-    """The absent variants and their codes, (1, k). Raises InvalidInput where they are refused, or cannot be told."""
-    if absent == "refuse":
-        raise InvalidInput(
-            f"{path} has no record of {amount(len(gone), 'variant')} of the design ({listed(gone)}): a file of one person "
-            "usually lists only where that person differs from the reference, so nobody knows whether they are as in the "
-            "reference or were not called; say which (--absent reference, --absent missing)"
-        )
-    wanted = dict(zip(layout.names, layout.alleles, strict=True))
-    made = Variants.named(gone, [wanted[name] for name in gone])
-    if absent == "missing":
-        return made, np.full((1, len(gone)), MISSING, dtype=np.int8)
-    _check_reference(path, genotypes, variants, layout, reference)
-    codes = [_reference_copies(name, wanted[name], reference) for name in gone]
-    return made, np.array([codes], dtype=np.int8)
 
 
 def _check_reference(
