@@ -373,7 +373,14 @@ class Reports(OpenedRecords):
             )
         self._warn()
         if not self._of_records:
-            return self._test_of_answers([*attributes, *within], name, proportions, scores, calibration)
+            from optrr.models.estimated import test_estimated
+
+            if calibration not in ("auto", "asymptotic"):
+                raise InvalidInput(
+                    f"p-values of answers to questions are those of χ²; leave out the calibration {calibration!r}"
+                )
+            table = self.asking.counted(self._alone(), [*attributes, *within])
+            return test_estimated(table, name, scores=scores, proportions=proportions)
         from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
         from optrr.models.tests.testing import test
 
@@ -406,23 +413,6 @@ class Reports(OpenedRecords):
         names = [_names(each) for each in tests]
         check_distinct(names, how.get("proportions") is not None)
         return family(names, [self.test(*each, **how) for each in names], adjust)
-
-    def _test_of_answers(
-        self,
-        attributes: Sequence[str],
-        name: str,
-        proportions: ArrayLike | None,
-        scores: GivenScores | None,
-        calibration: str,
-    ) -> TestResult:
-        from optrr.models.estimated import test_estimated
-
-        if calibration not in ("auto", "asymptotic"):
-            raise InvalidInput(
-                f"p-values of answers to questions are those of χ²; leave out the calibration {calibration!r}"
-            )
-        table = self.asking.counted(self._alone(), attributes)
-        return test_estimated(table, name, scores=scores, proportions=proportions)
 
     def _hypothesis(self, within: Sequence[str], proportions: ArrayLike | None) -> str:
         if within:

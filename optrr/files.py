@@ -8,6 +8,7 @@ artefacts themselves know nothing of files.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
@@ -37,6 +38,14 @@ from optrr.ways.protocols.sampled_uses import export_questions, questions_of
 
 __all__ = ["export", "load", "reports", "save", "verify"]
 
+_WRITERS: tuple[tuple[type, Callable[[Any, str | Path], object]], ...] = (
+    (Design, save_design),
+    (LongitudinalDesign, save_longitudinal),
+    (SampledTables, save_sampled_tables),
+    (SampledVariants, save_sampled_variants),
+    (DeploymentFile, save_deployment),
+    (Fitted, save_fitted),
+)
 # What a file of ours may hold.
 Saved: TypeAlias = Design | LongitudinalDesign | SampledTables | SampledVariants | Deployed
 
@@ -52,21 +61,12 @@ def save(made: Asking | LongitudinalDesign | SampledVariants | DeploymentFile | 
     InvalidInput
         for a way of asking that is for studies and has no file.
     """
-    if isinstance(made, Design):
-        save_design(made, path)
-    elif isinstance(made, LongitudinalDesign):
-        save_longitudinal(made, path)
-    elif isinstance(made, SampledTables):
-        save_sampled_tables(made, path)
-    elif isinstance(made, SampledVariants):
-        save_sampled_variants(made, path)
-    elif isinstance(made, DeploymentFile):
-        save_deployment(made, path)
-    elif isinstance(made, Fitted):
-        save_fitted(made, path)
-    else:
-        name = made.name if isinstance(made, Asking) else type(made).__name__
-        raise InvalidInput(f"{name} is for studies and has no file; save a design or sampled tables")
+    for kind, write in _WRITERS:
+        if isinstance(made, kind):
+            write(made, path)
+            return
+    name = made.name if isinstance(made, Asking) else type(made).__name__
+    raise InvalidInput(f"{name} is for studies and has no file; save a design or sampled tables")
 
 
 @overload

@@ -22,17 +22,15 @@ from optrr.cli.printing import (
     warn,
     watched,
 )
-from optrr.designs.clustering import Algorithm, NamedClusters, choose_clusters, combinations_of
-from optrr.designs.dependence import Dependences, dependences_from_tables, pair_tables
+from optrr.designs.clustering import Algorithm, choose_clusters, combinations_of
+from optrr.designs.dependence import dependences_from_tables, pair_tables
 from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design, save_design
 from optrr.designs.solving import Wishes
 from optrr.designs.solving import design as make_design
 from optrr.designs.specification import Specification, parse_attributes, read_specification
-from optrr.domain.domain import Domain
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
-from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.provenance import Release, Spent
@@ -364,68 +362,41 @@ def cluster(
     )
     chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
     doubts += impossible(tables.values(), first.mechanism)
-    second = cluster_design(first, chosen, matrix, learned.account, _first_round(reports, first))
+    # the releases that made the records; where the records do not say, one without an id
+    earlier = [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
+    second = cluster_design(first, chosen, matrix, learned.account, earlier)
     if output is not None:
         save_design(second, output)
-    spent = _spent(learned, second)
-    warn([*doubts, *_oversized(first.domain, chosen, max_combinations)])
-    if as_json:
-        print_json(_summary(first.domain, chosen, learned, spent, algorithm, second.method) | {"doubts": doubts})
-    else:
-        _show(first.domain, chosen, spent)
-
-
-def _spent(learned: Dependences, second: Design) -> dict[str, float]:
-    """ε in nats of either round, and of both together."""
     both = learned.account.plus(Spent("release", second.epsilon))
-    return {"learning": learned.account.epsilon, "release": second.epsilon, "total": both.epsilon}
-
-
-def _show(domain: Domain, clusters: NamedClusters, spent: dict[str, float]) -> None:
-    sizes = domain.sizes.tolist()
-    print_table(
-        "clusters",
-        ["attributes", "combinations"],
-        [(", ".join(c), combinations_of(domain.indices(c), sizes)) for c in clusters],
-    )
+    spent = {"learning": learned.account.epsilon, "release": second.epsilon, "total": both.epsilon}
+    sizes = first.domain.sizes.tolist()
+    combinations = [combinations_of(first.domain.indices(c), sizes) for c in chosen]
+    oversized = [
+        f"{c[0]!r} alone has {first.domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
+        for c, number in zip(chosen, combinations, strict=True)
+        if number > max_combinations
+    ]
+    warn([*doubts, *oversized])
+    if as_json:
+        print_json(
+            {
+                "clusters": [list(c) for c in chosen],
+                "combinations": combinations,
+                "algorithm": algorithm,
+                "method": second.method,
+                "epsilon": spent,
+                "attributes": list(first.domain.names),
+                "dependence": learned.matrix.tolist(),
+                "doubts": doubts,
+            }
+        )
+        return
+    rows = [(", ".join(c), number) for c, number in zip(chosen, combinations, strict=True)]
+    print_table("clusters", ["attributes", "combinations"], rows)
     click.echo(
         f"total epsilon {epsilon_text(spent['total'])}: {epsilon_text(spent['learning'])} for learning, "
         f"{epsilon_text(spent['release'])} for the release"
     )
-
-
-def _first_round(reports: OpenedRecords, first: Design) -> list[Release]:
-    """The releases that made the records; where the records do not say, one release without an id."""
-    return [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
-
-
-def _summary(
-    domain: Domain,
-    clusters: NamedClusters,
-    learned: Dependences,
-    spent: dict[str, float],
-    algorithm: str,
-    method: str,
-) -> dict[str, Any]:
-    sizes = domain.sizes.tolist()
-    return {
-        "clusters": [list(c) for c in clusters],
-        "combinations": [combinations_of(domain.indices(c), sizes) for c in clusters],
-        "algorithm": algorithm,
-        "method": method,
-        "epsilon": spent,
-        "attributes": list(domain.names),
-        "dependence": learned.matrix.tolist(),
-    }
-
-
-def _oversized(domain: Domain, clusters: NamedClusters, max_combinations: int) -> list[str]:
-    sizes = domain.sizes.tolist()
-    large = [c for c in clusters if combinations_of(domain.indices(c), sizes) > max_combinations]
-    return [
-        f"{c[0]!r} alone has {domain[c[0]].size} categories, more than {max_combinations}; merge some (coarsen)"
-        for c in large
-    ]
 
 
 def give_variance_design(
