@@ -32,8 +32,7 @@ from optrr.tables.estimation.statistics import entropy, phi_squared
 from optrr.tables.measures import Comparing
 from optrr.tables.measures.measure import asked as rows_of
 from optrr.tables.measures.quantities import Inversion, value_at
-from optrr.ways.protocols.answered import answered_table
-from optrr.ways.protocols.combining import Answered
+from optrr.ways.protocols.combining import Answered, answered_table
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import pairs

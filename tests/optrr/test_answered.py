@@ -21,8 +21,7 @@ from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import Comparing
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion
-from optrr.ways.protocols.answered import answered_table
-from optrr.ways.protocols.combining import Answered, error_among
+from optrr.ways.protocols.combining import Answered, answered_table, error_among
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.questions import enumerated, random_asking

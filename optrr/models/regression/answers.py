@@ -1,6 +1,6 @@
 """Regressions of a table that is known by its estimate: answers to questions, which are no records.
 
-With π̂ the unbiased estimate of the table of predictors x and outcome c (:mod:`optrr.ways.protocols.answered`), Σ its
+With π̂ the unbiased estimate of the table of predictors x and outcome c (:mod:`optrr.ways.protocols.combining`), Σ its
 covariance at a proper table near it, and
 
     π_xc = γ_x p_c(x; θ),      γ any law of the predictors, p the chances of the model,

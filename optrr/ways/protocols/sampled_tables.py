@@ -39,7 +39,7 @@ from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
 from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
-from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
+from optrr.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.records.counts import OpenedRecords, encoded_batches
 from optrr.records.frames import checked_columns
 from optrr.records.reading.registry import open_source, randomized_before
@@ -51,7 +51,7 @@ from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kin
 from optrr.show import SOFTWARE
 from optrr.show.text import amount, category_word, crossed
 from optrr.tables.estimation.estimator import Estimate, check_confidence, estimate_of_supports
-from optrr.ways.protocols.combining import Answered, combined
+from optrr.ways.protocols.combining import Answered, alone, answered_table, combined
 from optrr_solvers.allocating.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import EPSILON_RANGE
@@ -413,11 +413,10 @@ class SampledTables(Asking):
         reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
         domain, answered = self._answered(reports, attributes)
-        alone = self._alone(answered)
-        if alone is None:
+        if (one := alone(answered)) is None:
             out = combined(domain, answered, confidence)
         else:
-            out = estimate_of_supports(domain, alone.supports.ravel(), alone.n, self._chances(alone), confidence)
+            out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.cell_chances(), confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
 
     def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
@@ -425,9 +424,6 @@ class SampledTables(Asking):
 
         ``partly``: effects that no answer tells about are 0 and have no variance.
         """
-        # those who want cells alone need no law of several
-        from optrr.ways.protocols.answered import answered_table  # noqa: PLC0415
-
         reports = OpenedRecords.of(self, answers)
         warn(reports.unbound)
         known, answered = self._answered(reports, attributes, partly)
@@ -435,20 +431,6 @@ class SampledTables(Asking):
         places = [domain.names.index(name) for name in known.names]
         moved = [replace(a, axes=tuple(places[k] for k in a.axes)) for a in answered]
         return answered_table(domain, moved, partly)
-
-    def _alone(self, answered: Sequence[Answered]) -> Answered | None:
-        """The one question that tells about a table, where it is about all of it and its reports name likely cells."""
-        told = [a for a in answered if a.n]
-        if len(told) != 1 or len(told[0].shared) < len(told[0].sizes):
-            return None
-        report = told[0].report
-        return told[0] if len(report.subset_sizes) == 1 and report.likely == (1,) else None
-
-    def _chances(self, alone: Answered) -> tuple[float, float]:
-        """How often its reports name the true cell, and each other one."""
-        (k,), cells = alone.report.subset_sizes, math.prod(alone.sizes)
-        p = 1 - unlikely_chance(alone.report, alone.sizes, self.answer_epsilon)
-        return p, (p * (k - 1) + (1 - p) * k) / (cells - 1)
 
     def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
@@ -460,14 +442,12 @@ class SampledTables(Asking):
         from optrr.tables.estimation.fake_reports import supported_poisoning  # noqa: PLC0415
 
         domain, answered = self._answered(OpenedRecords.of(self, answers), attributes)
-        alone = self._alone(answered)
-        if alone is None:
+        if (one := alone(answered)) is None:
             raise InvalidInput(
                 f"the table {crossed(domain.names)} is put together from answers to several tables, and how far fakes reach "
                 "is not known for those; ask for a table that one of those asked tells about alone"
             )
-        supports = alone.supports.ravel().astype(np.int64)
-        return supported_poisoning(domain, supports, alone.n, self._chances(alone), fakes)
+        return supported_poisoning(domain, one.supports.ravel().astype(np.int64), one.n, one.cell_chances(), fakes)
 
     def _answered(
         self, reports: OpenedRecords, attributes: str | Iterable[str], partly: bool = False
