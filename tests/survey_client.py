@@ -23,6 +23,12 @@ TOKEN = secrets.token_urlsafe(32)
 _PATIENCE = 120
 
 
+def kept_reports(engine: Any) -> int:
+    """How many reports the database of this engine holds."""
+    with engine.connect() as connection:
+        return connection.exec_driver_sql("SELECT count(*) FROM reports").scalar_one()
+
+
 @dataclass
 class Reply:
     """An answer: its headers are lower-case."""

@@ -17,7 +17,7 @@ from optrr.designs.design_file import load_design
 from optrr.devices.deployment_file import Deployed, DeployedQuestions, Deployment, decoded_deployment
 from optrr.devices.exact import epsilons, work
 from optrr.devices.export import deployment_of
-from optrr.releases.sealed import Content, Given, path_of, read_named
+from optrr.releases.sealed import Given, content_of
 
 # A label is never below the truth, and not above it by more than this many nats.
 LABEL_TOLERANCE = Decimal("1e-9")
@@ -43,7 +43,7 @@ def verify_deployment(
     if limited:
         refuse_large(path, DEPLOYMENTS.what)
     # read once: what is checked and what is compared are the same bytes
-    path = Content(path_of(path), read_named(path, DEPLOYMENTS.what))
+    path = content_of(path, DEPLOYMENTS.what)
     result = DEPLOYMENTS.verified(path, limited=limited)
     read = decoded_deployment(path.raw, path)
     if design is None:

@@ -19,7 +19,6 @@ import os
 import secrets
 import tempfile
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,7 +38,7 @@ from optrr.designs.design import Design
 from optrr.domain.public import NONE
 from optrr.errors import InvalidInput, OptrrError
 from optrr.pages.table_pages import estimate_parts
-from optrr.records.counts import Counts, count_many
+from optrr.records.counts import count_many
 from optrr.records.writing import without_formulas
 from optrr.show.parts import Page, Part, Section, Text, page_environment, page_html, warned
 from optrr.show.text import amount, crossed, epsilon_text, sentence
@@ -67,9 +66,7 @@ class Results:
 
     def __init__(self, design: Design | SampledTables, records: StoredRecords, title: str) -> None:
         self.design, self.title = design, title
-        self._tables: _Tables = (
-            _OfRecords(design, records) if isinstance(design, Design) else _OfAnswers(design, records)
-        )
+        self._tables = _OfRecords(design, records) if isinstance(design, Design) else _OfAnswers(design, records)
 
     def page(self, names: Sequence[str] = ()) -> Page:
         """One table of the named attributes crossed, or one of every attribute.
@@ -130,29 +127,8 @@ class Results:
         return domain.names
 
 
-class _Tables(ABC):
-    """How reports of one kind become tables; ``each`` says what one of them is."""
-
-    each: str
-
-    @abstractmethod
-    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
-        """How many reports there are, and what is known of each table, from one state of the database; none without reports."""
-
-    @abstractmethod
-    def parts(self, known: Any) -> list[Part]:
-        """A table's section. Raises OptrrError where the reports do not tell about it."""
-
-    @abstractmethod
-    def rows(self, known: Any, together: bool) -> pa.Table:
-        """A table's rows, with the attributes' names as columns, or without ``together`` those of one attribute.
-
-        Raises OptrrError where answers do not tell about it.
-        """
-
-
-class _OfRecords(_Tables):
-    """Of whole records; each table is known by its counts and, where it is of two attributes, the reports."""
+class _OfRecords:
+    """Tables of whole records, each known by its counts and, where it is of two attributes, the reports."""
 
     each = "each randomized where it was given"
 
@@ -160,8 +136,11 @@ class _OfRecords(_Tables):
         # a survey's records have no other columns beside the attributes
         self._design, self._records = replace(design, public=NONE), records
 
-    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[tuple[Counts, Any]]]:
-        """The counts, in one pass; where one pair is asked for, its columns are held in memory."""
+    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
+        """How many reports there are, and what is known of each table, from one state of the database; none without reports.
+
+        The counts are made in one pass; where one pair is asked for, its columns are held in memory.
+        """
         data: Any = _held(self._records, sets[0]) if len(sets[0]) == _PAIR else self._records
         first = data if isinstance(data, pa.Table) else next(data.batches(sets[0][:1]), None)
         if first is None or not first.num_rows:
@@ -169,25 +148,29 @@ class _OfRecords(_Tables):
         counted = list(count_many(data, self._design.domain, sets, allow_extra=True).values())
         return counted[0].n, [(counts, data) for counts in counted]
 
-    def parts(self, known: tuple[Counts, Any]) -> list[Part]:
-        """Chart, table, test of independence of two attributes, and how few fake reports would be seen."""
+    def parts(self, known: Any) -> list[Part]:
+        """Chart, table, test of independence of two attributes, and how few fake reports would be seen.
+
+        Raises OptrrError where the reports do not tell about the table.
+        """
         counts, data = known
         estimated = estimate(counts, self._design.mechanism)
         parts: list[Part] = [*estimate_parts(estimated, counts), *warned(estimated.warnings)]
         if counts.domain.m == _PAIR:
-            parts.append(self._association(counts, data))
+            try:
+                tested = self._design.reports(data).test(*counts.domain.names, random_state=0)
+            except OptrrError as error:
+                parts.append(Text(f"No test of independence: {error}", warning=True))
+            else:
+                parts.append(Text(f"Test of {tested.headline()}.{' '.join(('', *tested.warnings))}"))
         parts.append(Text(sentence(poisoning(counts, self._design.mechanism, 1).hundredth)))
         return parts
 
-    def _association(self, counts: Counts, data: Any) -> Text:
-        try:
-            tested = self._design.reports(data).test(*counts.domain.names, random_state=0)
-        except OptrrError as error:
-            return Text(f"No test of independence: {error}", warning=True)
-        return Text(f"Test of {tested.headline()}.{' '.join(('', *tested.warnings))}")
+    def rows(self, known: Any, together: bool) -> pa.Table:
+        """A table's rows, with the attributes' names as columns, or without ``together`` those of one attribute.
 
-    def rows(self, known: tuple[Counts, Any], together: bool) -> pa.Table:
-        """With the counts; the numbers are null where the mechanism hides the table."""
+        With the counts; the numbers are null where the mechanism hides the table.
+        """
         counts, _ = known
         try:
             numbers = estimate(counts, self._design.mechanism).to_arrow().select(_NUMBERS)
@@ -200,19 +183,19 @@ class _OfRecords(_Tables):
         return _with_names(cells, counts.domain.names, together, names, columns)
 
 
-class _OfAnswers(_Tables):
-    """Of answers to one question each; each table is known by its attributes and the answers."""
+class _OfAnswers:
+    """Tables of answers to one question each, each known by its attributes and the answers; with the same methods."""
 
     def __init__(self, asking: SampledTables, records: StoredRecords) -> None:
         self._asking, self._records = asking, records
         self.each = f"each an answer to one of {amount(len(asking.tables), 'question')}, randomized where it was given"
 
-    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[tuple[tuple[str, ...], pa.Table]]]:
+    def read(self, sets: Sequence[tuple[str, ...]]) -> tuple[int, list[Any]]:
         """All answers, which are held in memory and looked through for each table."""
         answers = _held(self._records, self._records.column_names())
         return answers.num_rows, [(names, answers) for names in sets if answers.num_rows]
 
-    def parts(self, known: tuple[tuple[str, ...], pa.Table]) -> list[Part]:
+    def parts(self, known: Any) -> list[Part]:
         """Chart, table, and how few fake reports would be seen, where that is known."""
         names, answers = known
         estimated = self._asking.estimate(answers, names)
@@ -223,8 +206,8 @@ class _OfAnswers(_Tables):
         told = Text(f"From {amount(estimated.n, 'answer')} to questions about it, or about a part of it.")
         return [*estimate_parts(estimated), told, *warned(estimated.warnings), Text(sentence(moved))]
 
-    def rows(self, known: tuple[tuple[str, ...], pa.Table], together: bool) -> pa.Table:
-        """Without counts, since an answer names several cells."""
+    def rows(self, known: Any, together: bool) -> pa.Table:
+        """Without counts, since an answer names several cells. Raises OptrrError where answers do not tell about it."""
         names, answers = known
         cells = self._asking.estimate(answers, names).to_arrow()
         return _with_names(cells, cells.column_names[: len(names)], together, _NUMBERS, cells.select(_NUMBERS).columns)
@@ -248,12 +231,9 @@ def _with_names(
         free = name
         while free in out.column_names:
             free += "_"
-        out = out.append_column(free, _without_nan(column))
+        floating = pa.types.is_floating(column.type)
+        out = out.append_column(free, pc.if_else(pc.is_nan(column), None, column) if floating else column)
     return out
-
-
-def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
 
 
 COOKIE = "optrr_results"

@@ -381,24 +381,12 @@ class Store:
         try:
             with self._engine.begin() as connection:
                 yield connection
+        except sa.exc.OperationalError as error:
+            # about the database (disk, connection, lock): the operator is told its own words
+            raise StoreUnavailable(in_one_line(error.orig)[:_REASON]) from error
         except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(_reason(error)) from error
+            raise StoreUnavailable(type(error).__name__) from error
         self.check_files()
-
-    def count(self) -> int:
-        """Number of reports. Raises StoreUnavailable where the database fails."""
-        try:
-            with self._engine.connect() as connection:
-                return connection.execute(sa.select(sa.func.count()).select_from(reports)).scalar_one()
-        except sa.exc.SQLAlchemyError as error:
-            raise StoreUnavailable(_reason(error)) from error
-
-
-def _reason(error: sa.exc.SQLAlchemyError) -> str:
-    """What the operator is told: the database's own words where they are about the database (disk, connection, lock)."""
-    if isinstance(error, sa.exc.OperationalError):
-        return in_one_line(error.orig)[:_REASON]
-    return type(error).__name__
 
 
 # Reports of one transaction: enough to make the sync cheap, and below the 32,766 parameters of a SQLite statement.
@@ -451,7 +439,9 @@ class GroupCommit:
                 outcomes = await written
             except Exception as error:
                 self._note(error)
-                _fail(batch, error)
+                for _, settled in batch:
+                    if not settled.done():
+                        settled.set_exception(_unavailable(error))
             else:
                 self._note(None)
                 for (_, settled), outcome in zip(batch, outcomes, strict=True):
@@ -496,13 +486,6 @@ class GroupCommit:
         if self._writer is not None:
             await self._writer
         self._thread.shutdown()
-
-
-def _fail(batch: list[tuple[Report, asyncio.Future[Receipt]]], error: Exception) -> None:
-    unavailable = _unavailable(error)
-    for _, settled in batch:
-        if not settled.done():
-            settled.set_exception(unavailable)
 
 
 def _unavailable(error: Exception) -> StoreUnavailable:

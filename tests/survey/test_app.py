@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from survey_client import TOKEN, acceptable, call, called, malformed, report_body
+from survey_client import TOKEN, acceptable, call, called, kept_reports, malformed, report_body
 
 import optrr
 
@@ -70,7 +70,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
 
 
 def kept(engine: sa.Engine) -> int:
-    return Store(engine).count()
+    return kept_reports(engine)
 
 
 def identifier() -> str:

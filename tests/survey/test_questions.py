@@ -23,7 +23,7 @@ import pytest
 import vectors
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-from survey_client import TOKEN, Server, call, called, malformed
+from survey_client import TOKEN, Server, call, called, kept_reports, malformed
 
 import optrr
 from optrr.cli.main import run as run_command
@@ -45,7 +45,6 @@ from optrr.survey import results
 from optrr.survey.app import ReportReader, survey_app
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission
-from optrr.survey.store import Store
 
 CLIENT = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
 JSON = {"content_type": "application/json"}
@@ -145,7 +144,7 @@ def test_what_is_no_answer_to_this_design_is_refused(
     assert "\n" not in reply.json["error"]
     # nothing of what was sent is repeated
     assert "vvbx" not in reply.json["error"]
-    assert Store(engine).count() == 0
+    assert kept_reports(engine) == 0
 
 
 def test_an_answer_counts_once_and_another_one_under_its_id_is_refused(
@@ -157,7 +156,7 @@ def test_an_answer_counts_once_and_another_one_under_its_id_is_refused(
         assert (reply.status, reply.json) == (200, {"kept": True})
     other = report | {"cells": "2|0 2 5 7 11"}
     assert call(app, "POST", "/reports", json.dumps(other).encode(), **JSON).status == 409
-    assert Store(engine).count() == 1
+    assert kept_reports(engine) == 1
     twice = json.dumps(body(survey)).encode()[:-1] + b', "table": 2}'
     assert call(app, "POST", "/reports", twice, **JSON).status == 400
 
@@ -220,7 +219,7 @@ def test_malformed_answers_are_refused_and_not_kept(engine: sa.Engine, tmp_path:
         await send(json.dumps(body(made, 1, "1|0 2") | {"design": other.design}).encode())
 
     asyncio.run(send_all())
-    assert Store(engine).count() == len(kept) > 5
+    assert kept_reports(engine) == len(kept) > 5
     assert {400, 413, 422} >= {status for status, right in tried if not right} >= {400, 422}
     assert sum(count for (_, right), count in tried.items() if not right) > 1000
 
