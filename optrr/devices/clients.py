@@ -344,16 +344,10 @@ def own_client(label: Label) -> FunctionClient:
 
 @dataclass(frozen=True)
 class CommandClient:
-    """A command that reads lines from standard input and answers each with a line.
+    """A program and its arguments, which reads lines from standard input and answers each with a line.
 
-    Parameters
-    ----------
-    arguments
-        the program and its arguments.
-    each
-        start the command anew for every record, with its line alone: for clients that answer one record and end.
-    seconds
-        that a process may take.
+    ``each``: it is started anew for every record, with its line alone, for clients that answer one record and end. ``seconds``
+    are what a process may take.
     """
 
     arguments: Sequence[str]

@@ -36,20 +36,11 @@ _MOST_TABLED = 10
 
 @dataclass(frozen=True, eq=False)
 class Label:
-    """The promises of a design or deployment file.
+    """The promises of a design or deployment file: ε as stated, nats, shapes (), (m,), (m,).
 
-    Parameters
-    ----------
-    epsilon, attribute_epsilons, conditional_epsilons
-        as stated, nats; shapes (), (m,), (m,).
-    flips
-        probability that each attribute changes, shape (m,).
-    changes
-        takes k attributes to the probability of each set of them that changes, shape (2,)*k.
-    tabled
-        how many attributes ``changes`` takes at once.
-    randomize
-        our own randomizer of codes in place, with random bits of the operating system.
+    ``flips`` are the probabilities that each attribute changes, shape (m,). ``changes`` takes k attributes, at most ``tabled``,
+    to the probability of each set of them that changes, shape (2,)*k. ``randomize`` is our own randomizer of codes in place,
+    with random bits of the operating system.
     """
 
     domain: Domain

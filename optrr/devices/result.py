@@ -110,22 +110,11 @@ class Worst:
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: a claim of the label, and how it stands.
+    """One check: a claim of the label, whether it is refuted at the audit's level, and the bound or the most extreme event.
 
-    Parameters
-    ----------
-    check
-        its name.
-    violates
-        whether the claim is refuted at the audit's level.
-    says
-        the result in words: the bound, or the most extreme event.
-    p_value
-        of the most extreme event, times the number of tests in the whole audit it stands for; 0 for a certainty.
-    tests
-        how many were done.
-    stated, bound
-        the label's ε and the confidence bound of the true one, nats; None where the check is about no ε.
+    ``p_value`` is that event's, times the number of tests in the whole audit it stands for; 0 for a certainty. ``tests`` were
+    done. ``stated`` and ``bound`` are the label's ε and the confidence bound of the true one, nats; None where the check is
+    about no ε.
     """
 
     check: str

@@ -70,20 +70,11 @@ class ReleaseRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Release:
-    """One randomization of everybody's record.
+    """One randomization of everybody's record: the digest of the mechanism (:func:`digest_of`), and ε in nats, rounded up.
 
-    Parameters
-    ----------
-    design
-        digest of the mechanism, ``sha256:`` and 64 hexadecimal digits (:func:`optrr.releases.provenance.digest_of`).
-    epsilon
-        in nats, rounded up; ``inf`` where it is not differentially private.
-    seeded
-        whether it was drawn from a seed or from a generator, so that it can be undone.
-    id
-        32 hexadecimal digits drawn for this release, so that its copies are counted once; empty where it is not known.
-
-    Raises InvalidInput for a negative ε, or a digest or id of another form.
+    ε is ``inf`` where it is not differentially private. ``seeded``: drawn from a seed or from a generator, so that it can be
+    undone. ``id``: 32 hexadecimal digits drawn for this release, so that its copies are counted once; empty where it is not
+    known. Raises InvalidInput for a negative ε, or a digest or id of another form.
     """
 
     design: str
@@ -267,9 +258,8 @@ class _ProvenanceRecord(msgspec.Struct, forbid_unknown_fields=True):
 class SyntheticNote:
     """What synthetic records say of themselves, in the same places: of which design's estimates they are drawn, from how many.
 
-    ``sets`` is the number of data sets, whose estimates are to be combined.
-
-    Whatever reads randomized records refuses them (:meth:`Provenance.from_json`).
+    ``sets`` is the number of data sets, whose estimates are to be combined. Whatever reads randomized records refuses them
+    (:meth:`Provenance.from_json`).
     """
 
     design: str | None
@@ -437,16 +427,9 @@ def _text_in(holder: Any) -> str | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """What is known of where given records come from.
+    """What is known of where given records come from: the file or frame, for messages, and what they say of themselves, if so.
 
-    Parameters
-    ----------
-    what
-        the file or frame, for messages.
-    provenance
-        what they say of themselves; None where they say nothing.
-    doubt
-        why that cannot be taken for theirs: a sidecar that was written for other content. Empty where it can.
+    ``doubt``: why that cannot be taken for theirs: a sidecar that was written for other content. Empty where it can.
     """
 
     what: str

@@ -207,11 +207,8 @@ class ReportReader:
     async def read(self, request: Request) -> Report:
         """The report in a request.
 
-        Raises
-        ------
-        Refused
-            with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other questions, or
-            values that the design does not have).
+        Raises Refused with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other
+        questions, or values that the design does not have).
         """
         return self.report(await body_of(request, "application/json", self.most_bytes))
 
@@ -321,22 +318,11 @@ def _always(body: bytes, media_type: str) -> Callable[[Request], Awaitable[Respo
 
 @dataclass(frozen=True)
 class Settings:
-    """How a survey is served.
+    """How a survey is served: a specification, a design file, or a file of sampled tables, and what admits to the results.
 
-    Parameters
-    ----------
-    source
-        a specification, a design file, or a file of sampled tables.
-    token
-        admits to the results.
-    database
-        see :func:`optrr.survey.store.database_url`; by default ``NAME.db`` beside the source.
-    wording
-        a specification whose texts are shown with a design file.
-    public_url
-        the address that people use, where it is not the server's own.
-    preserve
-        of a specification: :func:`optrr.design`'s.
+    ``database``: see :func:`optrr.survey.store.database_url`; by default ``NAME.db`` beside the source. ``wording``: a
+    specification whose texts are shown with a design file. ``public_url``: the address that people use, where it is not the
+    server's own. ``preserve``, of a specification: :func:`optrr.design`'s.
     """
 
     source: Given

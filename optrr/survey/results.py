@@ -317,13 +317,7 @@ class Recent:
 
 
 class ResultsPages:
-    """The routes of a survey's results.
-
-    Parameters
-    ----------
-    secure
-        whether browsers reach the survey by https, so that the cookie may not travel without.
-    """
+    """The routes of a survey's results; ``secure``: browsers reach it by https, so that the cookie may not travel without."""
 
     def __init__(self, survey: Survey, records: StoredRecords, admission: Admission, secure: bool) -> None:
         self._survey, self._records = survey, records
