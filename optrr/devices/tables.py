@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Attribute, Domain
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism
@@ -27,14 +27,10 @@ from optrr_solvers.laws.base import MAX_MARGINAL
 from optrr_solvers.problem import Problem
 from optrr_solvers.programs.events import event_bits, event_program, event_sizes
 
-__all__ = ["MOST_CELLS", "save_events", "save_matrix", "save_program"]
-
 # Cells of the product whose matrix is written: at most 2.7e8 entries, 2 GB as doubles.
 MOST_CELLS = 1 << 14
 # A date within the years that zip files know, always the same.
 _DATE = (1980, 1, 1, 0, 0, 0)
-
-Cell = tuple[str | None, ...]
 
 
 def save_matrix(mechanism: Mechanism, names: str | Iterable[str], path: str | Path) -> dict[str, int]:
@@ -93,7 +89,7 @@ def _rows(kernel: EffectKernel) -> Iterator[FloatArray]:
         yield one[changed].ravel()
 
 
-def _cells(domain: Domain) -> Iterator[Cell]:
+def _cells(domain: Domain) -> Iterator[tuple[str | None, ...]]:
     return itertools.product(*(a.texts for a in domain))
 
 
@@ -117,21 +113,15 @@ def _matrix_json(path: Path, domain: Domain, rows: Iterator[FloatArray]) -> None
 def _matrix_npz(path: Path, domain: Domain, rows: Iterator[FloatArray]) -> None:
     cells = int(np.prod(domain.sizes))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, values in _labels(domain).items():
+        labels = {"names": np.array(domain.names)}
+        labels |= {f"categories_{i}": np.array(["" if x is None else x for x in a.texts]) for i, a in enumerate(domain)}
+        for name, values in labels.items():
             _add(archive, name, values)
         with archive.open(zipfile.ZipInfo("matrix.npy", _DATE), "w", force_zip64=True) as file:
             header = {"descr": "<f8", "fortran_order": False, "shape": (cells, cells)}
             np.lib.format.write_array_header_1_0(file, header)
             for row in rows:
                 file.write(row.astype("<f8").tobytes())
-
-
-def _labels(domain: Domain) -> dict[str, NDArray[np.str_]]:
-    return {"names": np.array(domain.names), **{f"categories_{i}": _texts(a) for i, a in enumerate(domain)}}
-
-
-def _texts(attribute: Attribute) -> NDArray[np.str_]:
-    return np.array(["" if x is None else x for x in attribute.texts])
 
 
 def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
