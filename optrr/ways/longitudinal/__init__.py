@@ -1,7 +1,7 @@
 """Asking the same people again: a permanent answer, drawn once, and from it a report in every round (design §9).
 
-``solving`` finds a ``design`` of both stages; ``stages`` are the two kinds of the second, and ``spending`` says what reports of
-one person cost. ``rounds`` randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.
+``design`` finds and keeps one of both stages; ``stages`` are what is drawn, and what reports of one person cost. ``rounds``
+randomizes, from a key or from what was drawn before, and ``panel`` estimates over rounds.
 """
 
 from optrr.ways.longitudinal.design import LongitudinalDesign, Stages, longitudinal, verify_longitudinal

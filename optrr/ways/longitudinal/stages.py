@@ -320,12 +320,6 @@ class WholeGrowth:
         return np.asarray(np.minimum(shrunk * (1 + _ROUNDING) + _ROUNDING * (shrunk > 0), self.conditional))
 
 
-def enumeration_work(sizes: IntArray, reports: int) -> int:
-    """Multiplications to look at every multiset of ``reports`` reports, one of them fixed by symmetry."""
-    records = prod(int(r) for r in sizes)
-    return comb(records + reports - 2, reports - 1) * records**2
-
-
 def enumerated(permanent: Densities, instantaneous: Densities, sizes: IntArray, reports: int) -> FloatArray | None:
     """Total ε_T, then the conditional ε_T of every attribute, in nats, rounded up: shape (1 + m,).
 
@@ -493,7 +487,9 @@ class TwoStage(Randomizer):
 
     def _enumerated(self, reports: int) -> ReportsEpsilon | None:
         sizes = self.permanent.domain.sizes
-        if self._densities is None or enumeration_work(sizes, reports) > MOST_WORK:
+        records = prod(sizes.tolist())
+        # every multiset of reports, one of them fixed by symmetry
+        if self._densities is None or comb(records + reports - 2, reports - 1) * records**2 > MOST_WORK:
             return None
         worst = enumerated(*self._densities, sizes, reports)
         if worst is None:
