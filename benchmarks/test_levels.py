@@ -139,7 +139,7 @@ def association_row(setting: Setting, name: str, rng: np.random.Generator, runs:
     exact = is_separable(kernel)
     p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
     if sparse.size:
-        p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE).p_value
+        p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE)[0]
     stated = not exact and (chosen.is_ratio or float(np.median(limit.fewest)) < SPARSE)
     return judged(p, sparse.size / runs, exact, stated)
 

@@ -100,7 +100,7 @@ def of_association(name: str, mechanism: Randomizer) -> Tested:
         limit = chi_square_limit(chosen, tables)
         p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
         if sparse.size:
-            p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE).p_value
+            p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE)[0]
         return p
 
     return Tested(p_values, alternative_of(name, pair, kernel, domain=DOMAIN.subset(("a", "b"))))  # type: ignore[arg-type]  # one of the names

@@ -24,11 +24,10 @@ from numpy.typing import ArrayLike
 from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
-from optrr.models.loglinear.comparing import STRATIFIED
+from optrr.models.loglinear.comparing import STRATIFIED, models_within_strata, product_column
 from optrr.models.loglinear.estimating import LogLinear, PinnedModel, affordable, coefficient_intervals
 from optrr.models.loglinear.fitting import FittedLogLinear, NullModel, TableFits, Terms, check_size
 from optrr.models.tests.homogeneity import checked_hypothesis
-from optrr.models.tests.nullfit import trend_contrast
 from optrr.models.tests.result import TestResult, check_testable
 from optrr.show.text import crossed
 from optrr.tables.distributions import chi2
@@ -132,8 +131,7 @@ def test_estimated(
         added = Terms(table.domain, tuple(s for s in larger.sets if s not in smaller.sets)).columns()
         if name.endswith("trend"):
             chosen = scores_of_pair(Domain(table.domain.attributes[:2]), scores)
-            product = trend_contrast(*chosen).reshape(1, *table.kernel.sizes[:2], *(1,) * (table.domain.m - 2))
-            added = np.broadcast_to(product, (1, *table.kernel.sizes))
+            added = product_column(chosen, table.domain)
         added = added.reshape(len(added), -1)
         old = smaller.columns().reshape(smaller.parameters, -1)
         along = Whitened(table.sampling, fitted_margins(table, smaller)).along(np.concatenate([old, added]), estimate)[
@@ -163,11 +161,7 @@ def _models(name: str, domain: Domain) -> tuple[Terms, Terms]:
         return Terms.of(domain, []), Terms.of(domain, [domain.names])
     if domain.m < 3:
         raise InvalidInput(f"{name!r} needs two attributes and at least one that makes strata; name three")
-    a, b, *strata = domain.names
-    apart, everything = Terms.of(domain, [(a, *strata), (b, *strata)]), Terms.of(domain, [domain.names])
-    if name == "same-odds-ratios":
-        return apart.with_term((0, 1)), everything
-    return apart, everything if name == "conditional-independence" else apart.with_term((0, 1))
+    return models_within_strata(name, domain)
 
 
 @dataclass(frozen=True, eq=False)

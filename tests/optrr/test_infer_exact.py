@@ -159,8 +159,8 @@ def test_simulation_stops_as_besag_and_clifford_say():
         position[of] += size
         return out
 
-    drawn = simulated_p_values(np.array([2.0, 10.0]), draw, Simulation(hits=2, most=10))
-    assert drawn.p_value.tolist() == [2 / 5, 1 / 11] and drawn.reached.tolist() == [2, 0]
+    p, reached = simulated_p_values(np.array([2.0, 10.0]), draw, Simulation(hits=2, most=10))
+    assert p.tolist() == [2 / 5, 1 / 11] and reached.tolist() == [2, 0]
 
 
 def test_far_from_the_hypothesis_p_is_a_bound_and_says_so():

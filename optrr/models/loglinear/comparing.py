@@ -39,7 +39,7 @@ noncentrality of the χ² that the test has there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
@@ -62,7 +62,7 @@ from optrr.models.tests.simulation import (
     Draw,
     LimitOrDrawn,
     Simulation,
-    in_blocks,
+    drawn_statistics,
     simulated_p_values,
 )
 from optrr.records.counts import Counts
@@ -186,8 +186,7 @@ class ModelTest:
         others = np.flatnonzero(~by_score)
         if ratio is not None and others.size:
             again = ratio.draw(tables[others], fits.part(others), rng)
-            drawn = simulated_p_values(statistic[others], again, rule)
-            p[others], reached[others] = drawn.p_value, drawn.reached
+            p[others], reached[others] = simulated_p_values(statistic[others], again, rule)
         worth, shown = self.null.records_worth(fits, n), self.shown(fits, n)
         return ModelTests(
             statistic, np.where(answered, p, np.nan), simulated, reached, fewest, worth, shown, answered, ~by_score
@@ -220,17 +219,11 @@ class ModelTest:
         return even_scale(self.null.columns, self.added)
 
     def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
-        whole = n.astype(np.int64)
-        law = self.null.cautious(fits, whole).reshape(n.size, -1)
-        law /= law.sum(axis=1, keepdims=True)
-        sizes, doubles = self.null.kernel.sizes, self.null.kernel.cells * (self.df + self.null.terms.parameters)
+        def statistics(tables: FloatArray) -> FloatArray:
+            return self.statistics(tables, self.null.fitted(tables))
 
-        def draw(of: IntArray, size: int) -> FloatArray:
-            drawn = rng.multinomial(whole[of, None], law[of, None, :], size=(of.size, size))
-            tables = drawn.reshape(-1, *sizes).astype(np.float64)
-            return self.statistics(tables, self.null.fitted(tables)).reshape(of.size, size)
-
-        return lambda of, size: in_blocks(of, size, doubles, draw)
+        doubles = self.null.kernel.cells * (self.df + self.null.terms.parameters)
+        return drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,22 +322,27 @@ def within_strata(
     """
     if scores is not None and name != "common-trend":
         raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
-    a, b, *strata = domain.names
-    apart = Terms.of(domain, [(a, *strata), (b, *strata)])
-    everything = Terms.of(domain, [domain.names])
-    if name == "same-odds-ratios":
-        return model_test(mechanism, apart.with_term((0, 1)), everything, name)
-    if name == "conditional-independence":
-        return model_test(mechanism, apart, everything, name)
-    common = model_test(mechanism, apart, apart.with_term((0, 1)), name)
-    if name == "common-association":
+    common = model_test(mechanism, *models_within_strata(name, domain), name)
+    if name != "common-trend":
         return common
     pair = scores_of_pair(domain, scores)
-    product = trend_contrast(*(each - each.min() for each in pair)).reshape(
-        *common.null.kernel.sizes[:2], *(1,) * len(strata)
-    )
-    added = np.broadcast_to(product, common.null.kernel.sizes)[None].copy()
-    return replace(common, added=added, scores=pair)
+    # a trend is the same wherever its scores begin, and far from 0 their products would lose digits
+    return replace(common, added=product_column([each - each.min() for each in pair], domain), scores=pair)
+
+
+def models_within_strata(name: str, domain: Domain) -> tuple[Terms, Terms]:
+    """The hypothesis of one of `STRATIFIED`, and the model that it is tested against; of a trend with more than it adds."""
+    a, b, *strata = domain.names
+    apart, everything = Terms.of(domain, [(a, *strata), (b, *strata)]), Terms.of(domain, [domain.names])
+    if name == "same-odds-ratios":
+        return apart.with_term((0, 1)), everything
+    return apart, everything if name == "conditional-independence" else apart.with_term((0, 1))
+
+
+def product_column(scores: Sequence[FloatArray], domain: Domain) -> FloatArray:
+    """The column (1, *sizes) of a trend of the first two attributes: the product of their scores."""
+    sizes = tuple(map(int, domain.sizes))
+    return np.broadcast_to(trend_contrast(*scores).reshape(1, *sizes[:2], *(1,) * (domain.m - 2)), (1, *sizes)).copy()
 
 
 def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:

@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 
 from optrr.models.loglinear.fitting import NullModel, TableFits
-from optrr.models.tests.simulation import HELD, Draw, Simulation, in_blocks
+from optrr.models.tests.simulation import HELD, Draw, Simulation, drawn_statistics
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -91,17 +91,12 @@ class StrataRatio:
 
     def draw(self, tables: FloatArray, fits: TableFits, rng: np.random.Generator) -> Draw:
         """Statistics of tables drawn from the hypothesis as these tables (B, *sizes) fit it best."""
-        n = tables.sum(axis=self.null.kernel.axes).astype(np.int64)
+        n = tables.sum(axis=self.null.kernel.axes)
         best = self.likeliest(tables, fits)
-        law = self.null.cautious(TableFits(best, self.null.reports(best), fits.proper), n).reshape(n.size, -1)
-        law /= law.sum(axis=1, keepdims=True)
-
-        def draw(of: IntArray, size: int) -> FloatArray:
-            drawn = rng.multinomial(n[of, None], law[of, None, :], size=(of.size, size))
-            again = drawn.reshape(-1, *self.null.kernel.sizes).astype(np.float64)
-            return self.tested(again, self.null.started(again)).reshape(of.size, size)
-
-        return lambda of, size: in_blocks(of, size, self.null.kernel.cells, draw)
+        laws = self.null.cautious(TableFits(best, self.null.reports(best), fits.proper), n.astype(np.int64))
+        return drawn_statistics(
+            n, laws, lambda drawn: self.tested(drawn, self.null.started(drawn)), self.null.kernel.cells, rng
+        )
 
     def _statistics(self, turns: _Turns) -> FloatArray:
         by_null = turns.rounds((0, 1))

@@ -36,7 +36,6 @@ One rule for both `optrr test` and `optrr gwas`: one table has one p-value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,9 +50,9 @@ from optrr.models.tests.simulation import (
     HELD,
     MANY_EXPECTED,
     MOST_RECORDS,
-    SimulatedP,
     Simulation,
     dealt,
+    drawn_statistics,
     in_blocks,
     simulated_p_values,
 )
@@ -77,29 +76,17 @@ _PADDING = 0.5
 _EVEN = 0.01
 
 
-@dataclass(frozen=True, eq=False)
-class LikelihoodRatios:
-    """Of a batch: ``statistic``, χ² ``p_value``, and whether χ² holds: no cell of the fitted null near 0; shape (B,)."""
-
-    statistic: FloatArray
-    df: int
-    p_value: FloatArray
-    near_boundary: NDArray[np.bool_]
-    fit: NullFit
-
-
-def likelihood_ratios(tables: FloatArray, kernel: Kernel) -> LikelihoodRatios:
+def likelihood_ratios(tables: FloatArray, kernel: Kernel) -> ScoreTests:
     """Test every table of counts, (B, r_a, r_b), randomized by one invertible kernel of up to 1024 cells.
 
-    O(B R³) time in pieces of 32 MB: 20 to 50 µs a table of 6 × 3.
+    χ² holds where no cell is :func:`near_boundary`. O(B R³) time in pieces of 32 MB: 20 to 50 µs a table of 6 × 3.
     """
     step = max(1, HELD // kernel.cells**2)
     pieces = [_piece(tables[s : s + step], kernel) for s in range(0, tables.shape[0], step)]
     statistic, rows, columns, expected = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
-    fit = NullFit(rows, columns, expected)
-    near = _near_boundary(fit, tables.sum(axis=(1, 2)), kernel)
-    return LikelihoodRatios(statistic, df, np.asarray(chi2.sf(statistic, df)), near, fit)
+    p, none = np.asarray(chi2.sf(statistic, df)), np.full(statistic.size, np.nan)
+    return ScoreTests(statistic, df, p, none, NullFit(rows, columns, expected))
 
 
 def likeliest_product(observed: FloatArray, kernel: Kernel) -> NullFit:
@@ -170,7 +157,8 @@ def _likeliest(observed: FloatArray, kernel: Kernel) -> FloatArray:
     return out
 
 
-def _near_boundary(null: NullFit, n: FloatArray, kernel: Kernel) -> NDArray[np.bool_]:
+def near_boundary(null: NullFit, n: FloatArray, kernel: Kernel) -> NDArray[np.bool_]:
+    """Where some cell of a fitted null hypothesis is not clear of 0, (B,)."""
     cells = null.rows[:, :, None] * null.columns[:, None, :]
     errors = np.sqrt(kernel.exact_variance(null.expected, 1.0) / n[:, None, None])
     return np.asarray((cells < CLEAR_OF_ZERO * errors).any(axis=(1, 2)))
@@ -222,9 +210,10 @@ def calibrated(
     far, fewest = far[chosen], fewest[chosen]
     if scores.df > 1:
         for k in far[fewest < FEW_EXPECTED]:
-            tail = _simulated(tables[k], kernel.part(k), contrasts, fitter)
-            if tail[1] < TOO_NOISY:
-                p[k], error[k], source[k] = *tail, "tilted"
+            table = tables[k].astype(np.float64)
+            tail = tail_probability(table, kernel.part(k), contrasts, fitter, _SEED, _SAMPLES)
+            if tail.relative_error < TOO_NOISY:
+                p[k], error[k], source[k] = tail.p_value, tail.relative_error, "tilted"
         far = far[fewest >= FEW_EXPECTED]
     if far.size:
         counts = tables[far].astype(np.float64)
@@ -253,11 +242,6 @@ def tail_of_one(
         exact = conditional_tail(weights[far, None], given[far], law[far], counts[far], statistic[far])
         p[far] = np.where(np.isfinite(exact), exact, p[far])
     return p
-
-
-def _simulated(table: NDArray[np.number], kernel: Kernel, contrasts: FloatArray, fitter: Fitter) -> tuple[float, float]:
-    tail = tail_probability(table.astype(np.float64), kernel, contrasts, fitter, _SEED, _SAMPLES)
-    return tail.p_value, tail.relative_error
 
 
 # Where every report expects many records, the χ² limit holds for all p-values above this.
@@ -294,25 +278,20 @@ class Association:
         margins = sum(self.kernel.sizes)
         return self.kernel.cells * (len(self.contrasts) ** 2 + 6 * margins**2)
 
-    def statistics(self, tables: FloatArray) -> FloatArray:
-        """The test's statistic for a batch of tables (B, r_a, r_b)."""
+    def tested(self, tables: FloatArray) -> ScoreTests:
+        """A batch of tables (B, r_a, r_b), with p-values of χ²."""
         if self.is_ratio:
-            return likelihood_ratios(tables, self.kernel).statistic
-        return score_tests(tables, self.kernel, self.contrasts, self.fitter).statistic
+            return likelihood_ratios(tables, self.kernel)
+        return score_tests(tables, self.kernel, self.contrasts, self.fitter)
 
 
 @dataclass(frozen=True, eq=False)
-class Limit:
+class Limit(ScoreTests):
     """What the χ² limit says of a batch, shape (B,): the ``fewest`` records that a report expects, and where χ² ``holds``.
 
     ``down_to`` is the p-value down to which it holds, infinite where it does not at all, 0 where it was not sought.
     """
 
-    statistic: FloatArray
-    df: int
-    p_value: FloatArray
-    effect: FloatArray
-    fit: NullFit
     fewest: FloatArray
     down_to: FloatArray
 
@@ -321,31 +300,17 @@ class Limit:
         """Whether the p-value is within a factor of two."""
         return self.p_value >= self.down_to
 
-    def part(self, which: IntArray) -> Limit:
-        """The limit for some of the tables."""
-        fit = self.fit.part(which)
-        statistic, p, effect = self.statistic[which], self.p_value[which], self.effect[which]
-        return Limit(statistic, self.df, p, effect, fit, self.fewest[which], self.down_to[which])
-
 
 def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
     """χ² p-values of tables (B, r_a, r_b) and how far they can be trusted."""
-    n = tables.sum(axis=(1, 2))
-    if test.is_ratio:
-        ratios = likelihood_ratios(tables, test.kernel)
-        down_to = np.where(ratios.near_boundary, np.inf, 0.0)
-        nothing = np.full(n.size, np.nan)
-        fewest = n * ratios.fit.expected.min(axis=(1, 2))
-        return Limit(ratios.statistic, ratios.df, ratios.p_value, nothing, ratios.fit, fewest, down_to)
-    scores = score_tests(tables, test.kernel, test.contrasts, test.fitter)
-    fewest = n * scores.fit.expected.min(axis=(1, 2))
-    many = fewest >= MANY_EXPECTED
-    down_to = np.where(many, 0.0, np.inf)
-    small = np.flatnonzero(many & (scores.p_value < _SURE))
-    if small.size:
-        fit = scores.fit.part(small)
-        down_to[small] = reliable_down_to(fit, n[small], test.kernel, test.contrasts)
-    return Limit(scores.statistic, scores.df, scores.p_value, scores.effect, scores.fit, fewest, down_to)
+    n, tests = tables.sum(axis=(1, 2)), test.tested(tables)
+    fewest = n * tests.fit.expected.min(axis=(1, 2))
+    doubtful = near_boundary(tests.fit, n, test.kernel) if test.is_ratio else fewest < MANY_EXPECTED
+    down_to = np.where(doubtful, np.inf, 0.0)
+    small = np.flatnonzero(~doubtful & (tests.p_value < _SURE))
+    if small.size and not test.is_ratio:
+        down_to[small] = reliable_down_to(tests.fit.part(small), n[small], test.kernel, test.contrasts)
+    return Limit(tests.statistic, tests.df, tests.p_value, tests.effect, tests.fit, fewest, down_to)
 
 
 def can_be_simulated(test: Association) -> bool:
@@ -372,39 +337,22 @@ def can_be_permuted(test: Association, tables: FloatArray) -> bool:
 
 
 def simulated(
-    test: Association, tables: FloatArray, limit: Limit, rng: np.random.Generator, rule: Simulation
-) -> SimulatedP:
-    """p-values of tables (B, r_a, r_b) from permutations where the kernel is separable, from the bootstrap elsewhere."""
-    draw_tables = (
-        _permuted(tables, rng) if can_be_permuted(test, tables) else _bootstrapped(test, tables, limit.fit, rng)
-    )
+    test: Association, tables: FloatArray, tests: ScoreTests, rng: np.random.Generator, rule: Simulation
+) -> tuple[FloatArray, IntArray]:
+    """p-values of tables (B, r_a, r_b), by permutations where the kernel is separable, by the bootstrap elsewhere.
 
-    def draw(of: IntArray, size: int) -> FloatArray:
-        drawn = draw_tables(of, size).reshape(-1, *test.kernel.sizes).astype(np.float64)
-        return test.statistics(drawn).reshape(of.size, size)
-
+    With how many drawn statistics reached those of the ``tests``.
+    """
     doubles = test.kernel.cells
-    return simulated_p_values(limit.statistic, lambda of, size: in_blocks(of, size, doubles, draw), rule)
-
-
-DrawTables = Callable[[IntArray, int], IntArray]
-
-
-def _permuted(tables: FloatArray, rng: np.random.Generator) -> DrawTables:
+    if not can_be_permuted(test, tables):
+        n = tables.sum(axis=(1, 2))
+        laws = padded_null(tests.fit, n, test.kernel).expected
+        drawn = drawn_statistics(n, laws, lambda drawn: test.tested(drawn).statistic, doubles, rng)
+        return simulated_p_values(tests.statistic, drawn, rule)
     rows, columns = (tables.sum(axis=axis).astype(np.int64) for axis in (2, 1))
 
-    def draw(of: IntArray, size: int) -> IntArray:
-        return dealt(rows[of], columns[of], size, rng)
+    def draw(of: IntArray, size: int) -> FloatArray:
+        paired = dealt(rows[of], columns[of], size, rng).reshape(-1, *test.kernel.sizes).astype(np.float64)
+        return test.tested(paired).statistic.reshape(of.size, size)
 
-    return draw
-
-
-def _bootstrapped(test: Association, tables: FloatArray, fit: NullFit, rng: np.random.Generator) -> DrawTables:
-    n = tables.sum(axis=(1, 2)).astype(np.int64)
-    expected = padded_null(fit, n, test.kernel).expected.reshape(n.size, -1)
-    expected /= expected.sum(axis=1, keepdims=True)
-
-    def draw(of: IntArray, size: int) -> IntArray:
-        return rng.multinomial(n[of, None], expected[of, None, :], size=(of.size, size))
-
-    return draw
+    return simulated_p_values(tests.statistic, lambda of, size: in_blocks(of, size, doubles, draw), rule)

@@ -16,16 +16,14 @@ s(α) being the share that rejects at level α. The second part is 0 where p-val
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.calibration import Association, chi_square_limit
-from optrr.models.tests.homogeneity import DifferentMechanisms, goodness_tests, homogeneity_tests
+from optrr.models.tests.homogeneity import DifferentMechanisms, homogeneity_tests
 from optrr.models.tests.simulation import CLEAR_OF_ZERO, MANY_EXPECTED, Simulation, chi_square_holds
 from optrr.show.result import Result
 from optrr.tables.distributions import chi2
@@ -66,7 +64,7 @@ _BLOCK = 10_000
 # Standard deviations of a count, and records more, beyond which no chance of it counts.
 _FARTHEST, _MORE = 10, 30
 # Where statistics alone are wanted.
-_ONCE = Simulation(1, 1)
+ONCE = Simulation(1, 1)
 # Where a power comes from: noncentral χ²; all outcomes; surveys drawn, with the test's own p-values, or with those of χ².
 Source = Literal["limit", "enumerated", "drawn", "drawn-limit"]
 DrawSurveys = Callable[[int, int, np.random.Generator], FloatArray]
@@ -197,26 +195,17 @@ class TwoReports:
         return _where_held(statistic, 1, n * float(self.null.min()), exact)
 
 
-def goodness_surveys(true: FloatArray, null: FloatArray) -> Surveys | TwoReports:
-    """Of people whose reports have chances ``true`` (R,), tested against ``null`` (R,)."""
-    fewest = float(min(true.min(), null.min()))
-    # where a report is impossible, the statistic is infinite or has fewer degrees of freedom
-    if true.size == 2 and fewest > 0:
-        return TwoReports(true, null)
+def homogeneity_surveys(
+    laws: FloatArray, common: FloatArray, shares: FloatArray, several: DifferentMechanisms
+) -> Surveys:
+    """Of groups whose reports have chances ``laws`` (G, R), ``shares`` (G,) of the records in each.
 
-    def test(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        tested = goodness_tests(tables, null, rng, _ONCE)
-        return tested.statistic, tested.p_value
-
-    return Surveys(drawn_from(true), test, true.size - 1, fewest, true.size, drawn_from(null))
-
-
-def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[Kernel]) -> Surveys:
-    """Of groups whose reports have chances ``laws`` (G, R), ``shares`` (G,) of the records in each."""
+    ``common`` (G, R) are the reports of the proportions that they have in common, as the test of different mechanisms fits it.
+    """
     groups, cells = laws.shape
     df = (groups - 1) * (cells - 1)
-    several = DifferentMechanisms.of(kernels)
     alike = bool(np.ptp(several.matrices, axis=0).max() == 0)
+    common = np.broadcast_to(shares @ laws, laws.shape) if alike else common / common.sum(axis=1, keepdims=True)
 
     def draw_from(law: FloatArray, n: int, size: int, rng: np.random.Generator) -> FloatArray:
         sizes = np.maximum(np.diff(np.rint(n * np.cumsum([0.0, *shares]))), 1).astype(np.int64)
@@ -229,15 +218,12 @@ def homogeneity_surveys(laws: FloatArray, shares: FloatArray, kernels: Sequence[
             return statistic, np.asarray(chi2.sf(statistic, df))
         if groups == cells == 2:
             statistic, fewest, exact = dealt_p_values(counts)
-            return statistic, _where_held(statistic, 1, fewest, _as_drawn(exact, rng))
-        tested = homogeneity_tests(counts, rng, _ONCE)
+            # as a simulation ends with that has these p-values to estimate: hits by the draws that they took
+            draws = Simulation.hits + rng.negative_binomial(Simulation.hits, np.clip(exact, _LEAST / 10, 1.0))
+            return statistic, _where_held(statistic, 1, fewest, Simulation.hits / draws)
+        tested = homogeneity_tests(counts, rng, ONCE)
         return tested.statistic, tested.p_value
 
-    common = np.broadcast_to(shares @ laws, laws.shape)
-    if not alike:
-        tables = np.rint(MANY_RECORDS * shares[:, None] * laws).astype(np.int64)
-        common = several.statistics(tables[None])[1][0]
-        common = common / common.sum(axis=1, keepdims=True)
     fewest = float((shares[:, None] * np.minimum(laws, common)).min())
     # two groups and two reports have exact p-values; elsewhere what the groups have in common stands for all of them
     null = None if alike and groups == cells == 2 else partial(draw_from, common)
@@ -279,13 +265,6 @@ def _counted(x: IntArray, totals: IntArray, first: int, n: int) -> FloatArray:
     return np.asarray(np.sum(np.where(far, hypergeom.pmf(cells, n, totals[:, None], first), 0.0), axis=1))
 
 
-def _as_drawn(exact: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """p-values as a simulation ends with that has these to estimate: hits by the draws that they took."""
-    return np.asarray(
-        Simulation.hits / (Simulation.hits + rng.negative_binomial(Simulation.hits, np.clip(exact, _LEAST / 10, 1.0)))
-    )
-
-
 def _where_held(statistic: FloatArray, df: int, fewest: float | FloatArray, exact: FloatArray) -> FloatArray:
     """p-values of χ² where it holds, the exact ones elsewhere, as the tests of :mod:`optrr.models.tests.tail` have them."""
     limit, expected = np.asarray(chi2.sf(statistic, df)), np.broadcast_to(fewest, statistic.shape)
@@ -293,24 +272,6 @@ def _where_held(statistic: FloatArray, df: int, fewest: float | FloatArray, exac
         (exact <= _LEAST) & (expected >= MANY_EXPECTED), np.minimum(limit, _LEAST), np.maximum(exact, _LEAST)
     )
     return np.where(chi_square_holds(limit, df, expected), limit, drawn)
-
-
-def association_surveys(expected: FloatArray, chosen: Association) -> Surveys:
-    """Of people whose reports have chances ``expected`` (r_a, r_b)."""
-
-    def test(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        statistic = chosen.statistics(tables)
-        return statistic, np.asarray(chi2.sf(statistic, len(chosen.contrasts)))
-
-    fit = chi_square_limit(chosen, MANY_RECORDS * expected[None]).fit
-    null = fit.expected[0]
-    fewest, clear, work = float(min(expected.min(), null.min())), 0.0, chosen.work
-    if chosen.is_ratio:
-        # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
-        work += FIT_WORK
-        pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (chosen.kernel.solve(expected[None])[0], expected))
-        clear = max(records_clear(cells, chosen.kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
-    return Surveys(drawn_from(expected), test, len(chosen.contrasts), fewest, work, drawn_from(null), clear)
 
 
 def records_clear(shares: FloatArray, variance: FloatArray) -> float:

@@ -25,18 +25,19 @@ from optrr.domain.domain import Domain, GivenScores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel, unrandomized
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.models.tests.calibration import chi_square_limit
 from optrr.models.tests.drawn_power import (
+    FIT_WORK,
     MANY_RECORDS,
+    ONCE,
     PredictedPower,
     Source,
     Surveys,
     TwoReports,
-    association_surveys,
-    goodness_surveys,
+    drawn_from,
     homogeneity_surveys,
+    records_clear,
 )
-from optrr.models.tests.homogeneity import DifferentMechanisms
+from optrr.models.tests.homogeneity import DifferentMechanisms, goodness_tests
 from optrr.models.tests.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
 from optrr.models.tests.testing import TestName, association, of_genotypes_there
 from optrr.records.counts import Counts
@@ -149,18 +150,28 @@ def alternative_of(
         raise InvalidInput(f"the domain has sizes {tuple(map(int, domain.sizes))}, and the kernel {kernel.sizes}")
     true = checked_effect(proportions, kernel.sizes)
     chosen = of_genotypes_there(association(kernel, test, scores, domain), true, unrandomized(kernel.sizes))
-    expected = kernel.expected(true)
-    if not chosen.is_ratio:
-        limit = alternative(proportions, kernel, chosen.contrasts, chosen.fitter)
-        return replace(limit, surveys=association_surveys(expected, chosen))
     kernel.check_invertible()
-    seen = chi_square_limit(chosen, MANY_RECORDS * expected[None])
+    expected = kernel.expected(true)
+    seen = chosen.tested(MANY_RECORDS * expected[None])
+    fit, null = seen.fit, seen.fit.expected[0]
+
+    def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        tests = chosen.tested(tables)
+        return tests.statistic, tests.p_value
+
+    fewest = float(min(expected.min(), null.min()))
+    surveys = Surveys(drawn_from(expected), tested, seen.df, fewest, chosen.work, drawn_from(null))
+    if not chosen.is_ratio:
+        return replace(alternative(proportions, kernel, chosen.contrasts, chosen.fitter), surveys=surveys)
+    # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
+    pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (kernel.solve(expected[None])[0], expected))
+    clear = max(records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
     noncentrality = float(seen.statistic[0]) / MANY_RECORDS
     # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
-    ratios = np.divide(expected, seen.fit.expected[0], out=np.ones_like(expected), where=expected > 0)
+    ratios = np.divide(expected, null, out=np.ones_like(expected), where=expected > 0)
     variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
     spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
-    return Alternative(noncentrality, seen.df, spread, association_surveys(expected, chosen))
+    return Alternative(noncentrality, seen.df, spread, replace(surveys, work=chosen.work + FIT_WORK, clear=clear))
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
@@ -175,8 +186,18 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
     true, null = (_reports(p, kernel) for p in (proportions, hypothesis))
     # where a report is impossible by the hypothesis, one is enough to reject
     spread = spread_towards(np.diag(1 / null), null, true) if null.min() > 0 else 1.0
-    noncentrality = float(np.sum((true - null) ** 2 / null))
-    return Alternative(noncentrality, kernel.cells - 1, spread, goodness_surveys(true, null))
+    noncentrality, df = float(np.sum((true - null) ** 2 / null)), kernel.cells - 1
+    fewest = float(min(true.min(), null.min()))
+    # where a report is impossible, the statistic is infinite or has fewer degrees of freedom
+    if true.size == 2 and fewest > 0:
+        return Alternative(noncentrality, df, spread, TwoReports(true, null))
+
+    def tested(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        tests = goodness_tests(tables, null, rng, ONCE)
+        return tests.statistic, tests.p_value
+
+    surveys = Surveys(drawn_from(true), tested, df, fewest, true.size, drawn_from(null))
+    return Alternative(noncentrality, df, spread, surveys)
 
 
 def homogeneity_alternative(
@@ -211,25 +232,19 @@ def homogeneity_alternative(
     for kernel in each:
         kernel.check_invertible()
     expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
+    weights = weights / weights.sum()
     tables = np.rint(MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
-    statistic, common = DifferentMechanisms.of(each).statistics(tables[None])
-    df = (count - 1) * (each[0].cells - 1)
-    return Alternative(
-        float(statistic[0]) / int(tables.sum()),
-        df,
-        _spread_of_groups(expected, common[0], weights),
-        homogeneity_surveys(expected, weights / weights.sum(), each),
-    )
-
-
-def _spread_of_groups(true: FloatArray, common: FloatArray, shares: FloatArray) -> float:
-    """Of reports of groups (G, R) in the direction in which they differ from those that they have in common."""
-    weights = true / common - 1
+    several = DifferentMechanisms.of(each)
+    statistic, (common,) = several.statistics(tables[None])
+    # in the direction in which the groups' reports differ from those that they have in common
+    away = expected / common - 1
     under, own = (
-        shares @ np.sum(law * weights**2 - law * np.sum(law * weights, axis=1, keepdims=True) ** 2, axis=1)
-        for law in (common, true)
+        weights @ np.sum(law * away**2 - law * np.sum(law * away, axis=1, keepdims=True) ** 2, axis=1)
+        for law in (common, expected)
     )
-    return float(np.sqrt(own / under)) if under > _LEAST_SEEN else 1.0
+    spread = float(np.sqrt(own / under)) if under > _LEAST_SEEN else 1.0
+    surveys = homogeneity_surveys(expected, common, weights, several)
+    return Alternative(float(statistic[0]) / int(tables.sum()), surveys.df, spread, surveys)
 
 
 def _reports(proportions: ArrayLike, kernel: Kernel) -> FloatArray:

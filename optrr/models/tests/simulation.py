@@ -39,16 +39,8 @@ class Simulation:
     most: int = 99_999
 
 
-@dataclass(frozen=True, eq=False)
-class SimulatedP:
-    """Of a batch, shape (B,): p-values, and how many statistics reached the observed one."""
-
-    p_value: FloatArray
-    reached: IntArray
-
-
-def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> SimulatedP:
-    """The p-value of every observed statistic, shape (B,); each is compared with its own draws."""
+def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> tuple[FloatArray, IntArray]:
+    """Of every observed statistic (B,): the p-value, and how many of its own draws reached it."""
     reached, drawn = np.zeros(statistics.size, dtype=np.int64), np.zeros(statistics.size, dtype=np.int64)
     p = np.ones(statistics.size)
     # p-values above a half end in the first block; every next one is twice as large, so that a small one takes about ten
@@ -65,7 +57,7 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
         open_ = open_[~stopped]
         total, size = total + size, 2 * size
     p[open_] = (reached[open_] + 1) / (rule.most + 1)
-    return SimulatedP(p, reached)
+    return p, reached
 
 
 def in_blocks(of: IntArray, size: int, doubles: int, draw: Draw) -> FloatArray:
@@ -77,6 +69,24 @@ def in_blocks(of: IntArray, size: int, doubles: int, draw: Draw) -> FloatArray:
         for b in range(0, of.size, tables)
     ]
     return np.concatenate(blocks)
+
+
+def drawn_statistics(
+    n: FloatArray,
+    laws: FloatArray,
+    statistics: Callable[[FloatArray], FloatArray],
+    doubles: int,
+    rng: np.random.Generator,
+) -> Draw:
+    """``statistics`` of tables of n (B,) records drawn from laws (B, *sizes) up to scale, where each takes so many doubles."""
+    whole, sizes, flat = n.astype(np.int64), laws.shape[1:], laws.reshape(n.size, -1)
+    flat = flat / flat.sum(axis=1, keepdims=True)
+
+    def draw(of: IntArray, size: int) -> FloatArray:
+        drawn = rng.multinomial(whole[of, None], flat[of, None, :], size=(of.size, size))
+        return statistics(drawn.reshape(-1, *sizes).astype(np.float64)).reshape(of.size, size)
+
+    return lambda of, size: in_blocks(of, size, doubles, draw)
 
 
 def dealt(rows: IntArray, columns: IntArray, size: int, rng: np.random.Generator) -> IntArray:
@@ -160,8 +170,7 @@ class LimitOrDrawn:
         simulated = ~(chi_square_holds(limit, df, fewest) & clear) & possible
         where = np.flatnonzero(simulated)
         if where.size:
-            drawn = simulated_p_values(statistic[where], draw(where), rule)
-            p[where], reached[where] = drawn.p_value, drawn.reached
+            p[where], reached[where] = simulated_p_values(statistic[where], draw(where), rule)
         # where no simulated table reached the statistic, χ² still has the right order of magnitude if records are many
         ordered = simulated & (reached == 0) & (fewest >= MANY_EXPECTED) & clear & beyond
         return cls(statistic, df, np.where(ordered, np.minimum(p, limit), p), simulated, reached, rule)

@@ -52,7 +52,6 @@ from optrr.models.tests.calibration import (
 )
 from optrr.models.tests.nullfit import (
     Fitter,
-    ScoreTests,
     all_contrasts,
     hardy_weinberg_fit,
     independence_fit,
@@ -256,8 +255,7 @@ def _large(tested: _Tested) -> TestResult:
 def _scanned(tested: _Tested) -> TestResult:
     """The p-value that a scan of many variants prints for this table."""
     chosen, limit = tested.chosen, tested.limit
-    scores = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
-    tail = calibrated(scores, tested.table, chosen.kernel, chosen.contrasts, chosen.fitter)
+    tail = calibrated(limit, tested.table, chosen.kernel, chosen.contrasts, chosen.fitter)
     error = float(tail.relative_error[0])
     source: Calibration = tail.source[0]
     return replace(
@@ -299,9 +297,9 @@ def _tilted(tested: _Tested) -> TestResult:
 def _drawn(tested: _Tested, rule: Simulation) -> TestResult:
     """Permuted or bootstrapped."""
     chosen, table = tested.chosen, tested.table
-    drawn = simulated(chosen, table, tested.limit, tested.rng, rule)
+    p, reached = simulated(chosen, table, tested.limit, tested.rng, rule)
     source: Calibration = "exact" if can_be_permuted(chosen, table) else "bootstrap"
-    out = simulated_result(tested.plain, drawn.p_value[0], drawn.reached[0], rule, source)
+    out = simulated_result(tested.plain, p[0], reached[0], rule, source)
     stated = source == "bootstrap" and (chosen.is_ratio or tested.limit.fewest[0] < SPARSE)
     return _warned(out, _MEASURED) if stated else out
 
