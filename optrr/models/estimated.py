@@ -15,7 +15,7 @@ its coefficients invert T with one of them held at a value (:mod:`optrr.models.l
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,7 +25,7 @@ from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, s
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import unrandomized
 from optrr.models.loglinear.comparing import STRATIFIED, models_within_strata, product_column
-from optrr.models.loglinear.estimating import LogLinear, PinnedModel, affordable, coefficient_intervals
+from optrr.models.loglinear.estimating import LogLinear, PinnedModel, with_intervals
 from optrr.models.loglinear.fitting import FittedLogLinear, NullModel, TableFits, Terms, check_size
 from optrr.models.tests.homogeneity import checked_hypothesis
 from optrr.models.tests.result import TestResult, check_testable
@@ -236,28 +236,19 @@ def model_estimated(
     check_confidence(confidence)
     check_records(table.n)
     check_size(terms)
-    fitted = _scored(table, terms)
-    none = np.full((terms.parameters, 2), np.nan)
-    out = LogLinear(table, fitted, none, confidence, simultaneous)
-    if not affordable(terms):
-        why = f"no intervals: {terms.parameters} parameters in {table.kernel.cells} cells are too many; leave out interactions"
-        return replace(out, without_intervals=why)
-    each = 1 - (1 - confidence) / (terms.parameters if simultaneous else 1)
-
-    def pinned(model: NullModel, k: int) -> PinnedModel:
-        return PinnedEstimates(model.terms, model.kernel, model.parts, k, table.sampling)
-
-    counted = table.n * table.observed
-    return replace(out, limits=coefficient_intervals(null_model(terms), counted, out.coefficients, each, pinned))
-
-
-def _scored(table: CountedTable, terms: Terms) -> FittedEstimates:
     columns = terms.columns().reshape(terms.parameters, -1)
     fit, gain, steps = likeliest(table.sampling, table.observed.ravel(), fitted_margins(table, terms), columns)
     design = np.vstack([np.ones(columns.shape[1]), columns]).T
     beta = np.asarray(np.linalg.lstsq(design, np.log(fit), rcond=None)[0][1:])
     shaped = fit.reshape(table.kernel.sizes)
-    return FittedEstimates(terms, table.kernel, beta, shaped, shaped, gain, steps, table.sampling)
+    fitted = FittedEstimates(terms, table.kernel, beta, shaped, shaped, gain, steps, table.sampling)
+    none = np.full((terms.parameters, 2), np.nan)
+    out = LogLinear(table, fitted, none, confidence, simultaneous)
+
+    def pinned(model: NullModel, k: int) -> PinnedModel:
+        return PinnedEstimates(model.terms, model.kernel, model.parts, k, table.sampling)
+
+    return with_intervals(out, null_model(terms), table.n * table.observed, pinned, 0.0)
 
 
 def likeliest(

@@ -75,25 +75,6 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _MOST_COLUMNS = 256
 
 
-def even_scale(old: FloatArray, added: FloatArray) -> FloatArray:
-    """Makes 1 of an even table's information A Aᵀ, (d, d), for columns of the smaller model and the added ones, (d, *sizes).
-
-    Empty where these are more than are looked at.
-    """
-    if len(added) > _MOST_COLUMNS:
-        return np.zeros((0, 0))
-    explained = np.vstack([np.ones(added[0].size), old.reshape(len(old), -1)]).T
-    new = added.reshape(len(added), -1).T
-    apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
-
-
-def best_shown(influence: FloatArray, expected: FloatArray, scale: FloatArray) -> FloatArray:
-    """True records a cell for each record, (B,), for E (B, d, R) and λ (B, R)."""
-    information = (influence * expected[:, None]) @ np.swapaxes(influence, 1, 2)
-    return np.asarray(np.linalg.eigvalsh(scale @ information @ scale.T)[:, -1])
-
-
 StratifiedName = Literal["conditional-independence", "common-association", "common-trend", "same-odds-ratios"]
 STRATIFIED: tuple[str, ...] = get_args(StratifiedName)
 # A test is refused where the faintest margin is worth fewer true records a cell.
@@ -211,12 +192,23 @@ class ModelTest:
             return np.full(n.size, np.inf)
         step = max(1, HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
         blocks = [fits.part(np.arange(b, min(b + step, n.size))) for b in range(0, n.size, step)]
-        each = [best_shown(self.influence(f), f.expected.reshape(len(f.proper), -1), self._even_scale) for f in blocks]
-        return np.asarray(n * np.concatenate(each))
+        best = []
+        for block in blocks:
+            influence, expected = self.influence(block), block.expected.reshape(len(block.proper), 1, -1)
+            information = (influence * expected) @ np.swapaxes(influence, 1, 2)
+            best.append(np.linalg.eigvalsh(self._even_scale @ information @ self._even_scale.T)[:, -1])
+        return np.asarray(n * np.concatenate(best))
 
     @cached_property
     def _even_scale(self) -> FloatArray:
-        return even_scale(self.null.columns, self.added)
+        """Makes 1 of an even table's information A Aᵀ, (d, d); empty where more columns were added than are looked at."""
+        if len(self.added) > _MOST_COLUMNS:
+            return np.zeros((0, 0))
+        old = self.null.columns
+        explained = np.vstack([np.ones(self.added[0].size), old.reshape(len(old), -1)]).T
+        new = self.added.reshape(len(self.added), -1).T
+        apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
+        return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
 
     def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
         def statistics(tables: FloatArray) -> FloatArray:
@@ -377,18 +369,14 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
         )
         return replace(drawn, warnings=(*drawn.warnings, _RATIO, *[faint] * bool(few)))
     measured = [f"{_MEASURED}, and 0.03 to 0.5 % of the time at level 0.1 %"] * bool(out.shown[0] < FAINTLY_SHOWN)
-    return replace(drawn, warnings=(*drawn.warnings, *_near_empty(test, counts), *measured))
-
-
-def _near_empty(test: ModelTest, counts: Counts) -> tuple[str, ...]:
-    """What the degrees of freedom say where margins of the smaller model are empty, or nearly so."""
-    fits = test.null.fitted(counts.table[None].astype(np.float64))
-    if test.null.clear_of_zero(fits, np.array([counts.n]))[0]:
-        return ()
-    return (
+    near_empty = (
         f"some margins of {test.null.terms} are 0 or within two standard errors of it, so that the records show fewer than "
-        f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none",
+        f"{amount(test.df, 'degree')} of freedom; the p-value comes from drawn tables and needs none"
     )
+    clear = bool(
+        test.null.clear_of_zero(test.null.fitted(counts.table[None].astype(np.float64)), np.array([counts.n]))[0]
+    )
+    return replace(drawn, warnings=(*drawn.warnings, *[near_empty] * (not clear), *measured))
 
 
 # Where records show what is tested so many times as well as a test asks for, hardly any survey of them is refused. Margins that
@@ -425,15 +413,10 @@ def model_alternative(proportions: ArrayLike, test: ModelTest) -> Alternative:
     fits = test.null.fitted(tables)
     noncentrality = float(test.statistics(tables, fits)[0]) / MANY_RECORDS
     spread = spread_towards(test.influence(fits)[0], fits.expected.ravel(), expected.ravel())
-    return Alternative(noncentrality, test.df, spread, _surveys(expected, fits, test))
-
-
-def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
-    """Of people whose reports have these chances, with the fit of the smaller model to very many of them."""
 
     def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         own = test.null.fitted(tables)
-        if test.ratio is not None and test.null.kernel.cells > _MOST_FITTED:
+        if test.ratio is not None and kernel.cells > _MOST_FITTED:
             return test.statistics(tables, own), np.zeros(len(tables))
         statistic, _, answered = test.measured(tables, own)
         return statistic, np.where(answered, chi2.sf(statistic, test.df), np.nan)
@@ -441,9 +424,10 @@ def _surveys(expected: FloatArray, fits: TableFits, test: ModelTest) -> Surveys:
     null = fits.expected[0]
     fewest = float(min(expected.min(), null.min()))
     work = FIT_WORK + expected.size * (test.df + test.null.terms.parameters) ** 2
-    if test.ratio is not None and expected.size <= _MOST_FITTED:
+    if test.ratio is not None and kernel.cells <= _MOST_FITTED:
         work += _RATIO_WORK * expected.size**3
-    return Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
+    surveys = Surveys(drawn_from(expected), tested, test.df, fewest, work, drawn_from(null), _clear(test, fits))
+    return Alternative(noncentrality, test.df, spread, surveys)
 
 
 def _clear(test: ModelTest, fits: TableFits) -> float:

@@ -379,7 +379,7 @@ def fit_loglinear(
     check_confidence(confidence)
     result = replace(fitted_model(counts, mechanism, generators), confidence=confidence, simultaneous=simultaneous)
     warn_of_records([counts], mechanism)
-    return _with_intervals(result, counts, mechanism)
+    return with_intervals(result, NullModel.of(result.terms, mechanism), counts.table.astype(np.float64))
 
 
 def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
@@ -391,25 +391,32 @@ def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Ite
     return LogLinear(counts, fitted, np.full((terms.parameters, 2), np.nan))
 
 
-def _with_intervals(result: LogLinear, counts: Counts, mechanism: Randomizer) -> LogLinear:
-    """The result with intervals at its confidence, or with the reason why there are none."""
-    why = ""
-    table, model = counts.table.astype(np.float64), NullModel.of(result.terms, mechanism)
-    if not affordable(result.terms):
-        cells = counts.table.size
-        why = (
-            f"no intervals: {result.terms.parameters} parameters in {cells} cells are too many; leave out interactions"
-        )
-    else:
+def with_intervals(
+    result: LogLinear,
+    model: NullModel,
+    table: FloatArray,
+    pinned_at: Callable[[NullModel, int], PinnedModel] = PinnedModel.of_model,
+    least_worth: float = LEAST_WORTH,
+) -> LogLinear:
+    """The result with intervals at its confidence, or with the reason why there are none.
+
+    ``table`` of counts, ``pinned_at`` as in :func:`coefficient_intervals`; the records must tell as much as ``least_worth``
+    true ones a cell.
+    """
+    why, terms = "", result.terms
+    if not affordable(terms):
+        why = f"no intervals: {terms.parameters} parameters in {table.size} cells are too many; leave out interactions"
+    elif least_worth:
         worth = float(model.records_worth(model.fitted(table[None]), np.array([result.n]))[0])
-        if worth < LEAST_WORTH:
+        if worth < least_worth:
             why = (
                 f"no intervals: these records tell as much of the model as {worth:.2g} true ones a cell would, and intervals "
-                f"need {LEAST_WORTH:g}: {records_enough(result.n * LEAST_WORTH / worth)}; else merge categories"
+                f"need {least_worth:g}: {records_enough(result.n * least_worth / worth)}; else merge categories"
             )
-    each = 1 - (1 - result.confidence) / (result.terms.parameters if result.simultaneous else 1)
-    limits = result.limits if why else coefficient_intervals(model, table, result.coefficients, each)
-    return replace(result, limits=limits, without_intervals=why)
+    if why:
+        return replace(result, without_intervals=why)
+    each = 1 - (1 - result.confidence) / (terms.parameters if result.simultaneous else 1)
+    return replace(result, limits=coefficient_intervals(model, table, result.coefficients, each, pinned_at))
 
 
 def stepwise(
@@ -434,7 +441,7 @@ def stepwise(
         if better.bic >= best.bic:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
             best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
-            return _with_intervals(best, counts, mechanism)
+            return with_intervals(best, NullModel.of(best.terms, mechanism), counts.table.astype(np.float64))
         best = better
 
 

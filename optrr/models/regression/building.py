@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf, prod
@@ -37,23 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DistinctReports:
-    """Distinct reports of the attributes that a regression names.
+    """Distinct reports ``codes`` (N, m) of the attributes that a regression names, and how often each occurs in B data sets.
 
-    Parameters
-    ----------
-    domain
-        these attributes.
-    codes
-        (N, m).
-    numbers
-        how often each occurs, in B data sets: (B, N).
-    mechanism
-        of those that are randomized; the others are public.
-    origins
-        what the records say of their randomization.
-    sample
-        what is known of the sample that they are where they are weighted, and then of one data set; ``numbers`` are the shares
-        of weights times the records.
+    These ``numbers`` are (B, N). Attributes that are not the mechanism's are public; ``origins`` is what the records say of
+    their randomization. ``sample`` is what is known of the sample that they are where they are weighted, and then of one data
+    set; ``numbers`` are the shares of weights times the records.
     """
 
     domain: Domain
@@ -68,15 +56,10 @@ class DistinctReports:
         """Records, (B,)."""
         return np.asarray(self.numbers.sum(axis=1), dtype=np.float64)
 
-    def randomized(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those among the names that are randomized, in the domain's order."""
-        wanted = set(names)
-        return tuple(n for n in self.domain.names if n in wanted and n in self.mechanism.domain.names)
-
-    def public(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Those that are not."""
-        wanted = set(names)
-        return tuple(n for n in self.domain.names if n in wanted and n not in self.mechanism.domain.names)
+    def randomized(self, names: Iterable[str], randomized: bool = True) -> tuple[str, ...]:
+        """Those among the names that are randomized, or those that are not, in the domain's order."""
+        wanted, known = set(names), self.mechanism.domain.names
+        return tuple(n for n in self.domain.names if n in wanted and (n in known) == randomized)
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
         """How many categories they have."""
@@ -86,12 +69,12 @@ class DistinctReports:
         """The tables of every two randomized attributes, of the first data set; of the attribute where there is but one."""
         names = self.randomized(self.domain.names)
         sets: list[tuple[str, ...]] = [*combinations(names, 2)] or [(name,) for name in names]
-        return [Counts(self.domain.subset(each), self._table(each), self.origins) for each in sets]
-
-    def _table(self, names: Sequence[str]) -> IntArray:
-        sizes = self.sizes(names)
-        table = np.bincount(self.cells(names), weights=self.numbers[0], minlength=prod(sizes))
-        return table.astype(np.int64).reshape(sizes)
+        out = []
+        for each in sets:
+            sizes = self.sizes(each)
+            table = np.bincount(self.cells(each), weights=self.numbers[0], minlength=prod(sizes))
+            out.append(Counts(self.domain.subset(each), table.astype(np.int64).reshape(sizes), self.origins))
+        return out
 
     def kernel(self, names: Sequence[str]) -> Kernel:
         """Of randomized attributes."""
@@ -219,7 +202,7 @@ class Columns:
 
 def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> Columns:
     """A term's columns."""
-    randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
+    randomized, public = reports.randomized(term.attributes), reports.randomized(term.attributes, False)
     groups, group = reports.groups(public)
     sizes = reports.sizes(randomized)
     _check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
@@ -273,7 +256,8 @@ def linear_equations(
     products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
     shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
     mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
-    for rows in [slice(None)] if reports.sample else _slices(len(reports.codes), size):
+    step = len(reports.codes) if reports.sample else max(1, _AT_A_TIME // size)
+    for rows in (slice(start, start + step) for start in range(0, len(reports.codes), step)):
         g = np.zeros((len(reports.codes[rows]), size))
         for each_product in products:
             g[:, each_product.places] = each_product.at(rows)
@@ -317,7 +301,7 @@ def logistic_equations(
         any effect of the joint table.
     """
     names = {name for term in predictors.terms for name in term.attributes}
-    randomized, public = reports.randomized(names), reports.public(names)
+    randomized, public = reports.randomized(names), reports.randomized(names, False)
     groups, group = reports.groups(public)
     sizes, r = reports.sizes(randomized), reports.domain[outcome].size
     x = _design(predictors, reports, randomized, groups, group)
@@ -330,7 +314,11 @@ def logistic_equations(
             f"{prod(sizes)} cells of randomized predictors are too many for an outcome without order; merge categories, or "
             "leave some out"
         )
-    kernel = _joint_kernel(reports, randomized, outcome)
+    own = unrandomized([r], [outcome])
+    if reports.randomized([outcome]):
+        kernel = reports.kernel((*randomized, outcome))
+    else:
+        kernel = ProductKernel([reports.kernel(randomized), own]) if randomized else own
     shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))
     cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
     for k, row in enumerate(reports.numbers / reports.n[:, None]):
@@ -366,13 +354,6 @@ def _design(
     return np.asarray(x.reshape(len(groups), -1, len(predictors.labels))[:, :, kept])
 
 
-def _joint_kernel(reports: DistinctReports, randomized: tuple[str, ...], outcome: str) -> Kernel:
-    if not reports.randomized([outcome]):
-        own = unrandomized([reports.domain[outcome].size], [outcome])
-        return own if not randomized else ProductKernel([reports.kernel(randomized), own])
-    return reports.kernel((*randomized, outcome))
-
-
 def _checked(kernel: Kernel) -> Kernel:
     try:
         kernel.check_invertible()
@@ -380,11 +361,6 @@ def _checked(kernel: Kernel) -> Kernel:
         remedy = "; a linear model of these attributes needs their pairs only" if len(kernel.sizes) > 2 else ""
         raise SingularMarginal(f"{error}{remedy}") from None
     return kernel
-
-
-def _slices(count: int, width: int) -> Iterator[slice]:
-    step = max(1, _AT_A_TIME // width)
-    return (slice(start, start + step) for start in range(0, count, step))
 
 
 def _check_size(doubles: int, what: str) -> None:

@@ -270,16 +270,9 @@ def product_places(columns: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class LinearEquations(Equations):
-    """Normal equations of B data sets.
+    """Normal equations of B data sets of n (B,) records: ``mean`` (B, D) and ``second`` moments (B, D, D) of g.
 
-    Parameters
-    ----------
-    mean, second
-        of g over the records: (B, D) and (B, D, D); the outcome is the last column.
-    n
-        records, (B,).
-    degrees
-        of freedom of ``second`` where it is a sample's.
+    The outcome is the last column; ``degrees`` of freedom of ``second`` are finite where it is a sample's.
     """
 
     mean: FloatArray
@@ -288,18 +281,13 @@ class LinearEquations(Equations):
     degrees: float = inf
 
     @property
-    def columns(self) -> int:
-        """K."""
-        return round((sqrt(8 * self.mean.shape[1] + 1) - 1) / 2)
-
-    @property
     def parameters(self) -> int:
-        """p = K − 1."""
-        return self.columns - 1
+        """p = K − 1, of D = K (K + 1)/2."""
+        return round((sqrt(8 * self.mean.shape[1] + 1) - 1) / 2) - 1
 
     @cached_property
     def _places(self) -> IntArray:
-        return product_places(self.columns)
+        return product_places(self.parameters + 1)
 
     @property
     def moments(self) -> FloatArray:
@@ -341,7 +329,7 @@ class LinearEquations(Equations):
     def added_spread(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> FloatArray:
         """From the second moments of g, which hold those of the products of columns."""
         del theta
-        each = np.eye(self.parameters, self.columns)
+        each = np.eye(self.parameters, self.parameters + 1)
         padded = np.concatenate([weights, np.zeros((*weights.shape[:2], 1))], axis=2)
         own = np.stack(
             [[self._gathered(one[:, :, None] * e) for e in each] for one in padded.transpose(1, 0, 2)]
@@ -373,18 +361,11 @@ MARGIN = 0.01
 
 @dataclass(frozen=True, eq=False)
 class LogisticEquations(Equations):
-    """What the likelihood and the unbiased score have in common.
+    """What the likelihood and the unbiased score of n (B,) records have in common.
 
-    Parameters
-    ----------
-    reports
-        shares λ̂ of all records by group and report, (B, G, *sizes), the outcome's reports last; each data set sums to 1.
-    x
-        rows of the design for every group and cell of the randomized predictors, (G, R, q), without an intercept.
-    kernel
-        of the sizes: of the outcome alone, or of the randomized predictors in the order of x's cells, then the outcome.
-    n
-        records, (B,).
+    ``reports`` (B, G, *sizes) are shares λ̂ of all records by group and report, the outcome's reports last; each data set sums
+    to 1. ``x`` (G, R, q) are rows of the design for every group and cell of the randomized predictors, without an intercept,
+    and ``kernel`` is of the sizes: of the outcome alone, or of these predictors in the order of x's cells, then the outcome.
     """
 
     reports: FloatArray

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optrr.domain.domain import Attribute, Domain, checked_scores
+from optrr.domain.domain import Attribute, checked_scores
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
@@ -71,7 +71,7 @@ Progress = Callable[[float], None]
 def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress | None = None) -> Regression:
     """Solve the equations of one data set, and test every parameter and term.
 
-    Where no solution is reached, there are only the tests: each needs one under its hypothesis. ``progress`` is called with the
+    Where no solution is reached, there are tests alone: each needs one under its hypothesis. ``progress`` is called with the
     share of the work that is done, from 0 to 1.
 
     Raises
@@ -80,45 +80,33 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
         for columns that determine each other, and where not even a test is left.
     """
     _check_independent(equations, fit)
-    solved = estimated(equations)
-    if not solved.converged[0]:
-        return _tests_alone(fit, equations, confidence)
-    noise = covariance(equations, solved.theta)[0]
-    alike = _alike(equations, solved.theta[0], noise)
-    noise = np.where(alike | alike[:, None], nan, noise)
-    errors, deviate = np.sqrt(np.diag(noise)), deviations(1 - confidence, equations.degrees)
-    tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
+    solved, p = estimated(equations), equations.parameters
+    reached = bool(solved.converged[0])
+    theta, own = (solved.theta, solved.theta[0]) if reached else (equations.start(), np.full(p, nan))
+    alike, noise = np.zeros(p, dtype=np.bool_), np.full((p, p), nan)
+    if reached:
+        noise = covariance(equations, theta)[0]
+        alike = _alike(equations, own, noise)
+        noise = np.where(alike | alike[:, None], nan, noise)
+    deviate = deviations(1 - confidence, equations.degrees)
+    tried = [Tried(k, own, float(error)) for k, error in enumerate(np.sqrt(np.diag(noise)))]
     rows = []
     for each in tried:
         if progress is not None:
-            progress((each.k + 1) / (len(tried) + 1))
-        zero = _zero(fit, equations, each.k, solved.theta) if each.error > 0 else nan
-        rows.append(_coefficient(fit, each, zero, interval(equations, each, deviate), equations.degrees))
-    likely = equations.log_likelihood(solved.theta)
-    return Regression(
-        fit=fit,
-        method=_method(equations),
-        n=round(float(equations.n[0])),
-        confidence=confidence,
-        coefficients=tuple(rows),
-        terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
-        covariance=noise,
-        log_likelihood=None if likely is None else float(likely[0]),
-        warnings=(*_unbounded(equations, rows, tried, deviate), *_without_law(fit, equations, alike)),
-    )
-
-
-def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regression:
-    """The result where no solution of the equations is reached."""
-    start, p = equations.start(), equations.parameters
-    none, alike = np.full(p, nan), np.zeros(p, dtype=np.bool_)
-    rows = [
-        _coefficient(fit, Tried(k, none, nan), _zero(fit, equations, k, start), (-inf, inf), equations.degrees)
-        for k in range(p)
-    ]
-    terms = _term_tests(fit, equations, start, alike)
-    if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
+            progress((each.k + 1) / (p + 1))
+        # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+        has_test = each.k >= fit.thresholds and (each.error > 0 or not reached)
+        zero = float(tested_with_law(equations, (each.k,), np.zeros(1), theta).signed[0]) if has_test else nan
+        chance, limits = tail(zero**2, 1, equations.degrees), interval(equations, each, deviate)
+        rows.append(Coefficient(fit.labels[each.k], float(own[each.k]), each.error, zero, chance, *limits))
+    terms = _term_tests(fit, equations, theta, alike)
+    likely = equations.log_likelihood(theta) if reached else None
+    if reached:
+        warnings = _unbounded(equations, rows, tried, deviate)
+    elif np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
         raise TooFewRecords(_TOO_LITTLE.format(more=_for_a_solution(equations)))
+    else:
+        warnings = [_TESTS_ALONE.format(more=_for_a_solution(equations))]
     return Regression(
         fit=fit,
         method=_method(equations),
@@ -126,9 +114,9 @@ def _tests_alone(fit: Fit, equations: Equations, confidence: float) -> Regressio
         confidence=confidence,
         coefficients=tuple(rows),
         terms=tuple(terms),
-        covariance=np.full((p, p), nan),
-        log_likelihood=None,
-        warnings=(_TESTS_ALONE.format(more=_for_a_solution(equations)), *_without_law(fit, equations, alike)),
+        covariance=noise,
+        log_likelihood=None if likely is None else float(likely[0]),
+        warnings=(*warnings, *_without_law(fit, equations, alike)),
     )
 
 
@@ -152,24 +140,6 @@ def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float,
     if isinstance(equations, LinearEquations):
         return fieller_limits(equations, tried.k, tried.theta, tried.error, deviate)
     return searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
-
-
-def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float], degrees: float) -> Coefficient:
-    return Coefficient(
-        parameter=fit.labels[tried.k],
-        estimate=float(tried.theta[tried.k]),
-        standard_error=tried.error,
-        statistic=zero,
-        p_value=tail(zero**2, 1, degrees),
-        lower=limits[0],
-        upper=limits[1],
-    )
-
-
-def _zero(fit: Fit, equations: Equations, k: int, theta: FloatArray) -> float:
-    """The signed root of the score test that a parameter is 0, from θ (1, p); NaN where there is no test."""
-    # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
-    return float(tested_with_law(equations, (k,), np.zeros(1), theta).signed[0]) if k >= fit.thresholds else nan
 
 
 def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
@@ -207,12 +177,10 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
     """Of every term but the constant; NaN where the reports show no error of it, or there is no test."""
     out = []
     for term in fit.predictors.terms:
-        which = columns_of(fit, term)
+        which, statistic = columns_of(fit, term), nan
         if which:
-            known = not alike[list(which)].any()
-            statistic = (
-                float(tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0]) if known else nan
-            )
+            if not alike[list(which)].any():
+                statistic = float(tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0])
             out.append(TermTest(term.name, statistic, len(which), tail(statistic, len(which), equations.degrees)))
     return out
 
@@ -236,13 +204,15 @@ def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> li
     if not names:
         return []
     whose = [(tests | several)[name] for name in names]
-    more = _more(equations, lambda scaled: all(law_holds(scaled, which)[0] for which in whose))
-    return [_NO_LAW.format(names=", ".join(names), more=more)]
+
+    def hold(n: float) -> bool:
+        return all(law_holds(of_records(equations, n), which)[0] for which in whose)
+
+    return [_NO_LAW.format(names=", ".join(names), more=_collect(enough(float(equations.n[0]), hold)))]
 
 
-def _more(equations: Equations, opens: Callable[[Equations], bool]) -> str:
-    """What to do, with the number of records of which the same shares of reports would have equations that do."""
-    n = enough(float(equations.n[0]), lambda n: opens(of_records(equations, n)))
+def _collect(n: float) -> str:
+    """What to do where about so many records would be enough."""
     return f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
 
 
@@ -260,31 +230,27 @@ def of_records(equations: Equations, n: float) -> Equations:
     return replace(equations, n=np.full_like(equations.n, n))  # type: ignore[type-var]
 
 
-def _open_ended(rows: list[Coefficient]) -> list[str]:
-    return [r.parameter for r in rows if not (isfinite(r.lower) and isfinite(r.upper))]
-
-
 def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried], deviate: float) -> list[str]:
     alike = [r.parameter for r in rows if isnan(r.standard_error)]
     said = [
         f"all reports that tell about {', '.join(alike)} are alike, so the data show no standard error; count more records"
     ]
-    open_ended = [name for name in _open_ended(rows) if name not in alike]
+    unbounded = [r.parameter for r in rows if not (isfinite(r.lower) and isfinite(r.upper))]
+    open_ended = [name for name in unbounded if name not in alike]
     if not open_ended:
         return said if alike else []
     those = [each for each, row in zip(tried, rows, strict=True) if row.parameter in open_ended]
 
-    def bounded(scaled: Equations) -> bool:
-        smaller = sqrt(equations.n[0] / scaled.n[0])
+    def bounded(n: float) -> bool:
+        scaled, smaller = of_records(equations, n), sqrt(equations.n[0] / n)
         return all(np.isfinite(interval(scaled, replace(t, error=t.error * smaller), deviate)).all() for t in those)
 
     why = "it" if len(rows) == 1 else "what the other predictors leave of it"
     if isinstance(equations, LikelihoodEquations):
         n = _for_limits(equations, those, deviate)
-        more = f"{records_enough(n)}; else {_ELSE}" if isfinite(n) else f"collect more, {_ELSE}"
     else:
-        more = _more(equations, bounded)
-    cannot = f"{why} cannot be told from noise; {more}"
+        n = enough(float(equations.n[0]), bounded)
+    cannot = f"{why} cannot be told from noise; {_collect(n)}"
     return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {cannot}"]
 
 
@@ -383,25 +349,9 @@ def model(
     formula: Formula, reports: DistinctReports | CountedTable, family: str | None, scores: Mapping[str, ArrayLike]
 ) -> Fit:
     """What a formula says of the attributes of these reports, or of a table; see :func:`regress`."""
-    predictors = Predictors.of(formula, _named(reports, formula), scores)
-    return _family(formula, family, reports.domain[formula.outcome], predictors, scores)
-
-
-def equations(fit: Fit, reports: DistinctReports) -> Equations:
-    """The estimating equations of every data set among the reports."""
-    if fit.scores is None:
-        return logistic_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
-    return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)
-
-
-def _named(reports: DistinctReports | CountedTable, formula: Formula) -> Domain:
-    """The predictors' attributes; for a constant alone the outcome stands in, as a domain is never empty, and is not used."""
-    return reports.domain.subset(formula.predictors or (formula.outcome,))
-
-
-def _family(
-    formula: Formula, family: str | None, outcome: Attribute, predictors: Predictors, scores: Mapping[str, ArrayLike]
-) -> Fit:
+    # for a constant alone the outcome stands in, as a domain is never empty, and is not used
+    named = reports.domain.subset(formula.predictors or (formula.outcome,))
+    predictors, outcome = Predictors.of(formula, named, scores), reports.domain[formula.outcome]
     if family is not None and family not in FAMILIES:
         raise InvalidInput(f"there is no family {family!r}; choose among {', '.join(FAMILIES)}")
     if formula.outcome in formula.predictors:
@@ -419,3 +369,10 @@ def _family(
         )
     several = "ordered" if outcome.ordered or values is not None else "multinomial"
     return Fit(formula.text, "logistic" if outcome.size == 2 else several, outcome, predictors)
+
+
+def equations(fit: Fit, reports: DistinctReports) -> Equations:
+    """The estimating equations of every data set among the reports."""
+    if fit.scores is None:
+        return logistic_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
+    return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)

@@ -97,16 +97,9 @@ class Formula:
 
 @dataclass(frozen=True, eq=False)
 class Predictors:
-    """The right-hand side over declared attributes.
+    """The right-hand side over the declared attributes that it names.
 
-    Parameters
-    ----------
-    domain
-        the attributes that it names.
-    values
-        (r,) numbers for the attributes that count as numbers.
-    spec
-        formulaic's specification of the columns.
+    ``values`` are (r,) numbers for those that count as numbers, ``spec`` is formulaic's specification of the columns.
     """
 
     domain: Domain
@@ -147,14 +140,12 @@ class Predictors:
     def terms(self) -> tuple[Term, ...]:
         """In the order of the columns; those without columns left out."""
         known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
-        return tuple(self._terms(known))
-
-    def _terms(self, known: set[str]) -> Iterator[Term]:
-        variables = self.spec.term_variables
+        out = []
         for term, columns in self.spec.term_indices.items():
-            used = {str(v) for v in variables[term]} & known
+            used = {str(v) for v in self.spec.term_variables[term]} & known
             if columns:
-                yield Term(str(term), tuple(n for n in self.domain.names if n in used), tuple(columns))
+                out.append(Term(str(term), tuple(n for n in self.domain.names if n in used), tuple(columns)))
+        return tuple(out)
 
     @property
     def intercept(self) -> int | None:
@@ -163,15 +154,18 @@ class Predictors:
 
     def at(self, codes: IntArray) -> FloatArray:
         """The columns (N, p) at records (N, m) of codes."""
-        return self._evaluated(_frame(self.domain, self.values, codes))
-
-    def _evaluated(self, frame: pd.DataFrame) -> FloatArray:
         with _quiet():
+            frame = _frame(self.domain, self.values, codes)
             return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
 
     def _check(self, formula: Formula, codes: IntArray) -> None:
         whole = self.at(codes)
-        if self.spec.transform_state or not self._of_one_record(codes, whole):
+        # records have the columns that they have together also alone, twice and in another order
+        both = [(np.concatenate([codes[::-1], codes]), np.concatenate([whole[::-1], whole]))]
+        rows = np.unique(np.linspace(0, len(codes) - 1, _ALONE).round().astype(np.int64))
+        frames = (*both, *((codes[[i]], whole[[i]]) for i in rows))
+        alike = (np.allclose(self.at(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
+        if self.spec.transform_state or not all(alike):
             raise InvalidInput(
                 f"the formula {formula.text!r} has a term that depends on other records (such as center or x.max()), which "
                 "are randomized; write the numbers that it stands for"
@@ -180,13 +174,6 @@ class Predictors:
             raise InvalidInput(
                 f"the formula {formula.text!r} is not a finite number for every category; give other scores"
             )
-
-    def _of_one_record(self, codes: IntArray, whole: FloatArray) -> bool:
-        """Whether records (N, m) have the columns (N, p) that they have together also alone, twice and in another order."""
-        both = [(np.concatenate([codes[::-1], codes]), np.concatenate([whole[::-1], whole]))]
-        rows = np.unique(np.linspace(0, len(codes) - 1, _ALONE).round().astype(np.int64))
-        frames = (*both, *((codes[[i]], whole[[i]]) for i in rows))
-        return all(np.allclose(self.at(some), there, rtol=_SAME, atol=0.0, equal_nan=True) for some, there in frames)
 
 
 def numbers_of(attribute: Attribute, scores: ArrayLike | None) -> FloatArray | None:

@@ -92,22 +92,10 @@ class Tested:
     theta: FloatArray
 
 
+@np.errstate(all="ignore")  # far from the solution what is computed may overflow, and such steps are not taken
 def solve(equations: Equations, start: FloatArray, fixed: tuple[int, ...] = ()) -> Solved:
     """θ with Ψ = 0 but for the ``fixed`` parameters, which stay as they start; Newton's method with halved steps."""
-    with np.errstate(all="ignore"):  # far from the solution what is computed may overflow, and such steps are not taken
-        return _newton(equations, np.array(start, dtype=np.float64), _others(equations, fixed))
-
-
-def estimated(equations: Equations) -> Solved:
-    """The estimates, from the start."""
-    solved = solve(equations, equations.start())
-    with np.errstate(all="ignore"):  # as in solve
-        return Solved(
-            np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta), solved.converged
-        )
-
-
-def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
+    theta, free = np.array(start, dtype=np.float64), _others(equations, fixed)
     done = np.zeros(len(theta), dtype=np.bool_)
     if not free.size:
         return Solved(theta, ~done)
@@ -117,14 +105,21 @@ def _newton(equations: Equations, theta: FloatArray, free: IntArray) -> Solved:
         score, curvature = part.score(theta[working])[:, free], part.steering(theta[working])[:, free[:, None], free]
         step = part.shortened(_solved(curvature, score), free)
         promise = np.sum(score * step, axis=1)
-        moved, better = _stepped(part, theta[working], free, step, promise)
-        theta[working] = moved
+        theta[working], better = _stepped(part, theta[working], free, step, promise)
         finished = (np.abs(promise) < _DONE) & _positive(curvature)
         done[working[finished]] = True
         working = working[~finished & better]
         if not working.size:
             break
     return Solved(theta, done)
+
+
+def estimated(equations: Equations) -> Solved:
+    """The estimates, from the start."""
+    solved = solve(equations, equations.start())
+    with np.errstate(all="ignore"):  # as in solve
+        settled = np.where(solved.converged[:, None], equations.settled(solved.theta), solved.theta)
+    return Solved(settled, solved.converged)
 
 
 def _stepped(
@@ -147,14 +142,10 @@ def _stepped(
     return out, better
 
 
+@np.errstate(all="ignore")  # where there is no solution under the hypothesis, nothing that follows is used
 def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start: FloatArray) -> Tested:
     """Score test of θ_which = values, (k,) or (B, k), from a start (B, p) believed to be near."""
-    near = equations.near(start, which, values)
-    with np.errstate(all="ignore"):  # where there is no solution under the hypothesis, nothing that follows is used
-        return _tested(equations, which, solve(equations, near, which))
-
-
-def _tested(equations: Equations, which: tuple[int, ...], solved: Solved) -> Tested:
+    solved = solve(equations, equations.near(start, which, values), which)
     free, theta = _others(equations, which), solved.theta
     part, k = np.asarray(which), len(which)
     score, curvature = equations.efficient(theta)
@@ -335,7 +326,7 @@ def share_from_curvature(equations: Equations, which: tuple[int, ...]) -> FloatA
     theta, part = equations.start(), list(which)
     weights = np.zeros((len(theta), len(part), equations.parameters))
     weights[:, :, part] = np.eye(len(part))
-    free = np.array([i for i in range(equations.parameters) if i not in which], dtype=np.int64)
+    free = _others(equations, which)
     with np.errstate(all="ignore"):  # a curvature that cannot be inverted gives no number
         noise, added = spreads(equations, theta, weights, free)
     sound: NDArray[np.bool_] = np.all(np.isfinite(noise) & np.isfinite(added), axis=(1, 2))
@@ -358,7 +349,7 @@ def fieller_limits(
     From the solution θ (p,) and its standard error. The line where values without end are not rejected: the variance of the
     k-th column given the others cannot be told from 0.
     """
-    free = np.array([i for i in range(theta.size) if i != k], dtype=np.int64)
+    free = _others(equations, (k,))
     weight = np.zeros(theta.size)
     weight[k] = 1.0
     if free.size:

@@ -163,54 +163,28 @@ class NullFit:
 Fitter = Callable[[FloatArray, Kernel], NullFit]
 
 
-def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
+def independence_fit(
+    observed: FloatArray, kernel: Kernel, rows: int | None = None, hardy_weinberg: bool = False
+) -> NullFit:
     """Maximum likelihood under independence, for proportions of shape (B, r_a, r_b); O(steps · B · R · (r_a + r_b)).
 
-    ``rows``: how many of the first rows the hypothesis speaks of; all unless given.
+    ``rows``: how many of the first rows the hypothesis speaks of; all unless given. With ``hardy_weinberg`` they are three, in
+    these proportions.
     """
-    margins = _Margins.of(observed, kernel, rows)
-    start = _fit(_proper(margins.rows), _proper(margins.columns), margins.proper_beside, False, kernel)
-    return _likeliest(observed, kernel, start, margins.are_proper)
-
-
-def hardy_weinberg_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
-    """Independence with the first three rows in Hardy–Weinberg proportions (1−p)², 2p(1−p), p²."""
-    margins = _Margins.of(observed, kernel, rows)
-    in_proportions = _hardy_weinberg(_proper(margins.rows) @ np.array([0.0, 0.5, 1.0]))
-    start = _fit(in_proportions, _proper(margins.columns), margins.proper_beside, True, kernel)
-    return _likeliest(observed, kernel, start, margins.are_proper)
-
-
-@dataclass(frozen=True, eq=False)
-class _Margins:
-    """Unbiased margins of the rows that the hypothesis speaks of, and the shares of the cells beside them."""
-
-    rows: FloatArray
-    columns: FloatArray
-    beside: FloatArray | None
-
-    @classmethod
-    def of(cls, observed: FloatArray, kernel: Kernel, rows: int | None) -> _Margins:
-        estimate = kernel.solve(observed)
-        if rows is None or rows == estimate.shape[1]:
-            return cls(estimate.sum(axis=2), estimate.sum(axis=1), None)
-        known = estimate[:, :rows]
+    estimate, beside = kernel.solve(observed), None
+    by_row, by_column = estimate.sum(axis=2), estimate.sum(axis=1)
+    parts = [by_row, by_column]
+    if rows is not None and rows < estimate.shape[1]:
+        known, unknown = estimate[:, :rows], estimate[:, rows:]
         inside = np.maximum(known.sum(axis=(1, 2)), _FLOOR)[:, None]
-        by_row, by_column = known.sum(axis=2) / inside, known.sum(axis=1) / inside
         # only a table in which no row is known has shares that do not sum to 1; projection mends them
-        return cls(by_row, by_column, estimate[:, rows:])
-
-    @property
-    def proper_beside(self) -> FloatArray | None:
-        return None if self.beside is None else _beside(self.beside)
-
-    @property
-    def are_proper(self) -> NDArray[np.bool_]:
-        """Whether no share is 0 or negative, (B,)."""
-        parts = [self.rows, self.columns]
-        if self.beside is not None:
-            parts.append(self.beside.reshape(self.beside.shape[0], -1))
-        return np.asarray(sum((x <= _FLOOR) @ np.ones(x.shape[1]) for x in parts) == 0)
+        by_row, by_column, beside = known.sum(axis=2) / inside, known.sum(axis=1) / inside, _beside(unknown)
+        parts = [by_row, by_column, unknown.reshape(len(unknown), -1)]
+    proper = np.asarray(sum((x <= _FLOOR) @ np.ones(x.shape[1]) for x in parts) == 0)
+    in_rows = _proper(by_row)
+    if hardy_weinberg:
+        in_rows = _hardy_weinberg(in_rows @ np.array([0.0, 0.5, 1.0]))
+    return _likeliest(observed, kernel, _fit(in_rows, _proper(by_column), beside, hardy_weinberg, kernel), proper)
 
 
 def expected_product(rows: FloatArray, columns: FloatArray, kernel: Kernel) -> FloatArray:

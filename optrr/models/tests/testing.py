@@ -53,7 +53,6 @@ from optrr.models.tests.calibration import (
 from optrr.models.tests.nullfit import (
     Fitter,
     all_contrasts,
-    hardy_weinberg_fit,
     independence_fit,
     trend_contrast,
 )
@@ -93,7 +92,7 @@ def genotype_test(name: str, rows: int = GENOTYPES, absent: int = -1) -> tuple[F
     trend = trend_contrast(np.arange(rows), np.arange(2))
     contrasts = genotypic_contrasts(2, absent) if name == "genotypic" else trend
     in_proportions = name == ASSUMING and rows == GENOTYPES
-    return contrasts, partial(hardy_weinberg_fit if in_proportions else independence_fit, rows=rows)
+    return contrasts, partial(independence_fit, rows=rows, hardy_weinberg=in_proportions)
 
 
 def genotypic_contrasts(columns: int, absent: int = -1) -> FloatArray:
