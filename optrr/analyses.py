@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from optrr.domain.domain import Attribute, Category, GivenScores
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear.estimating import LogLinear
-    from optrr.models.regression.result import Regression
+    from optrr.models.regression.fitting import Regression
     from optrr.models.synthesis.drawing import Synthetic
     from optrr.models.tests.drawn_power import PredictedPower
     from optrr.models.tests.power_analysis import Alternative

@@ -12,8 +12,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "optrr.models.loglinear.comparing": ("compare_models", "stratified_test"),
         "optrr.models.loglinear.estimating": ("LogLinear", "fit_loglinear", "stepwise"),
-        "optrr.models.regression.fitting": ("regress",),
-        "optrr.models.regression.result": ("Regression",),
+        "optrr.models.regression.fitting": ("Regression", "regress"),
         "optrr.models.synthesis.combined": ("Combined", "combine"),
         "optrr.models.synthesis.drawing": ("Synthetic", "synthesize"),
         "optrr.models.tests.drawn_power": ("PredictedPower",),

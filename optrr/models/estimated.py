@@ -228,10 +228,7 @@ def model_estimated(
 
     ``log_likelihood`` is that of normal estimates, less that of a model that fits them.
 
-    Raises
-    ------
-    InvalidInput
-        for fewer than two reports or too many parameters.
+    Raises InvalidInput for fewer than two reports or too many parameters.
     """
     check_confidence(confidence)
     check_records(table.n)

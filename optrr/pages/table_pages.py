@@ -13,7 +13,7 @@ from functools import singledispatch
 
 from optrr.domain.domain import told_scores
 from optrr.models.loglinear.estimating import Comparison, LogLinear
-from optrr.models.regression.result import Regression
+from optrr.models.regression.fitting import Regression
 from optrr.models.tests.result import TestFamily, TestResult
 from optrr.pages.sections import CHARTED, ROWS, Given
 from optrr.records.counts import Counts

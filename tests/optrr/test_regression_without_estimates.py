@@ -24,9 +24,8 @@ from optrr import Attribute, Design, Domain, InvalidInput, design
 from optrr.cli.main import run
 from optrr.models.regression import building, solving
 from optrr.models.regression.building import DistinctReports, every_combination, read_reports
-from optrr.models.regression.fitting import equations, model, regress
+from optrr.models.regression.fitting import Regression, equations, model, regress
 from optrr.models.regression.formulas import Formula
-from optrr.models.regression.result import Regression
 from optrr.models.regression.solving import (
     MOST_FROM_CURVATURE,
     law_holds,

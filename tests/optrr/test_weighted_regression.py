@@ -17,8 +17,7 @@ from optrr import Attribute, Domain, InvalidInput, count, design
 from optrr.cli.main import run
 from optrr.designs.design_file import save_design
 from optrr.models.regression import building
-from optrr.models.regression.fitting import regress
-from optrr.models.regression.result import Regression
+from optrr.models.regression.fitting import Regression, regress
 
 OUTCOMES = {
     "linear": Attribute("y", (0, 1, 3)),

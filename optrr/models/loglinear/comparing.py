@@ -307,10 +307,8 @@ def within_strata(
 ) -> ModelTest:
     """One of `STRATIFIED`, for any number of tables.
 
-    Raises
-    ------
-    InvalidInput
-        for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is about.
+    Raises InvalidInput for scores that cannot be, or of another test. SingularMarginal where the mechanism hides what it is
+    about.
     """
     if scores is not None and name != "common-trend":
         raise InvalidInput(f"scores are for the common-trend test; leave them out for {name!r}")
@@ -396,11 +394,8 @@ def stratified_alternative(
 ) -> Alternative:
     """What one of `STRATIFIED` sees of a true joint distribution of two attributes and those that make strata.
 
-    Raises
-    ------
-    InvalidInput
-        where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism hides what the
-        test is about.
+    Raises InvalidInput where ``proportions`` is not a distribution of the domain's shape. SingularMarginal where the mechanism
+    hides what the test is about.
     """
     return model_alternative(proportions, within_strata(name, domain, checked_mechanism(mechanism), scores))
 

@@ -523,10 +523,7 @@ def beside(
 ) -> Comparison:
     """Compare two log-linear models of which one, in either place, is part of the other.
 
-    Raises
-    ------
-    InvalidInput
-        where neither is part of the other, and as :func:`optrr.models.loglinear.comparing.compare_models`.
+    Raises InvalidInput where neither is part of the other, and as :func:`optrr.models.loglinear.comparing.compare_models`.
     """
     first, second = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (one, other))
     smaller, larger = (second, first) if second <= first else (first, second)

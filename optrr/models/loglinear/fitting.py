@@ -58,10 +58,7 @@ class Terms:
     def of(domain: Domain, generators: Iterable[Iterable[str]]) -> Terms:
         """The closure of generators, such as [("a", "b"), ("c",)]; every attribute has a term of its own in any case.
 
-        Raises
-        ------
-        InvalidInput
-            for an attribute that the domain has not, or one named twice in a generator.
+        Raises InvalidInput for an attribute that the domain has not, or one named twice in a generator.
         """
         sets: set[tuple[int, ...]] = {(i,) for i in range(domain.m)}
         for generator in generators:
@@ -128,10 +125,7 @@ def indicators(domain: Domain, chosen: Sequence[int]) -> FloatArray:
 def parse_terms(text: str, domain: Domain) -> Terms:
     """``a*b + c``: attribute sets joined by +, attributes of a set by *; names with these signs cannot be written so.
 
-    Raises
-    ------
-    InvalidInput
-        for a name that the domain has not.
+    Raises InvalidInput for a name that the domain has not.
     """
     generators = [[name.strip() for name in part.split("*")] for part in text.split("+")]
     if any(not name for part in generators for name in part):
@@ -432,11 +426,8 @@ def check_size(terms: Terms) -> None:
 def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
     """The likeliest table of the model, for observed proportions of the kernel's sizes.
 
-    Raises
-    ------
-    InvalidInput
-        where the model has more parameters than fit into memory, or the mechanism hides all of them
-        (:func:`optrr.models.loglinear.fitting.check_seen` refuses single interactions that it hides).
+    Raises InvalidInput where the model has more parameters than fit into memory, or the mechanism hides all of them
+    (:func:`optrr.models.loglinear.fitting.check_seen` refuses single interactions that it hides).
     """
     check_size(terms)
     table = _approached(terms, observed, kernel)
@@ -489,10 +480,7 @@ def _at(terms: Terms, beta: FloatArray, flat: FloatArray, kernel: Kernel, gain: 
 def solved(information: FloatArray, score: FloatArray, terms: Terms) -> FloatArray:
     """The scoring step, least in length where a cell at 0 leaves directions without information.
 
-    Raises
-    ------
-    InvalidInput
-        where the mechanism hides every parameter of the model.
+    Raises InvalidInput where the mechanism hides every parameter of the model.
     """
     values, vectors = np.linalg.eigh(information)
     known = values > _SINGULAR * max(values.max(), 0.0)

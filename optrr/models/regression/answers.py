@@ -33,10 +33,9 @@ from numpy.typing import ArrayLike
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.models.regression.building import MOST_TOGETHER, every_combination
 from optrr.models.regression.families import Equations, Levels, LinearEquations, product_places
-from optrr.models.regression.fitting import Progress, fitted, model
+from optrr.models.regression.fitting import Progress, Regression, fitted, model
 from optrr.models.regression.formulas import Fit, Formula, Predictors, check_scores
 from optrr.models.regression.likelihood import LikelihoodEquations, without_effects
-from optrr.models.regression.result import Regression
 from optrr.show.text import amount
 from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable

@@ -109,10 +109,8 @@ def read_reports(
     ``data`` is what :func:`optrr.count` takes, or :class:`Counts` that contain the attributes. Public attributes are declared,
     or named, and then have the values that occur.
 
-    Raises
-    ------
-    InvalidInput
-        for a name that is neither of the mechanism nor public, a public one that the mechanism randomizes, or no records.
+    Raises InvalidInput for a name that is neither of the mechanism nor public, a public one that the mechanism randomizes, or
+    no records.
     """
     domain = domain_of(data, mechanism, names, list(public))
     if isinstance(data, Counts):
@@ -240,10 +238,8 @@ def linear_equations(
 ) -> LinearEquations:
     """Normal equations from the tables of every two terms.
 
-    Raises
-    ------
-    InvalidInput
-        where there are too many columns. SingularMarginal where the mechanism hides a table that two terms need.
+    Raises InvalidInput where there are too many columns. SingularMarginal where the mechanism hides a table that two terms
+    need.
     """
     p = len(predictors.labels)
     places = product_places(p + 1)
@@ -294,11 +290,8 @@ def logistic_equations(
 
     The chance of the second of two categories is ordered, too.
 
-    Raises
-    ------
-    InvalidInput
-        where the tables do not fit. SingularMarginal where the mechanism hides what the model asks for: of the unbiased score,
-        any effect of the joint table.
+    Raises InvalidInput where the tables do not fit. SingularMarginal where the mechanism hides what the model asks for: of the
+    unbiased score, any effect of the joint table.
     """
     names = {name for term in predictors.terms for name in term.attributes}
     randomized, public = reports.randomized(names), reports.randomized(names, False)
@@ -383,11 +376,8 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
 
     ``data`` is what :func:`optrr.tables.estimate_weighted` takes, with its ``columns``.
 
-    Raises
-    ------
-    InvalidInput
-        for what :func:`optrr.models.regression.building.read_reports` and weighted estimates refuse, a column that is in the
-        formula, counts, and more distinct reports than their covariance may have.
+    Raises InvalidInput for what :func:`optrr.models.regression.building.read_reports` and weighted estimates refuse, a column
+    that is in the formula, counts, and more distinct reports than their covariance may have.
     """
     if isinstance(data, Counts):
         raise InvalidInput(f"counts have no {columns.said()}; give the records with these columns")

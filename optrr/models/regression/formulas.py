@@ -57,10 +57,7 @@ class Formula:
     def of(text: str) -> Formula:
         """Read a formula.
 
-        Raises
-        ------
-        InvalidInput
-            for one that cannot be read, or that has no plain attribute on its left-hand side.
+        Raises InvalidInput for one that cannot be read, or that has no plain attribute on its left-hand side.
         """
         formulaic = _formulaic()
         try:
@@ -110,10 +107,7 @@ class Predictors:
     def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> Predictors:
         """Bind a formula to the attributes that it names; ``scores`` by attribute, where categories are to count as numbers.
 
-        Raises
-        ------
-        InvalidInput
-            for an expression that fails, or that depends on other records.
+        Raises InvalidInput for an expression that fails, or that depends on other records.
         """
         values = {a.name: number for a in domain if (number := numbers_of(a, scores.get(a.name))) is not None}
         size = max((a.size for a in domain), default=1)

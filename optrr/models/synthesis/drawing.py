@@ -34,6 +34,7 @@ from optrr.models.synthesis.laws import (
     product,
     proper_pairs,
     raked,
+    sums,
     with_margins,
 )
 from optrr.records.counts import Counts, count, count_many
@@ -97,13 +98,8 @@ def table_closeness(  # noqa: PLR0913 (what is compared, with what, and how)
 
 def kept(table: FloatArray, unbiased: FloatArray) -> float:
     """The share of an unbiased table's departure from independence that a table has (least squares); 1 without one."""
-    has, wanted = (each - product(_shares(each)) for each in (table, unbiased))
+    has, wanted = (each - product([sums(each, axis) for axis in range(each.ndim)]) for each in (table, unbiased))
     return _share(has.ravel(), wanted.ravel())
-
-
-def _shares(table: FloatArray) -> list[FloatArray]:
-    """Of each attribute alone."""
-    return [table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)) for axis in range(table.ndim)]
 
 
 def _share(has: FloatArray, wanted: FloatArray) -> float:
@@ -116,10 +112,7 @@ def regression_closeness(  # noqa: PLR0913 (as above)
 ) -> Closeness | None:
     """A regression of the records beside the one of the randomized records; None where these have no estimates.
 
-    Raises
-    ------
-    InvalidInput
-        as :func:`optrr.models.regression.fitting.regress` for the formula.
+    Raises InvalidInput as :func:`optrr.models.regression.fitting.regress` for the formula.
     """
     plain = MatrixMechanism(counts.domain, tuple(from_probabilities(np.eye(r)) for r in counts.domain.sizes))
     try:
@@ -132,8 +125,10 @@ def regression_closeness(  # noqa: PLR0913 (as above)
     limits = np.array([(row.lower, row.upper) for row in direct.coefficients])
     wanted, has = direct.estimates, drawn.theta[0]
     errors = np.array([row.standard_error for row in direct.coefficients])
-    # those of rare categories, of which reports say next to nothing, do not count
-    effects = [k for k in _effects(direct.fit) if errors[k] > 0]
+    fit = direct.fit
+    columns = [c for c in range(len(fit.predictors.labels)) if c != fit.predictors.intercept]
+    # levels do not count, and neither do effects of rare categories, of which reports say next to nothing
+    effects = [k for column in columns for k in fit.places(column) if errors[k] > 0]
     return Closeness(
         counts.domain.names,
         len(wanted),
@@ -147,12 +142,6 @@ def regression_closeness(  # noqa: PLR0913 (as above)
 def _modelled(formula: str, counts: Counts, mechanism: Randomizer) -> tuple[Fit, Equations]:
     read = Formula.of(formula)
     return modelled(read, read_reports(counts, mechanism, read.names, ()), None, {})
-
-
-def _effects(fit: Fit) -> list[int]:
-    """Places of the coefficients that are no levels."""
-    columns = [c for c in range(len(fit.predictors.labels)) if c != fit.predictors.intercept]
-    return [place for column in columns for place in fit.places(column)]
 
 
 # With fewer cells inside their intervals than this, the model does not do.
@@ -203,7 +192,12 @@ class Synthetic(TableResult):
         """What whoever is handed the records must know."""
         lines = [self._errors]
         if self.shrunk:
-            lines.append(self._weaker)
+            least = min(self.pairs, key=lambda p: p.kept)
+            lines.append(
+                f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of what the randomized records "
+                f"show, {least.name} {least.kept:.0%}, and an effect in an additive model shrinks about as much as its "
+                "pair; name what is to be kept (keep), or take effects from the randomized records (regress, measure)"
+            )
         if self.within < ENOUGH:
             lines.append(
                 f"only {self.within:.0%} of the cells of pairs lie within the estimates' intervals; synthesize fewer attributes"
@@ -228,16 +222,6 @@ class Synthetic(TableResult):
                 "them"
             )
         return f"{wrong}; compute each number from every set and combine them (optrr combine). {NOT_KEPT}"
-
-    @property
-    def _weaker(self) -> str:
-        """By how much associations and effects are too small."""
-        least = min(self.pairs, key=lambda p: p.kept)
-        return (
-            f"associations are pulled towards 0: the median pair keeps {self.kept:.0%} of what the randomized records show, "
-            f"{least.name} {least.kept:.0%}, and an effect in an additive model shrinks about as much as its "
-            "pair; name what is to be kept (keep), or take effects from the randomized records (regress, measure)"
-        )
 
     def headline(self) -> str:
         """How many records, of what, and how near."""
@@ -359,7 +343,10 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
     wanted = KeptTables.of(keep, domain, mechanism)
     whole = bool(wanted.margins) and affordable(wanted.terms)
     if sets != 1:
-        _check_sets(sets, domain)
+        if not isinstance(sets, int | np.integer) or sets < 1:
+            raise InvalidInput(f"sets = {sets!r}; give a whole number of data sets, such as 20")
+        if SET in domain.names:
+            raise InvalidInput(f"an attribute is called {SET!r}, which names the set of each record; rename it")
         check_affordable(wanted.terms)
         whole = True
     counts = _counted(data, known, wanted, whole)
@@ -403,13 +390,6 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         shrunk=not whole,
         missing=tuple(_missing(wanted, regressions)),
     )
-
-
-def _check_sets(sets: int, domain: Domain) -> None:
-    if not isinstance(sets, int | np.integer) or sets < 1:
-        raise InvalidInput(f"sets = {sets!r}; give a whole number of data sets, such as 20")
-    if SET in domain.names:
-        raise InvalidInput(f"an attribute is called {SET!r}, which names the set of each record; rename it")
 
 
 def _checked_size(size: int, sets: int) -> int:

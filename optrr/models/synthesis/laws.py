@@ -59,10 +59,7 @@ _MOST_SCALINGS = 500
 def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[Axes, FloatArray]:
     """Proper tables by pair of positions, that agree on every attribute.
 
-    Raises
-    ------
-    SingularMarginal
-        naming a pair that the mechanism hides.
+    Raises SingularMarginal naming a pair that the mechanism hides.
     """
     raw = {pair: mechanism.kernel(c.domain.names).solve(c.proportions) for pair, c in counts.items()}
     shares: dict[int, FloatArray] = {}
@@ -86,15 +83,15 @@ def with_margins(pairs: Mapping[Axes, FloatArray], margins: Mapping[Axes, FloatA
     """
     out = dict(pairs)
     for axes, table in margins.items():
-        shares = [_sums(pairs[(axes[0], axis)], 1) for axis in axes[1:]]
-        out[axes] = _scaled(table, (_sums(pairs[(axes[0], axes[1])], 0), *shares))
+        shares = [sums(pairs[(axes[0], axis)], 1) for axis in axes[1:]]
+        out[axes] = _scaled(table, (sums(pairs[(axes[0], axes[1])], 0), *shares))
         for pair in combinations(range(len(axes)), 2):
             others = tuple(k for k in range(len(axes)) if k not in pair)
             out[(axes[pair[0]], axes[pair[1]])] = out[axes].sum(axis=others)
     return out
 
 
-def _sums(table: FloatArray, axis: int) -> FloatArray:
+def sums(table: FloatArray, axis: int) -> FloatArray:
     """A table's sums over all axes but one."""
     return np.asarray(table.sum(axis=tuple(k for k in range(table.ndim) if k != axis)))
 
@@ -109,10 +106,10 @@ def _scaled(table: FloatArray, shares: Sequence[FloatArray]) -> FloatArray:
     out = (1 - _MIXED) * projection(table.ravel()).reshape(table.shape) + _MIXED * product(shares)
     for _ in range(_MOST_SCALINGS):
         for axis, wanted in enumerate(shares):
-            present = _sums(out, axis)
+            present = sums(out, axis)
             scales = np.divide(wanted, present, out=np.zeros_like(present), where=present > 0)
             out *= scales.reshape([-1 if k == axis else 1 for k in range(out.ndim)])
-        if np.abs(_sums(out, 0) - shares[0]).max() < _TOLERANCE:
+        if np.abs(sums(out, 0) - shares[0]).max() < _TOLERANCE:
             break
     return out
 
@@ -165,8 +162,10 @@ def _from_tree(
     m = len(sizes)
     lengths = np.zeros((m, m))
     for i, j in combinations(range(m), 2):
-        # all edges are negative, the most dependent pair's most; 0 would be none
-        lengths[i, j] = -1.0 - _dependence(tables[(i, j)])
+        table = tables[(i, j)]
+        apart, held = np.outer(table.sum(axis=1), table.sum(axis=0)), table > 0
+        # all edges are negative, that of the pair with most mutual information most; 0 would be none
+        lengths[i, j] = -1.0 - float(np.sum(table[held] * np.log(table[held] / apart[held])))
     order, parents = breadth_first_order(minimum_spanning_tree(lengths), 0, directed=False)
     out = np.empty((count, m), dtype=np.int64)
     for child in order:
@@ -200,13 +199,6 @@ def drawn(pool: IntArray, weights: FloatArray, size: int, rng: np.random.Generat
     return np.asarray(rng.permutation(pool[np.minimum(places, len(pool) - 1)]))
 
 
-def _dependence(table: FloatArray) -> float:
-    """Mutual information in nats."""
-    apart = np.outer(table.sum(axis=1), table.sum(axis=0))
-    held = table > 0
-    return float(np.sum(table[held] * np.log(table[held] / apart[held])))
-
-
 # Products of two coefficients and a cell in a step of the fit, some tenths of a second; a fit takes from five steps to sixty.
 MOST_PRODUCTS = 3 * 10**8
 
@@ -228,11 +220,8 @@ class KeptTables:
     def of(keep: str | Iterable[str | Sequence[str]], domain: Domain, mechanism: Randomizer) -> KeptTables:
         """Read what is to be kept: formulas such as "y ~ a + b", tables such as "a*b*c", or names of attributes.
 
-        Raises
-        ------
-        InvalidInput
-            for what cannot be read, and for an attribute that the domain has not. SingularMarginal for a table that the
-            mechanism hides; of a formula all that it shows is kept.
+        Raises InvalidInput for what cannot be read, and for an attribute that the domain has not. SingularMarginal for a table
+        that the mechanism hides; of a formula all that it shows is kept.
         """
         margins: list[tuple[str, ...]] = []
         formulas: dict[str, tuple[str, ...]] = {}
@@ -298,10 +287,7 @@ def check_affordable(terms: Terms) -> None:
 def likeliest(terms: Terms, counts: Counts, mechanism: Randomizer) -> FloatArray:
     """The likeliest table of the model behind counted reports of its attributes.
 
-    Raises
-    ------
-    InvalidInput
-        where it is not :func:`affordable`. SingularMarginal naming an interaction that the mechanism hides.
+    Raises InvalidInput where it is not :func:`affordable`. SingularMarginal naming an interaction that the mechanism hides.
     """
     names = terms.domain.names
     check_affordable(terms)

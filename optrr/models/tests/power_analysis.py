@@ -84,10 +84,7 @@ def alternative(
 ) -> Alternative:
     """What a test sees of a true joint distribution (r_a, r_b) through a mechanism.
 
-    Raises
-    ------
-    InvalidInput
-        where ``proportions`` is not a distribution of the kernel's shape.
+    Raises InvalidInput where ``proportions`` is not a distribution of the kernel's shape.
     """
     pi = checked_effect(proportions, kernel.sizes)
     chosen = all_contrasts(*kernel.sizes) if contrasts is None else contrasts
@@ -177,10 +174,7 @@ def alternative_of(
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
     """What the test of the true proportions being ``hypothesis`` sees where they are ``proportions``.
 
-    Raises
-    ------
-    InvalidInput
-        where one of them is not a distribution of the kernel's shape.
+    Raises InvalidInput where one of them is not a distribution of the kernel's shape.
     """
     kernel.check_invertible()
     true, null = (_reports(p, kernel) for p in (proportions, hypothesis))
@@ -380,10 +374,8 @@ _BEYOND, _CHECKS = 1.5, 26
 class IntervalWidths:
     """The intervals of `estimate` for the table of ``domain``, where reports are as expected at true ``proportions``.
 
-    Raises
-    ------
-    InvalidInput
-        for proportions or a confidence that are none. SingularMarginal where the mechanism hides the attribute set.
+    Raises InvalidInput for proportions or a confidence that are none. SingularMarginal where the mechanism hides the attribute
+    set.
     """
 
     domain: Domain
@@ -423,10 +415,7 @@ class IntervalWidths:
         one more rare report is expected, and widths do not just fall with n: some smaller number may do, but somewhere
         between it and half as many again the interval is too wide.
 
-        Raises
-        ------
-        InvalidInput
-            for a width that is not above 0 and below 1, or where 10^15 records are not enough.
+        Raises InvalidInput for a width that is not above 0 and below 1, or where 10^15 records are not enough.
         """
         if not 0 < width < 1:
             raise InvalidInput(f"width = {width}; give a number above 0 and below 1, such as 0.05")

@@ -360,10 +360,7 @@ def association(
 
     A kernel knows sizes only: without a domain the categories are 0..r−1.
 
-    Raises
-    ------
-    InvalidInput
-        for scores of another test or shape, or more cells or other ones than the test takes.
+    Raises InvalidInput for scores of another test or shape, or more cells or other ones than the test takes.
     """
     rows, columns = kernel.sizes
     if scores is not None and test != "trend":
