@@ -96,24 +96,12 @@ def test_estimated(
     scores: GivenScores | None = None,
     proportions: ArrayLike | None = None,
 ) -> TestResult:
-    """Test a hypothesis of a table that is known by its estimate: one of `TESTS_OF_ANSWERS`.
+    """Test a hypothesis of a table that is known by its estimate: one of `TESTS_OF_ANSWERS`, in O(R³) for R cells.
 
-    Parameters
-    ----------
-    table
-        of two attributes for "independence" and "trend"; of these and those whose categories are the strata for tests within
-        strata; of any for "goodness-of-fit" with ``proportions``.
-    scores
-        of the two attributes, for trends, as in :func:`optrr.test`.
-
-    Raises
-    ------
-    InvalidInput
-        for another test, another number of attributes, or proportions that cannot be. TooFewRecords for fewer than 2 answers.
-
-    Notes
-    -----
-    O(R³) for R cells.
+    The table is of two attributes for "independence" and "trend"; of these and those whose categories are the strata for tests
+    within strata; of any for "goodness-of-fit" with ``proportions``. ``scores`` are those of trends, as in :func:`optrr.test`.
+    Raises InvalidInput for another test, another number of attributes, or proportions that cannot be; TooFewRecords for fewer
+    than 2 answers.
     """
     check_testable(table.n)
     if name not in TESTS_OF_ANSWERS:

@@ -1,6 +1,4 @@
-"""The front door of tests of sampled records: randomized records with public columns become a test of independence.
-
-Independence of two attributes in a population, from a weighted, stratified or clustered sample of randomized records.
+"""Independence of two attributes in a population, from a weighted, stratified or clustered sample of randomized records.
 
 With the unbiased weighted shares π̂ of the table, r̂ and ĉ its margins, the hypothesis is δ_ij = π_ij − r_i c_j = 0 for all i,
 j but the last. δ̂ is linear in the reports to first order: a report counts G_v = J (P⁻¹)_v, J the derivative of δ at π̂. With
@@ -78,16 +76,10 @@ class RaoScott:
 def rao_scott(
     kernel: Kernel, shares: FloatArray, covariance: FloatArray, squares: FloatArray, degrees: FloatArray
 ) -> RaoScott:
-    """The test from weighted reports of a table of two attributes.
+    """The test from weighted reports of a table of two attributes, for B samples and a table of R × c cells.
 
-    Parameters
-    ----------
-    shares
-        λ̂ of the reports, (B, R c) for B samples and a table of R × c cells.
-    covariance
-        V of these, (B, R c, R c), and its ``degrees`` of freedom ν, (B,).
-    squares
-        q, the squared weights of each report's records over the square of all weights, (B, R c).
+    ``shares`` (B, R c) are λ̂ of the reports and ``covariance`` (B, R c, R c) is their V, of ``degrees`` of freedom ν (B,).
+    ``squares`` (B, R c) are q, the squared weights of each report's records over the square of all weights.
     """
     shape = (len(shares), *kernel.sizes)
     table = kernel.solve(shares.reshape(shape))

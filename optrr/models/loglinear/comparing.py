@@ -24,17 +24,13 @@ where they hardly show what is tested, such as odds ratios of margins that may b
 the law of drawn tables is another there (levels of 3 to 7 %), and nothing could be seen, as half a true record a cell of two 2
 × 2 strata leaves the logarithm of the ratio of their odds ratios a standard error of 4. Levels: benchmarks/model_levels.py.
 
-How well records show what a test of log-linear models is about.
-
-With E what a report adds to the score of each tested column, λ what the fit expects and n records (see
-:mod:`optrr.models.loglinear.comparing`), the information on the columns is n E diag(λ) Eᵀ. An even table of one true record a
+With E what a report adds to the score of each tested column, λ what the fit expects and n records, the information on the
+columns is n E diag(λ) Eᵀ. An even table of one true record a
 cell has A Aᵀ, A the columns without what the smaller model explains. The largest eigenvalue of the first beside the second is
 the number of true records a cell that would show the columns as well, in the direction in which they are shown best.
 
-What a test within strata, or of one log-linear model against a larger one, sees of a true table.
-
-As for two attributes (:mod:`optrr.models.tests.power_analysis`): the statistic of the expected reports, per record, is the
-noncentrality of the χ² that the test has there.
+Power is as for two attributes (:mod:`optrr.models.tests.power_analysis`): the statistic of the expected reports of a true
+table, per record, is the noncentrality of the χ² that the test has there.
 """
 
 from __future__ import annotations

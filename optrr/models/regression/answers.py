@@ -163,20 +163,11 @@ def regress_estimated(  # noqa: PLR0913 (each argument is one question a user an
     confidence: float = 0.95,
     progress: Progress | None = None,
 ) -> Regression:
-    """A linear, logistic, ordered or multinomial regression from answers to questions.
+    """A linear, logistic, ordered or multinomial regression from answers to questions: :func:`optrr.models.regress` of them.
 
-    Parameters
-    ----------
-    table
-        estimated from the answers, over the attributes of the formula, the outcome last
-        (:meth:`optrr.designs.design.Asking.counted`, ``partly``).
-    formula, family, scores, confidence, progress
-        as :func:`optrr.models.regression.fitting.regress` takes them; predictors are attributes that were asked about.
-
-    Raises
-    ------
-    InvalidInput
-        as there. TooFewRecords where the answers tell nothing of what the model needs.
+    The ``table`` is estimated from the answers, over the attributes of the formula, the outcome last
+    (:meth:`optrr.designs.design.Asking.counted`, ``partly``); predictors are attributes that were asked about. Raises
+    TooFewRecords where the answers tell nothing of what the model needs.
     """
     check_confidence(confidence)
     check_records(table.n)

@@ -26,21 +26,18 @@ A Wald test would divide by the part of H_KK that the other columns leave unexpl
 of that part near 0 or below. T does not divide by it; for a linear model it is Fieller's test (1954). Only H_ff is inverted, so
 only H_ff is required to be CLEAR_OF_ZERO standard errors above 0, in the direction where it is least.
 
-Where the χ² law of a score test does not hold, so that it has no p-value.
-
-T answers for noise of the curvature H to second order (:mod:`optrr.models.regression.solving`). Where this noise makes much of
-the variance of the tested scores, higher orders count, and a true value is rejected less often than the level says. Its share
-is measured where no parameter has an effect: E, which the noise adds, of N = V_KK, with the score's own weights. There it
-depends little on the data set at hand, and hardly on T. The same share at the solution under the hypothesis does depend on T,
-so that to print a p-value where it is small would select: the tests that are left would reject less often than all of them.
+T answers for noise of the curvature H to second order. Where its χ² law does not hold, it has no p-value: where this noise
+makes much of the variance of the tested scores, higher orders count, and a true value is rejected less often than the level
+says. Its share is measured where no parameter has an effect: E, which the noise adds, of N = V_KK, with the score's own
+weights. There it depends little on the data set at hand, and hardly on T. The same share at the solution under the hypothesis
+does depend on T, so that to print a p-value where it is small would select: the tests that are left would reject less often
+than all of them.
 
 Of a linear model the scores are linear in θ, and no order is left out. The information of a likelihood has no such noise.
 
-The interval of a linear model's parameter in closed form: Fieller's, with what V counts twice taken out.
-
-Where the other parameters solve their equations, θ moves along a line with the hypothesis b. So Ψ_k is linear in b, W does not
-depend on it, and W V Wᵀ and E are quadratic (:mod:`optrr.models.regression.solving`). T = z² is an equation of degree four in
-b.
+The interval of a linear model's parameter is closed: Fieller's, with what V counts twice taken out. Where the other parameters
+solve their equations, θ moves along a line with the hypothesis b. So Ψ_k is linear in b, W does not depend on it, and W V Wᵀ
+and E are quadratic. T = z² is an equation of degree four in b.
 """
 
 from __future__ import annotations

@@ -12,17 +12,16 @@ A score test trusts χ² where every report expects `MANY_EXPECTED` records and 
 count: categories that nobody has do no harm where the mechanism fills them. The likelihood ratio trusts χ² where no cell of the
 fitted null hypothesis is near 0.
 
-Constrained likelihood-ratio test of independence: 2n [ℓ(likeliest distribution) − ℓ(likeliest independent one)].
-
-Both maxima are taken over proper distributions (design §4.4). The limit is χ² with (r_a−1)(r_b−1) degrees of freedom where the
-true distribution has no empty cell. Where cells are within a few standard errors of 0, the likeliest distribution has empty
-ones by chance, T falls short of χ², and its p-value is too large: levels of 0 to 3 % at nominal 5 %. `test` bootstraps there.
-How far a cell is from 0 is judged at the null fit, because a p-value speaks about the distribution under the null.
+The likelihood ratio is 2n [ℓ(likeliest distribution) − ℓ(likeliest independent one)]. Both maxima are taken over proper
+distributions (design §4.4). The limit is χ² with (r_a−1)(r_b−1) degrees of freedom where the true distribution has no empty
+cell. Where cells are within a few standard errors of 0, the likeliest distribution has empty ones by chance, T falls short of
+χ², and its p-value is too large: levels of 0 to 3 % at nominal 5 %. `test` bootstraps there. How far a cell is from 0 is
+judged at the null fit, because a p-value speaks about the distribution under the null.
 
 Tables are fitted many at once. Where the unbiased estimate is proper it is the likeliest distribution; elsewhere, and for the
 margins of the null fit in turns, :mod:`optrr.tables.estimation.likelihood`.
 
-p-values of score tests: the χ² limit, or what is nearer to the truth in the tail, for one table or for a scan of many.
+Scans of many tables have p-values of score tests without simulation, as far as possible:
 
     p of χ² above 0.0455 (one contrast; two standard deviations) or 0.01 (two): the χ² limit, as long as every output
                                                    expects 50 records; above 0.3 and 0.1 it is kept in sparser tables, too

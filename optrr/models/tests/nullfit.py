@@ -17,19 +17,16 @@ There are two other hypotheses beside independence. Hardy–Weinberg proportions
 2p(1−p), p²). And the last rows of a table may be left out, as those of a missing value: then the first rows are independent of
 the columns, and the shares of the cells beside them are free.
 
-Tests of independence in score form, for any kernel and for many tables at once (design §4.4).
-
-Contrasts of dependence, with their covariance at the constrained null fit (a, b):
+The tests are of contrasts of dependence, with their covariance at the constrained null fit (a, b) (design §4.4):
 
     δ = C (M_a ⊗ M_b) π̂,  M_a = I − a 1ᵀ,       Cov δ = (1/n) C M P⁻ᵀ diag(λ_0) P⁻¹ Mᵀ Cᵀ,    T = δᵀ (Cov δ)⁻¹ δ ~ χ²_df.
 
 (M_a ⊗ M_b) π̂ is π̂_ab − π̂_a π̂_b, linearised at the fit; it vanishes on every change of the margins, so that estimating them
 costs nothing at first order. C picks the contrasts: all cells but the last row and column for independence, (r_a−1)(r_b−1) of
 them, or the scores' products for a trend. With all contrasts and the maximum-likelihood null fit, T is Rao's score statistic,
-which equals n Σ (λ̂ − λ_0)²/λ_0: Pearson's statistic against what the mechanism makes of independent margins.
-
-Pearson's statistic on the randomized counts alone, against the product of *their* margins, is wrong: randomization that is not
-independent across attributes makes outputs dependent where inputs are not.
+which equals n Σ (λ̂ − λ_0)²/λ_0: Pearson's statistic against what the mechanism makes of independent margins. Against the
+product of the randomized counts' own margins it is wrong: randomization that is not independent across attributes makes outputs
+dependent where inputs are not.
 """
 
 from __future__ import annotations
@@ -312,25 +309,9 @@ def score_tests(
 ) -> ScoreTests:
     """Test every table of counts of shape (B, r_a, r_b), randomized by one kernel.
 
-    Parameters
-    ----------
-    tables
-        counts, at least 0 and finite; every table at least 1 record.
-    kernel
-        of the two attributes. Raises SingularMarginal where it hides their joint effect.
-    contrasts
-        (K, r_a, r_b); all unless given.
-    fitter
-        the null hypothesis.
-
-    Raises
-    ------
-    InvalidInput
-        for tables of another shape, negative or non-finite counts, or a table without records.
-
-    Notes
-    -----
-    O(B K R) time in pieces of 32 MB; 100,000 tables of 3 × 2 take a few seconds.
+    ``contrasts`` (K, r_a, r_b) are all unless given, and the ``fitter`` is the null hypothesis. Raises InvalidInput for tables
+    of another shape, negative or non-finite counts, or a table without records; SingularMarginal where the kernel hides the
+    joint effect. O(B K R) time in pieces of 32 MB; 100,000 tables of 3 × 2 take a few seconds.
     """
     counts = np.asarray(tables, dtype=np.float64)
     if counts.ndim != 3 or counts.shape[1:] != kernel.sizes:

@@ -6,9 +6,7 @@ direction has s times the standard deviation under π_1 that it has by the hypot
     T  ~  (√(nδ) + s Z)² + χ²_{df−1}.
 
 With s = 1 that is noncentral χ². Where some report is rare this law does not hold, and the power is that of the test itself:
-see :mod:`optrr.models.tests.drawn_power`.
-
-How many records make the intervals of a table narrow enough.
+see :mod:`optrr.models.tests.drawn_power`. And how many records make the intervals of a table narrow enough.
 """
 
 from __future__ import annotations
@@ -197,21 +195,10 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
 def homogeneity_alternative(
     groups: Sequence[ArrayLike], kernels: Kernel | Sequence[Kernel], shares: ArrayLike | None = None
 ) -> Alternative:
-    """What the test of homogeneity sees of groups with these true proportions.
+    """What the test of homogeneity sees of groups with these true proportions, with one kernel for all or one for each.
 
-    Parameters
-    ----------
-    groups
-        true proportions of each group, at least two.
-    kernels
-        one for all groups or one for each.
-    shares
-        of the groups among all records; alike unless given.
-
-    Raises
-    ------
-    InvalidInput
-        for fewer than two groups, proportions or shares that are none, or another number of kernels or shares than groups.
+    ``shares`` of the groups among all records are alike unless given. Raises InvalidInput for fewer than two groups,
+    proportions or shares that are none, or another number of kernels or shares than groups.
     """
     count = len(groups)
     each = [kernels] * count if isinstance(kernels, Kernel) else list(kernels)

@@ -1,24 +1,17 @@
 """Tests on randomized records by name: independence, trend, genotypic, allelic, allelic-hwe, likelihood ratio.
 
-    independence       all contrasts, (r_a−1)(r_b−1) df: the score test of design §4.4
-    trend              one contrast, the covariance of category scores (Cochran–Armitage for 3 × 2), 1 df
-    genotypic          independence of a genotype (three categories) and a status: 2 df for two statuses, 1 without one genotype
-    allelic            difference of allele frequencies, people as sampling units: the trend's statistic and p-value, 1 df
-    allelic-hwe        the same with its variance under Hardy–Weinberg proportions, which it needs to be valid, 1 df
+With x the copies of an allele in a genotype (0, 1, 2), W_s the share of status s, and p_g that of genotype g:
+
+    independence       all contrasts: the score test of design §4.4                                        (r_a−1)(r_b−1) df
+    trend              Σ_g x_g (π_g1 W_0 − π_g0 W_1), the covariance of category scores (Cochran–Armitage for 3 × 2)    1 df
+    genotypic          independence of genotype and status, π_g1 W_0 − π_g0 W_1 for g = 0, 1          2 df for two statuses,
+                                                                                             1 where a genotype is absent
+    allelic            difference of allele frequencies, people as sampling units, with the variance that their genotypes
+                       have under the null hypothesis (Schaid & Jacobsen 1999): the trend test, number for number       1 df
+    allelic-hwe        the same with the variance of 2n independent alleles: valid only in Hardy–Weinberg proportions    1 df
     likelihood-ratio   constrained likelihood ratio of independence
 
 The target is the population the records are a sample of. Where p-values come from: :mod:`optrr.models.tests.calibration`.
-
-Tests of a genotype (0, 1, 2 copies of an allele) and a status, made of contrasts and a null hypothesis.
-
-With x the copies, W_s the share of status s, and p_g that of genotype g:
-
-    trend        Σ_g x_g (π_g1 W_0 − π_g0 W_1), the Cochran–Armitage contrast                                          1 df
-    genotypic    π_g1 W_0 − π_g0 W_1 for g = 0, 1                                  2 df; 1 where a genotype is absent
-    allelic      difference of allele frequencies, with the variance that people's genotypes have under the null
-                 hypothesis (Schaid & Jacobsen 1999): the trend test, number for number                                1 df
-    allelic-hwe  the same with the variance of 2n independent alleles: valid only in Hardy–Weinberg proportions        1 df
-
 Without a mechanism these are the Cochran–Armitage test, Pearson's χ² on genotypes and (allelic-hwe) Pearson's χ² on alleles.
 Counting alleles as if each were drawn on its own is what makes the classical allelic test wrong where people of different
 ancestry are pooled (Sasieni 1997), randomized or not.
