@@ -8,7 +8,7 @@ from scipy.stats import binom, chi2
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.mechanisms.kernel import MatrixKernel, unrandomized
-from optrr.models.tests import calibration
+from optrr.models.tests import simulation
 from optrr.models.tests.calibration import (
     is_separable,
     likeliest_product,
@@ -72,7 +72,7 @@ def test_large_batches_are_cut_into_pieces(monkeypatch):
     kernel = design({"g": 3, "s": 2}, 1.0).mechanism.kernel(("g", "s"))
     t = tables(kernel, NULL, 400, 20, 4)
     whole = likelihood_ratios(t, kernel)
-    monkeypatch.setattr(calibration, "HELD", 7 * 36)
+    monkeypatch.setattr(simulation, "HELD", 7 * 36)
     np.testing.assert_allclose(likelihood_ratios(t, kernel).statistic, whole.statistic, atol=1e-9)
 
 

@@ -48,19 +48,11 @@ from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.loglinear.fitting import NullModel, TableFits, Terms, check_seen, check_size, pushed, scaled_solve
 from optrr.models.loglinear.within import StrataRatio
+from optrr.models.tests import simulation
 from optrr.models.tests.drawn_power import FIT_WORK, MANY_RECORDS, Surveys, drawn_from, records_clear
 from optrr.models.tests.nullfit import trend_contrast
 from optrr.models.tests.power_analysis import Alternative, checked_effect, spread_towards
 from optrr.models.tests.result import TestResult, check_testable, simulated_result
-from optrr.models.tests.simulation import (
-    HELD,
-    MANY_EXPECTED,
-    Draw,
-    LimitOrDrawn,
-    Simulation,
-    drawn_statistics,
-    simulated_p_values,
-)
 from optrr.records.counts import Counts
 from optrr.show.text import amount, records_enough
 from optrr.tables.distributions import chi2
@@ -142,14 +134,14 @@ class ModelTest:
         """The likelihood ratio that stands in where χ² does not hold; None where the score is drawn instead."""
         return StrataRatio.of(self.null, None if self.saturated else self.added)
 
-    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: Simulation) -> ModelTests:
+    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: simulation.Simulation) -> ModelTests:
         """Of tables of counts (B, *sizes)."""
         fits = self.null.fitted(tables)
         n, ratio = tables.sum(axis=self.null.kernel.axes), self.ratio
         statistic, by_score, answered = self.measured(tables, fits)
         fewest = n * fits.expected.min(axis=self.null.kernel.axes)
         told = np.flatnonzero(by_score)
-        tested = LimitOrDrawn.of(
+        tested = simulation.LimitOrDrawn.of(
             statistic[told],
             self.df,
             fewest[told],
@@ -163,7 +155,7 @@ class ModelTest:
         others = np.flatnonzero(~by_score)
         if ratio is not None and others.size:
             again = ratio.draw(tables[others], fits.part(others), rng)
-            p[others], reached[others] = simulated_p_values(statistic[others], again, rule)
+            p[others], reached[others] = simulation.simulated_p_values(statistic[others], again, rule)
         worth, shown = self.null.records_worth(fits, n), self.shown(fits, n)
         return ModelTests(
             statistic, np.where(answered, p, np.nan), simulated, reached, fewest, worth, shown, answered, ~by_score
@@ -176,7 +168,7 @@ class ModelTest:
             faint = (self.null.records_worth(fits, n) < LEAST_WORTH) | (self.shown(fits, n) < LEAST_SHOWN)
             return statistic, np.ones(n.size, dtype=bool), ~faint
         fewest = n * fits.expected.min(axis=self.null.kernel.axes)
-        by_score = (fewest >= MANY_EXPECTED) & self.null.clear_of_zero(fits, n)
+        by_score = (fewest >= simulation.MANY_EXPECTED) & self.null.clear_of_zero(fits, n)
         others = np.flatnonzero(~by_score)
         if others.size:
             statistic[others] = self.ratio.tested(tables[others], fits.part(others))
@@ -186,7 +178,7 @@ class ModelTest:
         """True records a cell of an even table that would show what is tested as well, where it is shown best, (B,)."""
         if not self._even_scale.size:
             return np.full(n.size, np.inf)
-        step = max(1, HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
+        step = max(1, simulation.HELD // (self.null.kernel.cells * (self.df + self.null.terms.parameters)))
         blocks = [fits.part(np.arange(b, min(b + step, n.size))) for b in range(0, n.size, step)]
         best = []
         for block in blocks:
@@ -206,12 +198,12 @@ class ModelTest:
         apart = new - explained @ np.linalg.lstsq(explained, new, rcond=None)[0]
         return np.asarray(np.linalg.inv(np.linalg.cholesky(apart.T @ apart)))
 
-    def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> Draw:
+    def _draw(self, fits: TableFits, n: FloatArray, rng: np.random.Generator) -> simulation.Draw:
         def statistics(tables: FloatArray) -> FloatArray:
             return self.statistics(tables, self.null.fitted(tables))
 
         doubles = self.null.kernel.cells * (self.df + self.null.terms.parameters)
-        return drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
+        return simulation.drawn_statistics(n, self.null.cautious(fits, n.astype(np.int64)), statistics, doubles, rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +325,7 @@ def product_column(scores: Sequence[FloatArray], domain: Domain) -> FloatArray:
 
 def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestResult:
     check_testable(counts.n)
-    rule = Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
+    rule = simulation.Simulation(most=_LARGE if test.null.kernel.cells <= _CELLS else _DRAWS)
     rule = rule if test.ratio is None else test.ratio.rule
     out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
     # both grow with the records, so the same design with as many times more would be enough

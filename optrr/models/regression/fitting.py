@@ -17,6 +17,7 @@ from optrr.domain.domain import Attribute, checked_scores
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.models.regression import solving
 from optrr.models.regression.building import (
     DistinctReports,
     linear_equations,
@@ -27,18 +28,6 @@ from optrr.models.regression.building import (
 from optrr.models.regression.families import Choices, Equations, Levels, LinearEquations
 from optrr.models.regression.formulas import Fit, Formula, Predictors, Term, check_scores, numbers_of
 from optrr.models.regression.likelihood import LikelihoodEquations
-from optrr.models.regression.solving import (
-    clear,
-    clearance,
-    covariance,
-    deviations,
-    estimated,
-    fieller_limits,
-    law_holds,
-    searched_limits,
-    tail,
-    tested_with_law,
-)
 from optrr.records.counts import encoded
 from optrr.show.result import TableResult, arrow_rows, intervals_said
 from optrr.show.text import amount, category_word, records_enough
@@ -257,15 +246,15 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     Raises InvalidInput for columns that determine each other, and where not even a test is left.
     """
     _check_independent(equations, fit)
-    solved, p = estimated(equations), equations.parameters
+    solved, p = solving.estimated(equations), equations.parameters
     reached = bool(solved.converged[0])
     theta, own = (solved.theta, solved.theta[0]) if reached else (equations.start(), np.full(p, nan))
     alike, noise = np.zeros(p, dtype=np.bool_), np.full((p, p), nan)
     if reached:
-        noise = covariance(equations, theta)[0]
+        noise = solving.covariance(equations, theta)[0]
         alike = _alike(equations, own, noise)
         noise = np.where(alike | alike[:, None], nan, noise)
-    deviate = deviations(1 - confidence, equations.degrees)
+    deviate = solving.deviations(1 - confidence, equations.degrees)
     tried = [Tried(k, own, float(error)) for k, error in enumerate(np.sqrt(np.diag(noise)))]
     rows = []
     for each in tried:
@@ -273,8 +262,8 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
             progress((each.k + 1) / (p + 1))
         # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
         has_test = each.k >= fit.thresholds and (each.error > 0 or not reached)
-        zero = float(tested_with_law(equations, (each.k,), np.zeros(1), theta).signed[0]) if has_test else nan
-        chance, limits = tail(zero**2, 1, equations.degrees), interval(equations, each, deviate)
+        zero = float(solving.tested_with_law(equations, (each.k,), np.zeros(1), theta).signed[0]) if has_test else nan
+        chance, limits = solving.tail(zero**2, 1, equations.degrees), interval(equations, each, deviate)
         rows.append(Coefficient(fit.labels[each.k], float(own[each.k]), each.error, zero, chance, *limits))
     terms = _term_tests(fit, equations, theta, alike)
     likely = equations.log_likelihood(theta) if reached else None
@@ -312,11 +301,11 @@ def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float,
     The whole line where the other parameters are not clear of what randomization may hide.
     """
     others = np.array([i for i in range(tried.theta.size) if i != tried.k], dtype=np.int64)
-    if not tried.error > 0 or not clear(equations, tried.theta[None], others)[0]:
+    if not tried.error > 0 or not solving.clear(equations, tried.theta[None], others)[0]:
         return -inf, inf
     if isinstance(equations, LinearEquations):
-        return fieller_limits(equations, tried.k, tried.theta, tried.error, deviate)
-    return searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
+        return solving.fieller_limits(equations, tried.k, tried.theta, tried.error, deviate)
+    return solving.searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
 
 
 def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
@@ -357,8 +346,10 @@ def _term_tests(fit: Fit, equations: Equations, theta: FloatArray, alike: NDArra
         which, statistic = columns_of(fit, term), nan
         if which:
             if not alike[list(which)].any():
-                statistic = float(tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0])
-            out.append(TermTest(term.name, statistic, len(which), tail(statistic, len(which), equations.degrees)))
+                statistic = float(solving.tested_with_law(equations, which, np.zeros(len(which)), theta).statistic[0])
+            out.append(
+                TermTest(term.name, statistic, len(which), solving.tail(statistic, len(which), equations.degrees))
+            )
     return out
 
 
@@ -376,14 +367,14 @@ def _without_law(fit: Fit, equations: Equations, alike: NDArray[np.bool_]) -> li
     names = [
         name
         for name, which in (tests | several).items()
-        if not (alike[list(which)].any() or law_holds(equations, which)[0])
+        if not (alike[list(which)].any() or solving.law_holds(equations, which)[0])
     ]
     if not names:
         return []
     whose = [(tests | several)[name] for name in names]
 
     def hold(n: float) -> bool:
-        return all(law_holds(of_records(equations, n), which)[0] for which in whose)
+        return all(solving.law_holds(of_records(equations, n), which)[0] for which in whose)
 
     return [_NO_LAW.format(names=", ".join(names), more=_collect(enough(float(equations.n[0]), hold)))]
 
@@ -395,7 +386,7 @@ def _collect(n: float) -> str:
 
 def _for_a_solution(equations: Equations) -> str:
     """The same where no solution was reached: the curvature must be clear of 0 in every direction."""
-    errors = float(clearance(equations, equations.start(), np.arange(equations.parameters))[0])
+    errors = float(solving.clearance(equations, equations.start(), np.arange(equations.parameters))[0])
     if errors >= CLEAR_OF_ZERO:
         return f"collect more, {_ELSE}"
     return f"{clear_with(float(equations.n[0]), errors)}; else {_ELSE}"
@@ -438,7 +429,7 @@ def _for_limits(equations: Equations, those: Iterable[Tried], deviate: float) ->
     of 0 or 1 is told from most others, too. Where predictors all but determine each other it takes more.
     """
     with np.errstate(all="ignore"):  # columns that nothing is known of have no number
-        variances = np.diag(covariance(equations, equations.start())[0])
+        variances = np.diag(solving.covariance(equations, equations.start())[0])
     largest = max(float(variances[each.k]) for each in those)
     return float(equations.n[0]) * max((deviate / _SHOWN) ** 2 * largest, 1.0) if largest > 0 else inf
 

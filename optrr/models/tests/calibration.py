@@ -42,19 +42,9 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import PairScores
 from optrr.mechanisms.kernel import EffectKernel, Kernel, ProductKernel
+from optrr.models.tests import simulation
 from optrr.models.tests.nullfit import Fitter, NullFit, ScoreTests, expected_product, independence_fit, score_tests
 from optrr.models.tests.result import TOO_NOISY
-from optrr.models.tests.simulation import (
-    CLEAR_OF_ZERO,
-    HELD,
-    MANY_EXPECTED,
-    MOST_RECORDS,
-    Simulation,
-    dealt,
-    drawn_statistics,
-    in_blocks,
-    simulated_p_values,
-)
 from optrr.models.tests.tail import conditional_p_values, conditional_tail, reliable_down_to, tail_probability
 from optrr.tables.distributions import chi2, chi_squared_tails
 from optrr.tables.estimation.likelihood import likeliest_weights
@@ -80,7 +70,7 @@ def likelihood_ratios(tables: FloatArray, kernel: Kernel) -> ScoreTests:
 
     χ² holds where no cell is :func:`near_boundary`. O(B R³) time in pieces of 32 MB: 20 to 50 µs a table of 6 × 3.
     """
-    step = max(1, HELD // kernel.cells**2)
+    step = max(1, simulation.HELD // kernel.cells**2)
     pieces = [_piece(tables[s : s + step], kernel) for s in range(0, tables.shape[0], step)]
     statistic, rows, columns, expected = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
@@ -160,7 +150,7 @@ def near_boundary(null: NullFit, n: FloatArray, kernel: Kernel) -> NDArray[np.bo
     """Where some cell of a fitted null hypothesis is not clear of 0, (B,)."""
     cells = null.rows[:, :, None] * null.columns[:, None, :]
     errors = np.sqrt(kernel.exact_variance(null.expected, 1.0) / n[:, None, None])
-    return np.asarray((cells < CLEAR_OF_ZERO * errors).any(axis=(1, 2)))
+    return np.asarray((cells < simulation.CLEAR_OF_ZERO * errors).any(axis=(1, 2)))
 
 
 # χ² p-values above these are kept, because both agree there (two standard deviations as in SPAtest, Dey et al. 2017).
@@ -205,7 +195,7 @@ def calibrated(
     far = np.flatnonzero(p < _KEPT_IF_SPARSE[scores.df])
     n = tables[far].sum(axis=(1, 2)).astype(np.float64)
     fewest = n * scores.fit.expected[far].reshape(far.size, kernel.cells).min(axis=1)
-    chosen = (p[far] < _KEPT[scores.df]) | (fewest < MANY_EXPECTED)
+    chosen = (p[far] < _KEPT[scores.df]) | (fewest < simulation.MANY_EXPECTED)
     far, fewest = far[chosen], fewest[chosen]
     if scores.df > 1:
         for k in far[fewest < FEW_EXPECTED]:
@@ -235,7 +225,7 @@ def tail_of_one(
     if given is None:
         given = np.empty((p.size, 0, law.shape[1]))
     else:
-        chosen |= (p < _KEPT_IF_SPARSE[1]) & (counts.sum(axis=1) * law.min(axis=1) < MANY_EXPECTED)
+        chosen |= (p < _KEPT_IF_SPARSE[1]) & (counts.sum(axis=1) * law.min(axis=1) < simulation.MANY_EXPECTED)
     far = np.flatnonzero(chosen)
     if far.size:
         exact = conditional_tail(weights[far, None], given[far], law[far], counts[far], statistic[far])
@@ -304,7 +294,7 @@ def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
     """χ² p-values of tables (B, r_a, r_b) and how far they can be trusted."""
     n, tests = tables.sum(axis=(1, 2)), test.tested(tables)
     fewest = n * tests.fit.expected.min(axis=(1, 2))
-    doubtful = near_boundary(tests.fit, n, test.kernel) if test.is_ratio else fewest < MANY_EXPECTED
+    doubtful = near_boundary(tests.fit, n, test.kernel) if test.is_ratio else fewest < simulation.MANY_EXPECTED
     down_to = np.where(doubtful, np.inf, 0.0)
     small = np.flatnonzero(~doubtful & (tests.p_value < _SURE))
     if small.size and not test.is_ratio:
@@ -317,9 +307,9 @@ def can_be_simulated(test: Association) -> bool:
     return test.work <= _LARGEST_WORK
 
 
-def affordable(test: Association) -> Simulation:
+def affordable(test: Association) -> simulation.Simulation:
     """How many tables can be drawn in about two seconds."""
-    return Simulation(most=min(Simulation.most, max(_FEWEST_DRAWS, _MOST_WORK // test.work)))
+    return simulation.Simulation(most=min(simulation.Simulation.most, max(_FEWEST_DRAWS, _MOST_WORK // test.work)))
 
 
 def is_separable(kernel: Kernel) -> bool:
@@ -332,11 +322,11 @@ def is_separable(kernel: Kernel) -> bool:
 
 def can_be_permuted(test: Association, tables: FloatArray) -> bool:
     """Whether simulation is exact: a separable kernel, and no more records than can be dealt."""
-    return is_separable(test.kernel) and bool(tables.sum(axis=(1, 2)).max() < MOST_RECORDS)
+    return is_separable(test.kernel) and bool(tables.sum(axis=(1, 2)).max() < simulation.MOST_RECORDS)
 
 
 def simulated(
-    test: Association, tables: FloatArray, tests: ScoreTests, rng: np.random.Generator, rule: Simulation
+    test: Association, tables: FloatArray, tests: ScoreTests, rng: np.random.Generator, rule: simulation.Simulation
 ) -> tuple[FloatArray, IntArray]:
     """p-values of tables (B, r_a, r_b), by permutations where the kernel is separable, by the bootstrap elsewhere.
 
@@ -346,12 +336,14 @@ def simulated(
     if not can_be_permuted(test, tables):
         n = tables.sum(axis=(1, 2))
         laws = padded_null(tests.fit, n, test.kernel).expected
-        drawn = drawn_statistics(n, laws, lambda drawn: test.tested(drawn).statistic, doubles, rng)
-        return simulated_p_values(tests.statistic, drawn, rule)
+        drawn = simulation.drawn_statistics(n, laws, lambda drawn: test.tested(drawn).statistic, doubles, rng)
+        return simulation.simulated_p_values(tests.statistic, drawn, rule)
     rows, columns = (tables.sum(axis=axis).astype(np.int64) for axis in (2, 1))
 
     def draw(of: IntArray, size: int) -> FloatArray:
-        paired = dealt(rows[of], columns[of], size, rng).reshape(-1, *test.kernel.sizes).astype(np.float64)
+        paired = simulation.dealt(rows[of], columns[of], size, rng).reshape(-1, *test.kernel.sizes).astype(np.float64)
         return test.tested(paired).statistic.reshape(of.size, size)
 
-    return simulated_p_values(tests.statistic, lambda of, size: in_blocks(of, size, doubles, draw), rule)
+    return simulation.simulated_p_values(
+        tests.statistic, lambda of, size: simulation.in_blocks(of, size, doubles, draw), rule
+    )

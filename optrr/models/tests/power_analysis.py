@@ -23,18 +23,7 @@ from optrr.domain.domain import Domain, GivenScores
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel, unrandomized
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.models.tests.drawn_power import (
-    FIT_WORK,
-    MANY_RECORDS,
-    ONCE,
-    PredictedPower,
-    Source,
-    Surveys,
-    TwoReports,
-    drawn_from,
-    homogeneity_surveys,
-    records_clear,
-)
+from optrr.models.tests import drawn_power
 from optrr.models.tests.homogeneity import DifferentMechanisms, goodness_tests
 from optrr.models.tests.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
 from optrr.models.tests.testing import TestName, association, of_genotypes_there
@@ -70,9 +59,9 @@ class Alternative:
     noncentrality: float
     df: int
     spread: float
-    surveys: Surveys | TwoReports | None = field(default=None, repr=False, compare=False)
+    surveys: drawn_power.Surveys | drawn_power.TwoReports | None = field(default=None, repr=False, compare=False)
 
-    def power_source(self, n: float, level: float) -> Source:
+    def power_source(self, n: float, level: float) -> drawn_power.Source:
         """Where :func:`power` takes the power of n records from."""
         return "limit" if self.surveys is None else self.surveys.source(n, level)
 
@@ -147,7 +136,7 @@ def alternative_of(
     chosen = of_genotypes_there(association(kernel, test, scores, domain), true, unrandomized(kernel.sizes))
     kernel.check_invertible()
     expected = kernel.expected(true)
-    seen = chosen.tested(MANY_RECORDS * expected[None])
+    seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
     fit, null = seen.fit, seen.fit.expected[0]
 
     def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
@@ -155,18 +144,22 @@ def alternative_of(
         return tests.statistic, tests.p_value
 
     fewest = float(min(expected.min(), null.min()))
-    surveys = Surveys(drawn_from(expected), tested, seen.df, fewest, chosen.work, drawn_from(null))
+    surveys = drawn_power.Surveys(
+        drawn_power.drawn_from(expected), tested, seen.df, fewest, chosen.work, drawn_power.drawn_from(null)
+    )
     if not chosen.is_ratio:
         return replace(alternative(proportions, kernel, chosen.contrasts, chosen.fitter), surveys=surveys)
     # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
     pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (kernel.solve(expected[None])[0], expected))
-    clear = max(records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
-    noncentrality = float(seen.statistic[0]) / MANY_RECORDS
+    clear = max(drawn_power.records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
+    noncentrality = float(seen.statistic[0]) / drawn_power.MANY_RECORDS
     # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
     ratios = np.divide(expected, null, out=np.ones_like(expected), where=expected > 0)
     variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
     spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
-    return Alternative(noncentrality, seen.df, spread, replace(surveys, work=chosen.work + FIT_WORK, clear=clear))
+    return Alternative(
+        noncentrality, seen.df, spread, replace(surveys, work=chosen.work + drawn_power.FIT_WORK, clear=clear)
+    )
 
 
 def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: Kernel) -> Alternative:
@@ -182,13 +175,15 @@ def goodness_alternative(proportions: ArrayLike, hypothesis: ArrayLike, kernel: 
     fewest = float(min(true.min(), null.min()))
     # where a report is impossible, the statistic is infinite or has fewer degrees of freedom
     if true.size == 2 and fewest > 0:
-        return Alternative(noncentrality, df, spread, TwoReports(true, null))
+        return Alternative(noncentrality, df, spread, drawn_power.TwoReports(true, null))
 
     def tested(tables: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-        tests = goodness_tests(tables, null, rng, ONCE)
+        tests = goodness_tests(tables, null, rng, drawn_power.ONCE)
         return tests.statistic, tests.p_value
 
-    surveys = Surveys(drawn_from(true), tested, df, fewest, true.size, drawn_from(null))
+    surveys = drawn_power.Surveys(
+        drawn_power.drawn_from(true), tested, df, fewest, true.size, drawn_power.drawn_from(null)
+    )
     return Alternative(noncentrality, df, spread, surveys)
 
 
@@ -214,7 +209,7 @@ def homogeneity_alternative(
         kernel.check_invertible()
     expected = np.stack([_reports(p, k) for p, k in zip(groups, each, strict=True)])
     weights = weights / weights.sum()
-    tables = np.rint(MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
+    tables = np.rint(drawn_power.MANY_RECORDS * weights[:, None] * expected).astype(np.int64)
     several = DifferentMechanisms.of(each)
     statistic, (common,) = several.statistics(tables[None])
     # in the direction in which the groups' reports differ from those that they have in common
@@ -224,7 +219,7 @@ def homogeneity_alternative(
         for law in (common, expected)
     )
     spread = float(np.sqrt(own / under)) if under > _LEAST_SEEN else 1.0
-    surveys = homogeneity_surveys(expected, common, weights, several)
+    surveys = drawn_power.homogeneity_surveys(expected, common, weights, several)
     return Alternative(float(statistic[0]) / int(tables.sum()), surveys.df, spread, surveys)
 
 
@@ -266,7 +261,7 @@ def power(effect: Alternative, n: float, level: float = 0.05) -> float:
     return predicted_power(effect, n, level).power
 
 
-def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> PredictedPower:
+def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> drawn_power.PredictedPower:
     """As :func:`power`, with where it comes from and, where it was drawn, its standard error."""
     if not n >= 0:
         raise InvalidInput(f"n = {n}; give a number of records of at least 0")
@@ -274,7 +269,7 @@ def predicted_power(effect: Alternative, n: float, level: float = 0.05) -> Predi
         raise InvalidInput(f"level = {level}; give a number above 0 and below 1, such as 0.05")
     if effect.surveys is not None and effect.power_source(n, level) != "limit":
         return effect.surveys.power(int(n), level)
-    return PredictedPower(_limit_power(effect, n, level), "limit")
+    return drawn_power.PredictedPower(_limit_power(effect, n, level), "limit")
 
 
 def _limit_power(effect: Alternative, n: float, level: float) -> float:
