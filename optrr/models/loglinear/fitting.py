@@ -112,14 +112,10 @@ class Terms:
 def indicators(domain: Domain, chosen: Sequence[int]) -> FloatArray:
     """One table for every choice of categories other than the first in these attributes, (p, *sizes)."""
     sizes = tuple(map(int, domain.sizes))
-    axes = [np.eye(sizes[i])[1:] for i in chosen]
-    out = np.ones((1, *(1,) * len(sizes)))
-    for i, each in zip(chosen, axes, strict=True):
-        shape = [1] * len(sizes)
-        shape[i] = sizes[i]
-        factor = each.reshape(each.shape[0], *shape)
-        out = (out[:, None] * factor[None]).reshape(-1, *np.broadcast_shapes(out.shape[1:], factor.shape[1:]))
-    return np.broadcast_to(out, (out.shape[0], *sizes)).copy()
+    each = [np.expand_dims(np.eye(sizes[i])[1:], [k + 1 for k in range(domain.m) if k != i]) for i in chosen]
+    choices = np.ndindex(*(len(tables) for tables in each))
+    made = [prod(tables[k] for tables, k in zip(each, codes, strict=True)) for codes in choices]
+    return np.stack([np.broadcast_to(table, sizes) for table in made])
 
 
 def parse_terms(text: str, domain: Domain) -> Terms:
@@ -434,12 +430,7 @@ def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
     columns = terms.columns()
     flat = columns.reshape(len(columns), -1)
     logs = np.log(np.maximum(table, _FLOOR)).ravel()
-    beta = np.linalg.lstsq(np.vstack([np.ones(flat.shape[1]), flat]).T, logs, rcond=None)[0][1:]
-    return _scored(terms, np.asarray(beta), observed, kernel)
-
-
-def _scored(terms: Terms, beta: FloatArray, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
-    flat = terms.columns().reshape(terms.parameters, -1)
+    beta = np.asarray(np.linalg.lstsq(np.vstack([np.ones(flat.shape[1]), flat]).T, logs, rcond=None)[0][1:])
     now = _at(terms, beta, flat, kernel, np.inf, 0)
     for step in range(1, _MOST_STEPS + 1):
         score = now.derivative @ (observed / now.expected).ravel()

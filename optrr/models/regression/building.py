@@ -76,10 +76,6 @@ class DistinctReports:
             out.append(Counts(self.domain.subset(each), table.astype(np.int64).reshape(sizes), self.origins))
         return out
 
-    def kernel(self, names: Sequence[str]) -> Kernel:
-        """Of randomized attributes."""
-        return self.mechanism.kernel(names)
-
     def cells(self, names: Sequence[str]) -> IntArray:
         """(N,): each report's cell in the table of these attributes."""
         if not names:
@@ -279,7 +275,7 @@ def _products(one: Columns, other: Columns, reports: DistinctReports, places: In
     table = np.broadcast_to(table, (len(pairs), *sizes, *table.shape[-2:])).reshape(len(pairs), *sizes, where.size)
     table = np.moveaxis(table, -1, 1)
     if randomized:
-        table = reports.kernel(randomized).solve_adjoint(table)
+        table = reports.mechanism.kernel(randomized).solve_adjoint(table)
     return _Products(where, table.reshape(len(pairs), where.size, -1), group.ravel(), reports.cells(randomized))
 
 
@@ -309,9 +305,9 @@ def logistic_equations(
         )
     own = unrandomized([r], [outcome])
     if reports.randomized([outcome]):
-        kernel = reports.kernel((*randomized, outcome))
+        kernel = reports.mechanism.kernel((*randomized, outcome))
     else:
-        kernel = ProductKernel([reports.kernel(randomized), own]) if randomized else own
+        kernel = ProductKernel([reports.mechanism.kernel(randomized), own]) if randomized else own
     shares = np.zeros((len(reports.numbers), len(groups) * prod(sizes) * r))
     cell = (group * prod(sizes) + reports.cells(randomized)) * r + reports.cells([outcome])
     for k, row in enumerate(reports.numbers / reports.n[:, None]):

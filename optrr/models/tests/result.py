@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -238,18 +239,6 @@ def _in_order(p: FloatArray, raised: Callable[[FloatArray], FloatArray]) -> Floa
 _ADJUSTED = {"holm": holm, "bh": false_discovery_rate, "bonferroni": bonferroni}
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A test in the table of a family."""
-
-    attributes: str
-    test: str
-    statistic: float
-    df: float
-    p_value: float
-    adjusted_p_value: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class TestFamily(TableResult):
     """Tests of several hypotheses, with p-values adjusted for their number: ``adjusted``, in the order of the tests.
@@ -293,7 +282,7 @@ class TestFamily(TableResult):
     def to_arrow(self) -> pa.Table:
         """One row per test: attributes, test, statistic, degrees of freedom, p-value, adjusted p-value."""
         rows = [
-            _Row(crossed(names), each.test, each.statistic, each.df, each.p_value, p)
+            SimpleNamespace(**vars(each), attributes=crossed(names), adjusted_p_value=p)
             for names, each, p in zip(self.names, self.tests, self.adjusted, strict=True)
         ]
         return arrow_rows(rows, ("attributes", "test"), ("statistic", "df", "p_value", "adjusted_p_value"))
