@@ -491,7 +491,7 @@ class Reports(OpenedRecords):
         """
         how: dict[str, Any] = {"family": family, "scores": scores, "confidence": confidence, "progress": progress}
         if not self._of_records:
-            from optrr.models.regression.answers import NO_PUBLIC, regress_estimated
+            from optrr.models.estimated import NO_PUBLIC, regress_estimated
             from optrr.models.regression.formulas import Formula
 
             if tuple(public):

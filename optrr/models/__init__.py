@@ -1,8 +1,8 @@
 """Models of the true table and tests between them: independence, log-linear models, regressions, survey-weighted tests.
 
 ``tests`` asks whether attributes are independent and plans for it, ``loglinear`` fits and compares models of a table,
-``regression`` relates one attribute to others, ``synthesis`` draws records from a model, and ``weighted`` corrects tests for a
-survey's design.
+``regression`` relates one attribute to others, ``synthesis`` draws records from a model, ``weighted`` corrects tests for a
+survey's design, and ``estimated`` does all this with answers to questions.
 """
 
 from optrr.lazy_names import lazy_names

@@ -11,7 +11,7 @@ import pytest
 import optrr
 from optrr import Domain, InvalidInput, SampledTables, TooFewRecords
 from optrr.cli.main import run
-from optrr.models.regression.answers import regress_estimated
+from optrr.models.estimated import regress_estimated
 from optrr.models.regression.families import Levels
 
 DOMAIN = Domain.of({"a": ["a0", "a1", "a2"], "b": ["b0", "b1"], "y": ["no", "yes"]})
