@@ -43,12 +43,6 @@ from optrr.models.regression.formulas import Formula
 from optrr.models.synthesis.combined import combine as combined
 from optrr.models.synthesis.drawing import Closeness
 from optrr.records.reading.registry import open_source
-from optrr.models.estimated import NO_PUBLIC, model_estimated, regress_estimated
-from optrr.models.loglinear.estimating import Comparison, LogLinear, beside, fit_loglinear, stepwise
-from optrr.models.loglinear.fitting import parse_terms
-from optrr.models.regression.building import read_reports, read_sampled
-from optrr.models.regression.fitting import FAMILIES, fitted, modelled
-from optrr.models.regression.formulas import Formula, check_scores
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount
