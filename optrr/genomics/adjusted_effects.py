@@ -26,10 +26,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit, ndtri, stdtrit
+from scipy.special import expit, logit, stdtrit
 
 from optrr.genomics.adjusted import Residuals, UnbiasedReports, adjusted_scores, solutions, weighted_products
 from optrr.genomics.genotypes import GENOTYPES
+from optrr.genomics.odds import REACH
 from optrr_solvers.arrays import FloatArray
 
 # Newton steps; five to eight are usual.
@@ -98,7 +99,7 @@ def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residual
     variance = _sandwich(reports, copies, columns, theta)
     good = done & (variance > 0)
     beta, error = np.where(good, theta[-1], np.nan), np.sqrt(np.where(good, variance, np.nan))
-    reach = float(ndtri(0.975)) * error
+    reach = REACH * error
     low, high = (np.where(good, limit, end) for limit, end in ((beta - reach, -np.inf), (beta + reach, np.inf)))
     return AdjustedEffects(False, beta, error, low, high, *_frequencies(reports))
 

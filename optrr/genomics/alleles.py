@@ -120,7 +120,7 @@ def _pulled_back(gradient: FloatArray, kernel: EffectKernel) -> FloatArray:
     return np.asarray((flat[:, :, None] / first[:, None, None] + flat[:, None, :] / second[:, None, None]) / 2)
 
 
-def allele_odds(counts: IntArray, kernel: EffectKernel, confidence: float = 0.95) -> OddsRatios:
+def allele_odds(counts: IntArray, kernel: EffectKernel) -> OddsRatios:
     """Odds ratio of A1 for tables of pairs of reports; the person is the sampling unit.
 
     The interval holds every ψ at which A_1 B_0 − ψ A_0 B_1 is within its own standard errors of 0 (Fieller): its limits are
@@ -129,7 +129,7 @@ def allele_odds(counts: IntArray, kernel: EffectKernel, confidence: float = 0.95
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / n[:, None, None]
     table = _allele_table(observed, kernel)
-    return odds_of_alleles(table, lambda gradient: _pulled_back(gradient, kernel), observed, n, confidence)
+    return odds_of_alleles(table, lambda gradient: _pulled_back(gradient, kernel), observed, n)
 
 
 def _allele_table(observed: FloatArray, kernel: EffectKernel) -> FloatArray:

@@ -34,12 +34,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, Variants, copies, single_copy_chromosomes
 from optrr.genomics.layout import Layout, star_eigenvalues
+from optrr.genomics.odds import REACH
 from optrr.genomics.result_files import ColumnsResult, rows_in_json
 from optrr.genomics.scan import places_of
 from optrr.genomics.tests import Progress
@@ -77,7 +77,7 @@ class Correlations:
     high: FloatArray
 
 
-def squared_correlations(counts: FloatArray, kernel: EffectKernel, confidence: float = 0.95) -> Correlations:
+def squared_correlations(counts: FloatArray, kernel: EffectKernel) -> Correlations:
     """r² from counts of genotype × genotype (P, R, R) and their kernels, one or one for each. O(P), some 10 µs each."""
     pairs, cells = len(counts), kernel.cells
     n = np.maximum(counts.sum(axis=(1, 2)), 1.0)
@@ -106,7 +106,7 @@ def squared_correlations(counts: FloatArray, kernel: EffectKernel, confidence: f
     products = (of_people[:, k[0]] * of_people[:, k[1]]).reshape(pairs, -1, *kernel.sizes)
     plain = np.sum(kernel.solve_adjoint(products).reshape(pairs, -1, cells) * seen[:, None], axis=2) / n[:, None]
     row[:, k[0], k[1]] = row[:, k[1], k[0]] = plain
-    return _correlations(np.stack([c, v_x, v_y]), there, variance, variance - row, float(ndtri((1 + confidence) / 2)))
+    return _correlations(np.stack([c, v_x, v_y]), there, variance, variance - row)
 
 
 def _functions(rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -117,7 +117,7 @@ def _functions(rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def _correlations(
-    moments: FloatArray, there: NDArray[np.bool_], variance: FloatArray, added: FloatArray, reach: float
+    moments: FloatArray, there: NDArray[np.bool_], variance: FloatArray, added: FloatArray
 ) -> Correlations:
     """From Ĉ, V̂_i, V̂_j, (3, P), their covariance, and what of it the mechanism adds, (P, 3, 3)."""
     c, v_x, v_y = moments
@@ -126,7 +126,7 @@ def _correlations(
     s = np.sqrt(np.where(there, product, 1.0))
     slope = np.stack([np.zeros_like(s), v_y / (2 * s), v_x / (2 * s)], axis=1)
     of_c, of_s, both = _with_root(variance, slope)
-    top, middle, bottom = c**2 - reach**2 * of_c, c * s - reach**2 * both, s**2 - reach**2 * of_s
+    top, middle, bottom = c**2 - REACH**2 * of_c, c * s - REACH**2 * both, s**2 - REACH**2 * of_s
     there &= bottom > _LEAST * s**2
     bottom = np.where(there, bottom, 1.0)
     root = np.sqrt(np.maximum(middle**2 - bottom * top, 0.0))

@@ -41,6 +41,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # Variants at once, so that what their tests hold stays near the cache.
 _VARIANTS = 1 << 13
+# Standard errors from the middle of a 95 % interval to its ends.
+REACH = float(ndtri(0.975))
 # Odds ratios beyond these are written as 0 and infinity.
 _FARTHEST = float(np.log(1e4))
 # A search ends where z is so near to its goal, and the next step in ln ψ so short, or the bracket is so short.
@@ -258,7 +260,7 @@ class OddsRatios:
         """Of the logarithm, as wide as a 95 % interval makes it; NaN where a limit is 0 or infinity."""
         with np.errstate(divide="ignore", invalid="ignore"):
             width = np.log(self.high) - np.log(self.low)
-        return np.where(np.isfinite(width), width / (2 * ndtri(0.975)), np.nan)
+        return np.where(np.isfinite(width), width / (2 * REACH), np.nan)
 
     @property
     def columns(self) -> dict[str, FloatArray]:
@@ -272,9 +274,7 @@ class OddsRatios:
         return np.stack([self.ratio, self.low, self.high, self.cases, self.controls])
 
 
-def odds_ratios(
-    counts: NDArray[np.number], kernel: Kernel, confidence: float = 0.95, fit: NullFit | None = None
-) -> OddsRatios:
+def odds_ratios(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None = None) -> OddsRatios:
     """Odds ratio of A1 for every variant; ``counts`` and ``kernel`` as in :func:`optrr.genomics.tests.score_test`.
 
     ``fit``: of independence of genotype and status, to every table, where it is known already. O(V) time, about 3 µs a variant.
@@ -282,11 +282,11 @@ def odds_ratios(
     out = np.empty((5, counts.shape[0]))
     for start in range(0, counts.shape[0], _VARIANTS):
         at = slice(start, start + _VARIANTS)
-        out[:, at] = _piece(counts[at], kernel.part(at), confidence, None if fit is None else fit.part(at))
+        out[:, at] = _piece(counts[at], kernel.part(at), None if fit is None else fit.part(at))
     return OddsRatios(*out)
 
 
-def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: NullFit | None) -> FloatArray:
+def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> FloatArray:
     flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], kernel.cells)
     n = flat @ np.ones(kernel.cells)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
@@ -304,8 +304,7 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, confidence: float, fit: N
         chosen, own = observed[at], kernel.part(at)
         null = independence_fit(chosen, own, rows) if fit is None else fit.part(at)
         test = RatioTest.of(chosen, n[at], own, null)
-        reach = float(ndtri((1 + confidence) / 2))
-        limits[:, at] = np.exp(test.crossings([reach, 0.0, -reach]))
+        limits[:, at] = np.exp(test.crossings([REACH, 0.0, -REACH]))
     low, ratio, high = limits
     # where no ratio at all fits, noise has moved the estimate outside of what tables can be: the interval is everything
     nothing = (low == np.inf) | (high == 0)
@@ -318,7 +317,6 @@ def odds_of_alleles(
     pulled_back: Callable[[FloatArray], FloatArray],
     observed: FloatArray,
     n: FloatArray,
-    confidence: float,
 ) -> OddsRatios:
     """Odds ratio of A1 by a table of alleles and status (V, 2, 2), A2 and controls first; the interval is Fieller's.
 
@@ -330,7 +328,7 @@ def odds_of_alleles(
     moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
     above, below = (pulled_back(np.moveaxis(m, -1, 0)) for m in moves)
     covariance = _covariances(above, below, observed) / n
-    return fieller_odds(a_1 * b_0, a_0 * b_1, covariance, float(ndtri((1 + confidence) / 2)), table)
+    return fieller_odds(a_1 * b_0, a_0 * b_1, covariance, REACH, table)
 
 
 def _covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:

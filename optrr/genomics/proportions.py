@@ -53,6 +53,8 @@ CONTROLS, CASES = 0, 1
 HALVES = np.arange(GENOTYPES) / 2
 # Variants at once, so that a dozen arrays of their cells stay near the cache.
 _VARIANTS = 1 << 13
+# Share of intervals that may miss what they are of.
+_MISSED = 1 - 0.95
 # A share of people below this is nobody.
 _LEAST = 1e-9
 # Variances below this are rounding: weights are of order 1.
@@ -182,27 +184,27 @@ class Proportions:
     high: FloatArray
 
 
-def frequencies(group: Group, confidence: float | None = 0.95) -> Proportions:
-    """Frequency of A1 in the group, of all copies of its people; intervals, which take most of the time, unless None."""
+def frequencies(group: Group, intervals: bool = True) -> Proportions:
+    """Frequency of A1 in the group, of all copies of its people; intervals, which take most of the time, if wanted."""
     copies = np.array(group.copies, dtype=np.float64)[:, None]
     counted, all_copies = copies * HALVES, copies * np.ones(GENOTYPES)
-    return _in_blocks(group, _stacked(group, counted, all_copies), _of_frequencies, confidence)
+    return _in_blocks(group, _stacked(group, counted, all_copies), _of_frequencies, intervals)
 
 
-def call_rates(group: Group, confidence: float | None = 0.95) -> Proportions:
-    """Share of the people whose call is known, where a missing one is a category; everybody's. Intervals unless None."""
+def call_rates(group: Group, intervals: bool = True) -> Proportions:
+    """Share of the people whose call is known, where a missing one is a category; everybody's. Intervals if wanted."""
     called = np.ones((len(group.copies), GENOTYPES))
     values = _stacked(group, called, called)
     values[1] = 1.0
-    return _in_blocks(group, values, _of_call_rates, confidence)
+    return _in_blocks(group, values, _of_call_rates, intervals)
 
 
 def rates_of_calls(
-    tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool, confidence: float | None = 0.95
+    tables: CopyTables, kernel: EffectKernel, wanted: FloatArray, missing: bool, intervals: bool = True
 ) -> Proportions:
     """Call rates of everybody; known where missing calls are no category, of the people ``wanted`` to have a call, (V,)."""
     if missing:
-        return call_rates(everybody(tables, kernel), confidence)
+        return call_rates(everybody(tables, kernel), intervals)
     values = np.where(wanted > 0, tables.people / np.maximum(wanted, 1.0), np.nan)
     return Proportions(values, np.zeros(values.size), values, values)
 
@@ -212,22 +214,18 @@ def _stacked(group: Group, *functions: FloatArray) -> FloatArray:
     return np.stack([group.cells(f) for f in functions])
 
 
-def _in_blocks(
-    group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], confidence: float | None
-) -> Proportions:
+def _in_blocks(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], intervals: bool) -> Proportions:
     """A and B of each cell, (2, S, …), to their ratio: in blocks, of people alike in number."""
     out = np.full((4, group.variants), np.nan)
     for n in np.unique(group.n[group.n > 0]):
         alike = np.flatnonzero(group.n == n)
         for at in np.array_split(alike, -(-alike.size // _VARIANTS)):
-            own = _ratio(group.part(at), values, law_of, int(n), confidence)
+            own = _ratio(group.part(at), values, law_of, int(n), intervals)
             out[:, at] = own.estimate, own.standard_error, own.low, own.high
     return Proportions(*out)
 
 
-def _ratio(
-    group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], n: int, confidence: float | None
-) -> Proportions:
+def _ratio(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], n: int, intervals: bool) -> Proportions:
     weights, seen = group.weights(values), group.seen
     above, below = np.broadcast_to(weights, (group.variants, *weights.shape[1:])).swapaxes(0, 1)
     a, b = np.sum(above * seen, axis=1), np.sum(below * seen, axis=1)
@@ -235,7 +233,7 @@ def _ratio(
     share, whole = np.where(there, a / np.where(there, b, 1.0), 0.0), np.where(there, b, 1.0)
     each = (above - share[:, None] * below) / whole[:, None]
     error = np.sqrt(np.maximum(np.sum(seen * each**2, axis=1), 0.0) / n)
-    if confidence is None:
+    if not intervals:
         none = np.full(b.size, np.nan)
         return Proportions(np.where(there, share, none), np.where(there, error, none), none, none)
     law = law_of(group)
@@ -244,7 +242,7 @@ def _ratio(
     means = _RatioMeans(
         n, False, share, above, below, whole, beside, moved, departure, _heavy(each, share), law.departure is not None
     )
-    low, high = score_intervals(means, 1 - confidence)
+    low, high = score_intervals(means, _MISSED)
     return Proportions(
         *(np.where(there, x, none) for x, none in ((share, np.nan), (error, np.nan), (low, 0), (high, 1)))
     )

@@ -35,12 +35,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, ndtri, softmax
+from scipy.special import expit, softmax
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.inflation import Inflation, Visible, visible_share
-from optrr.genomics.odds import OddsRatios, odds_ratios
+from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
 from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
 from optrr.genomics.tests import CopyTables, Scores, naive_score_test, noncentralities, score_test
@@ -243,13 +243,12 @@ def answers_test(answers: Told) -> AnswersTest:
     return AnswersTest(statistic, p, np.where(fit.usable, kept, np.nan), own.min(axis=1))
 
 
-def answers_odds(answers: Told, confidence: float = 0.95) -> OddsRatios:
+def answers_odds(answers: Told) -> OddsRatios:
     """Odds ratio per copy of A1 of every variant, with the interval of the tests of every ratio; some 50 fits a variant."""
     b = len(answers.counts)
-    reach = float(ndtri((1 + confidence) / 2))
     null = answers_fit(answers, np.zeros(b))
     ends = np.empty((3, b))
-    for row, goal in enumerate((reach, 0.0, -reach)):
+    for row, goal in enumerate((REACH, 0.0, -REACH)):
 
         def above(log_ratio: FloatArray, which: IntArray, goal: float = goal) -> FloatArray:
             return answers_fit(answers.part(which), log_ratio, null.theta[which]).z - goal

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from optrr.domain.domain import listed
 from optrr.errors import InvalidInput, did_you_mean, warn
@@ -45,7 +44,7 @@ from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import Variants
 from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import STATUS, Layout, star_kernel
-from optrr.genomics.odds import odds_ratios
+from optrr.genomics.odds import REACH, odds_ratios
 from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
 from optrr.genomics.result_files import ColumnsResult, ScannedStudy, arrow_columns, check_form, write_plink2, write_ssf
 from optrr.genomics.tests import (
@@ -137,14 +136,14 @@ def filtered(
         kept[below] = False
 
     if thresholds.call_rate:
-        rates = rates_of_calls(tables, kernel, wanted, missing, None)
+        rates = rates_of_calls(tables, kernel, wanted, missing, False)
         warnings += _doubtful(rates.estimate, rates.standard_error, "call rate", thresholds.call_rate)
         leave_out(rates.estimate < thresholds.call_rate - _ROUNDING, "a call rate", thresholds.call_rate)
     if thresholds.hwe:
         tested = proportions_test(Group.of(tables, kernel, CONTROLS))
         leave_out(tested.p_value < thresholds.hwe, "a Hardy-Weinberg p-value in controls", thresholds.hwe)
     if thresholds.maf:
-        f = frequencies(everybody(tables, kernel), None)
+        f = frequencies(everybody(tables, kernel), False)
         rarer = np.minimum(f.estimate, 1 - f.estimate)
         warnings += _doubtful(rarer, f.standard_error, "minor allele frequency", thresholds.maf)
         leave_out(rarer < thresholds.maf - _ROUNDING, "a minor allele frequency", thresholds.maf)
@@ -155,7 +154,7 @@ def filtered(
 
 
 def _doubtful(estimate: FloatArray, error: FloatArray, what: str, threshold: float) -> list[str]:
-    near = np.abs(estimate - threshold) < ndtri(0.975) * error
+    near = np.abs(estimate - threshold) < REACH * error
     count = int(np.count_nonzero(near))
     if not count:
         return []

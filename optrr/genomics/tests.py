@@ -364,11 +364,11 @@ def with_single_copies(scores: Scores, which: IntArray, single: Scores) -> Score
     return replace(scores, statistic=statistic, p_value=p, expected=expected)
 
 
-def single_copy_odds(tables: CopyTables, kernel: Kernel, confidence: float = 0.95) -> OddsRatios:
+def single_copy_odds(tables: CopyTables, kernel: Kernel) -> OddsRatios:
     """Odds ratio of A1 by counts of alleles; its interval is Fieller's, with the person as the sampling unit."""
     observed = tables.observed
     table, n = _Alleles.of(observed, kernel).counts, np.maximum(tables.people, 1.0)
-    odds = odds_of_alleles(table, lambda gradient: _of_alleles(gradient, kernel), observed, n, confidence)
+    odds = odds_of_alleles(table, lambda gradient: _of_alleles(gradient, kernel), observed, n)
     return OddsRatios(*np.where(_copies_vary(tables), odds.arrays, np.nan))
 
 

@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 # Variants that a chart shows.
 _DRAWN = 40
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,13 +209,11 @@ def _reported(
     if not tables.people.any():
         raise InvalidInput("no variant has a single call; nothing can be estimated")
     who = (2, 1) if tables.one.any() else (2,)
-    cases, controls = (
-        frequencies(Group.of(tables, kernel, s, who), _CONFIDENCE) if by_status else None for s in (CASES, CONTROLS)
-    )
+    cases, controls = (frequencies(Group.of(tables, kernel, s, who)) if by_status else None for s in (CASES, CONTROLS))
     return VariantReport(
         variants,
         tables.people.astype(np.int64),
-        frequencies(everybody(tables, kernel), _CONFIDENCE),
+        frequencies(everybody(tables, kernel)),
         rates,
         proportions_test(Group.of(tables, kernel)),
         proportions_test(Group.of(tables, kernel, CONTROLS)),
