@@ -137,23 +137,21 @@ class AdjustedScan:
 
     def model(self, group: _Group, reports: UnbiasedReports | None) -> Residuals:
         """Without the variant; of the people who are called, or of everybody."""
-        n = int(group.people.sum())
-        if self.is_linear:
-            assert self.values.trait is not None
-            trait = self.values.trait[group.people][:, None]
-            called = np.ones((n, 1)) if reports is None else reports.called
-            return trait_model(group.columns, called, called * trait)
-        if reports is None:
-            one = UnbiasedReports.of(np.zeros((n, 1), dtype=np.int8), self.status[group.people], self._status_only)
-            return status_model(group.columns, one.called, one.cases.sum(axis=0))
-        return status_model(group.columns, reports.called, reports.cases.sum(axis=0))
+        trait = self.trait_of(group)
+        if trait is not None:
+            called = np.ones((trait.size, 1)) if reports is None else reports.called
+            return trait_model(group.columns, called, called * trait[:, None])
+        own = self.of_status(group) if reports is None else reports
+        return status_model(group.columns, own.called, own.cases.sum(axis=0))
 
-    @property
-    def _status_only(self) -> EffectKernel:
-        """The kernel of the first variant, as if its genotypes were known: what it says of the status is what all say."""
+    def of_status(self, group: _Group) -> UnbiasedReports:
+        """Of the first variant, as if its genotypes were known: what they say of the status is what all say."""
         eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
         eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
-        return EffectKernel(self.pair_kernel.sizes, eigenvalues)
+        status = self.status[group.people]
+        return UnbiasedReports.of(
+            np.zeros((status.size, 1), np.int8), status, EffectKernel(self.pair_kernel.sizes, eigenvalues)
+        )
 
     def blocks(
         self, wanted: NDArray[np.bool_] | None = None
@@ -213,8 +211,7 @@ class AdjustedScan:
         for kind, model in self.shared.items():
             if self.is_linear or not model.linear.any():
                 continue
-            group = self.groups[kind]
-            one = UnbiasedReports.of(np.zeros((len(model.b), 1), np.int8), self.status[group.people], self._status_only)
+            one = self.of_status(self.groups[kind])
             cases, mean = one.cases.sum(axis=0), float(one.cases.sum() / max(one.called.sum(), 1.0))
             # (y − b)² = y (1 − 2b) + b² where y is 0 or 1, and the variance of y~ is that of y~² − y~
             left, whole = (float(np.sum(cases * (1 - 2 * b) + b**2)) for b in (model.b, np.full_like(model.b, mean)))
@@ -350,7 +347,11 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
     tested = np.flatnonzero(np.isfinite(p))
     scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan), tested, n[tested].astype(np.float64))
-    inflation = Inflation.of(scores, _visible(*(tests[name][kept][tested] for name in ("seen", "error", "most"))))
+    # the mean share of the variance that people themselves make, with its standard error
+    seen, error, most = (tests[name][kept][tested] for name in ("seen", "error", "most"))
+    spread = float(np.sqrt(np.sum(error**2))) / max(seen.size, 1)
+    visible = Visible(float(seen.mean()), spread, min(float(most.mean()), 1.0)) if seen.size else Visible()
+    inflation = Inflation.of(scores, visible)
     effects, gone = scan.effects(~np.isfinite(tests["p"])), int(np.sum(tests["n"] == 0))
     named = "linear" if scan.is_linear else "cmh" if scan.values.only_strata else "add-cov"
     return Associations(
@@ -385,11 +386,3 @@ def _of_variants(scan: AdjustedScan, tests: dict[str, FloatArray], tested: int) 
         undefined = amount(int(some.sum()) - tested, "variant")
         out.append(f"p-values are NA for {undefined} without variation that the test could use, given the covariates")
     return out
-
-
-def _visible(seen: FloatArray, error: FloatArray, most: FloatArray) -> Visible:
-    """The mean share of the variance that people themselves make, with its standard error."""
-    if not seen.size:
-        return Visible()
-    total = float(np.sqrt(np.sum(error**2))) / seen.size
-    return Visible(float(seen.mean()), total, min(float(most.mean()), 1.0))

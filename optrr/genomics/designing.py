@@ -212,7 +212,8 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
         raise InvalidInput(
             f"status epsilon {budget.status:g} leaves nothing of a total of {total:g} for variants; lower it"
         )
-    made = Design(domain, search.at_total(total, search.status_epsilon(total, budget.status), _FACTOR))
+    status = search.best_status(total) if budget.status is None else budget.status
+    made = Design(domain, search.at_total(total, status, _FACTOR))
     warn(unmet_total(made, total))
     return made
 
@@ -317,15 +318,10 @@ class _RatioSearch:
         first = self.layout.attributes[0, 0]
         return float(solution.problem.epsilons[first] / self.ratios[0])
 
-    def status_epsilon(self, total: float, wanted: float | None) -> float:
-        """ε of the status: the wanted one, the best one, or 0 where there is no such attribute."""
+    def best_status(self, total: float) -> float:
+        """ε of the status with the largest mean λ_is² at this total, or 0 where there is no such attribute."""
         if self.layout.status is None:
             return 0.0
-        return self.best_status(total) if wanted is None else wanted
-
-    def best_status(self, total: float) -> float:
-        """ε of the status with the largest mean λ_is² at this total."""
-        assert self.layout.status is not None
         center, leaves = self.layout.status, self.layout.attributes[:, 0]
         # different variants need a slow solver, and the answer hardly depends on how they differ
         alike = replace(self, ratios=np.full(self.ratios.size, np.sqrt(np.mean(self.ratios**2))))

@@ -188,14 +188,14 @@ def frequencies(group: Group, intervals: bool = True) -> Proportions:
     """Frequency of A1 in the group, of all copies of its people; intervals, which take most of the time, if wanted."""
     copies = np.array(group.copies, dtype=np.float64)[:, None]
     counted, all_copies = copies * HALVES, copies * np.ones(GENOTYPES)
-    return _in_blocks(group, _stacked(group, counted, all_copies), _of_frequencies, intervals)
+    values = np.stack([group.cells(counted), group.cells(all_copies)])
+    return _in_blocks(group, values, _of_frequencies, intervals)
 
 
 def call_rates(group: Group, intervals: bool = True) -> Proportions:
     """Share of the people whose call is known, where a missing one is a category; everybody's. Intervals if wanted."""
-    called = np.ones((len(group.copies), GENOTYPES))
-    values = _stacked(group, called, called)
-    values[1] = 1.0
+    called = group.cells(np.ones((len(group.copies), GENOTYPES)))
+    values = np.stack([called, np.ones_like(called)])
     return _in_blocks(group, values, _of_call_rates, intervals)
 
 
@@ -207,11 +207,6 @@ def rates_of_calls(
         return call_rates(everybody(tables, kernel), intervals)
     values = np.where(wanted > 0, tables.people / np.maximum(wanted, 1.0), np.nan)
     return Proportions(values, np.zeros(values.size), values, values)
-
-
-def _stacked(group: Group, *functions: FloatArray) -> FloatArray:
-    """Functions (S, 3) of a group's genotypes as ones of all cells, (k, S, …)."""
-    return np.stack([group.cells(f) for f in functions])
 
 
 def _in_blocks(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], intervals: bool) -> Proportions:

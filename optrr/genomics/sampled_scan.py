@@ -29,7 +29,7 @@ The trend test of a scan is this one. Where a cell of the table is named, there 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -302,24 +302,35 @@ def associations_of(
         raise TooFewRecords("nobody answered about any variant; nothing can be tested")
     filters = _filtered(asking, told, options)
     kept = np.flatnonzero(filters.kept)
-    n = n[kept]
+    n, naive = n[kept], None
+    odds: Callable[[slice | IntArray], OddsRatios]
     if replace(options, thresholds=_TREND.thresholds) == _TREND:
-        test = likelihood_tests(asking, told)
+        test, people = likelihood_tests(asking, told), n.astype(np.float64)
         asked = np.flatnonzero(n > 0)
-        people = n.astype(np.float64)
         scores = Scores.of_one(test.statistic[kept], test.p_value[kept], test.expected[kept], asked, people)
-        seen = _visible(test.kept[kept])
-        return _made(asking, filters, n, scores, None, seen, lambda which: _odds(asking, told, kept[which]), "trend")
-    if asking.reports:
+        seen, odds = _visible(test.kept[kept]), lambda which: _odds(asking, told, kept[which])
+    elif asking.reports:
         raise InvalidInput(
             "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
         )
-    tables, kernel = cell_tables(told).two[kept], asking.kernel
-    scores = score_test(tables, kernel, options.test)
-    naive = naive_score_test(tables, options.test) if options.naive else None
-    seen = visible_share(tables, kernel, scores, options.test)
-    odds = lambda which: odds_ratios(tables[which], kernel)  # noqa: E731
-    return _made(asking, filters, n, scores, naive, seen, odds, options.test)
+    else:
+        tables, kernel = cell_tables(told).two[kept], asking.kernel
+        scores = score_test(tables, kernel, options.test)
+        naive = naive_score_test(tables, options.test) if options.naive else None
+        seen, odds = (
+            visible_share(tables, kernel, scores, options.test),
+            lambda which: odds_ratios(tables[which], kernel),
+        )
+    inflation = Inflation.of(scores, seen)
+    unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
+    warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
+    if few:
+        warnings.append(
+            f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
+        )
+    said = (*inflation.warnings(), *filters.warnings, *warnings)
+    variants = asking.variants.take(kept)
+    return Associations(variants, options.test, n, scores, odds, naive, filters.skipped, inflation, said)
 
 
 def cell_tables(told: Sequence[tuple[IntArray, Told]]) -> CopyTables:
@@ -344,28 +355,6 @@ def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], op
         )
     tables = cell_tables(told)
     return filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
-
-
-def _made(  # noqa: PLR0913 (the parts of a result)
-    asking: SampledVariants,
-    filters: Filtered,
-    n: IntArray,
-    scores: Scores,
-    naive: Scores | None,
-    seen: Visible,
-    odds: Any,
-    test: str,
-) -> Associations:
-    variants = asking.variants.take(np.flatnonzero(filters.kept))
-    inflation = Inflation.of(scores, seen)
-    unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
-    warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
-    if few:
-        warnings.append(
-            f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
-        )
-    said = (*inflation.warnings(), *filters.warnings, *warnings)
-    return Associations(variants, test, n, scores, odds, naive, filters.skipped, inflation, said)
 
 
 def _visible(kept: FloatArray) -> Visible:

@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -335,26 +334,18 @@ def compared_ways(
     made
         ways that are there already, which come first.
     """
-
-    def optimum(pairs: bool) -> Design:
-        if pairs and len(wanted.names) > _MOST_PAIRS:
-            raise InvalidInput(f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}")
-        return genomic_design(replace(wanted, preserve_pairs=pairs, method="auto"), Budget(total))
-
-    def association() -> SampledVariants:
-        return sampled_variants(wanted.names, total, alleles=wanted.alleles, cases=cases)
-
-    makers: tuple[Callable[[], Design | SampledVariants], ...] = (
-        partial(optimum, False),
-        partial(optimum, True),
-        association,
-    )
     out: dict[str, Design | SampledVariants | str] = dict(made or {})
-    for name, make in zip(WAYS, makers, strict=True):
+    for name in WAYS:
         if name in out:
             continue
+        pairs = name == "pairs"
         try:
-            out[name] = make()
+            if name == "association":
+                out[name] = sampled_variants(wanted.names, total, alleles=wanted.alleles, cases=cases)
+            elif pairs and len(wanted.names) > _MOST_PAIRS:
+                out[name] = f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}"
+            else:
+                out[name] = genomic_design(replace(wanted, preserve_pairs=pairs, method="auto"), Budget(total))
         except InvalidInput as error:
             out[name] = str(error)
     return out
