@@ -493,19 +493,13 @@ def _from_deviations(table: FloatArray, axis: int) -> FloatArray:
 
 
 def _hidden(members: Sequence[str], eigenvalue: float) -> str:
+    shrunk = f"cannot be estimated: the mechanism shrinks it to λ = {eigenvalue:.3g}"
     if len(members) == 1:
-        return (
-            f"attribute {members[0]!r} cannot be estimated: the mechanism shrinks it to λ = {eigenvalue:.3g}; "
-            "give it a larger epsilon"
-        )
-    joined = ", ".join(repr(name) for name in members)
-    remedy = (
-        "design with preserve='pairs' (--preserve pairs)"
-        if len(members) == 2
-        else "estimate smaller sets, or design with method='kronecker'"
-    )
-    shrunk = f"the mechanism shrinks it to λ = {eigenvalue:.3g}"
-    return f"the joint effect of {joined} cannot be estimated: {shrunk}; {remedy}"
+        return f"attribute {members[0]!r} {shrunk}; give it a larger epsilon"
+    remedy = "estimate smaller sets, or design with method='kronecker'"
+    if len(members) == 2:
+        remedy = "design with preserve='pairs' (--preserve pairs)"
+    return f"the joint effect of {', '.join(map(repr, members))} {shrunk}; {remedy}"
 
 
 # Probabilities that were written with six digits still sum to 1 this closely.
