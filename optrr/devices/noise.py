@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -61,7 +62,7 @@ def sets_of_attributes(label: Label) -> Iterator[Sequence[int]]:
     if m <= k:
         return
     if m <= _MOST_PAIRED and k > 1:
-        yield from ((i, j) for i in range(m) for j in range(i + 1, m))
+        yield from combinations(range(m), 2)
     # which sets these are need not be secret, and the same audit should look at the same ones
     rng = np.random.default_rng(m)
     for _ in range(_DRAWN_SETS):
@@ -106,10 +107,9 @@ def _pairs(label: Label) -> Iterator[tuple[int, int]]:
     m, sizes = label.domain.m, label.sizes
     if m > _MOST_PAIRED:
         return
-    for i in range(m):
-        for j in range(i + 1, m):
-            if 2 < (sizes[i] - 1) * (sizes[j] - 1) <= _MOST_CELLS and min(sizes[i], sizes[j]) > 2:
-                yield i, j
+    for i, j in combinations(range(m), 2):
+        if 2 < (sizes[i] - 1) * (sizes[j] - 1) <= _MOST_CELLS and min(sizes[i], sizes[j]) > 2:
+            yield i, j
 
 
 def _uniform(worst: Worst, values: IntArray, size: int, what: str, *, whole: bool = False) -> None:
@@ -163,12 +163,11 @@ def true_values(label: Label, answers: Answers) -> Worst:
         add(groups, parts, text, range(m) if m <= _MOST_PAIRED else [j])
         if r * r <= _MOST_CELLS:
             _own_table(worst, label, answers, j)
-    for j in range(m if m <= _MOST_COMBINED else 0):
-        for k in range(j + 1, m):
-            parts = int(label.sizes[j] * label.sizes[k])
-            if parts <= _MOST_CATEGORIES:
-                groups = answers.records[j].astype(np.int64) * label.sizes[k] + answers.records[k]
-                add(groups, parts, f"one combination of {names[j]!r} and {names[k]!r}", range(m))
+    for j, k in combinations(range(m if m <= _MOST_COMBINED else 0), 2):
+        parts = int(label.sizes[j] * label.sizes[k])
+        if parts <= _MOST_CATEGORIES:
+            groups = answers.records[j].astype(np.int64) * label.sizes[k] + answers.records[k]
+            add(groups, parts, f"one combination of {names[j]!r} and {names[k]!r}", range(m))
     return worst
 
 
@@ -333,7 +332,18 @@ def noise_that_repeats(label: Label, answers: Answers) -> Worst:
     worst = Worst()
     noise, chosen = _noise_numbers(answers, label)
     add_repeats(worst, noise, label.agreement(chosen), answers.layout)
-    _come_back(worst, label, answers, noise, chosen)
+    # how many of the second run have a noise that the first had: more than chance where few seeds make it
+    first, second = answers.layout.runs
+    known, at = np.unique(noise[first], return_index=True)
+    changes, others = label.changes(chosen).ravel(), np.ones(at.size)
+    for i in chosen:
+        others *= np.where(answers.changed[i, first][at], label.sizes[i] - 1.0, 1.0)
+    share = min(1.0, float((changes[answers.pattern(chosen, first)[at]] / others).sum()))
+    back, n = int(np.count_nonzero(np.isin(noise[second], known))), noise[second].size
+    worst.add(
+        at_least(back, n, share),
+        lambda _: f"{back} of {n} answers of run 2 have a noise that run 1 had, too; {n * share:.4g} are expected",
+    )
     return worst
 
 
@@ -358,21 +368,6 @@ def add_repeats(worst: Worst, noise: IntArray, same: float, layout: RecordKinds)
 
         worst.add(two_sided(equal, pairs, same), describe, among=2 * a.size - 1)
     return worst
-
-
-def _come_back(worst: Worst, label: Label, answers: Answers, noise: IntArray, chosen: Sequence[int]) -> None:
-    """How many of the second run have a noise that the first had: more than chance where few seeds make it."""
-    first, second = answers.layout.runs
-    known, at = np.unique(noise[first], return_index=True)
-    changes, others = label.changes(chosen).ravel(), np.ones(at.size)
-    for i in chosen:
-        others *= np.where(answers.changed[i, first][at], label.sizes[i] - 1.0, 1.0)
-    share = min(1.0, float((changes[answers.pattern(chosen, first)[at]] / others).sum()))
-    back, n = int(np.count_nonzero(np.isin(noise[second], known))), noise[second].size
-    worst.add(
-        at_least(back, n, share),
-        lambda _: f"{back} of {n} answers of run 2 have a noise that run 1 had, too; {n * share:.4g} are expected",
-    )
 
 
 def true_records_in_turns(label: Label, answers: Answers) -> Worst:
