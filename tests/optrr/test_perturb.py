@@ -154,8 +154,9 @@ def test_files_follow_the_law(tmp_path, suffix):
     write = pa_csv.write_csv if suffix == ".csv" else pq.write_table
     write(table, tmp_path / f"a{suffix}")
     seen = []
-    total = perturb(tmp_path / f"a{suffix}", Mechanism(DOMAIN, law), tmp_path / "b.parquet", 11, seen.append)
-    assert total == n
+    options = ReleaseOptions(seen.append)
+    release = release_file(tmp_path / f"a{suffix}", Mechanism(DOMAIN, law), tmp_path / "b.parquet", 11, options)
+    assert release.records == n
     assert seen == sorted(seen)
     assert (len(seen) > 1 or suffix == ".csv") and seen[-1] == n
     out = pq.read_table(tmp_path / "b.parquet").to_pylist()
