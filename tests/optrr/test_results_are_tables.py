@@ -117,7 +117,7 @@ MADE = {
     "WeightedEstimate": weighted,
     "Posterior": lambda: optrr.tables.bayes.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.tables.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
-    "TestFamily": lambda: optrr.models.tests.result(
+    "TestFamily": lambda: optrr.models.tests.result.family(
         [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
     ),
     "LogLinear": lambda: optrr.models.fit_loglinear(counts(), optrr.design(DOMAIN, 2.0).mechanism, [("a", "b")]),
