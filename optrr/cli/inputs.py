@@ -13,7 +13,6 @@ from optrr.domain.public import NONE, PublicColumns
 if TYPE_CHECKING:
     from optrr.tables.weighting.linearised import Single
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import prod
@@ -198,8 +197,9 @@ def keep_input(output: Path, input: RecordsAt) -> None:
     InvalidInput
         naming the file.
     """
-    places = [input.place] if isinstance(input.place, str | os.PathLike) else input.place
-    refuse_replacing(output, files_at(places) or [], f"{output} is an input of this command; write to another file")
+    refuse_replacing(
+        output, files_at(input.named) or [], f"{output} is an input of this command; write to another file"
+    )
 
 
 def split_names(text: str) -> tuple[str, ...]:

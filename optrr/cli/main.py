@@ -79,91 +79,68 @@ class Command(click.Command):
             return super().invoke(ctx)
 
 
-# What --help shows: a heading, and below it of each command its module, function and one line of help. Written here so that
-# --help imports none of them.
+# What --help shows: a heading, and below it of each command the module of its function and one line of help. Written here so
+# that --help imports none of them.
 _GROUPS = {
     "Plan": {
-        "plan": ("optrr.cli.planning", "plan", "From a question to a total epsilon and its statement, on a page."),
-        "spec": ("optrr.cli.planning", "spec", "Propose a specification from data."),
-        "design": ("optrr.cli.designing", "design", "Find the mechanism with the smallest total epsilon."),
-        "compare": ("optrr.cli.designing", "compare", "Every applicable method side by side."),
-        "allocate": ("optrr.cli.advising", "allocate", "The most accurate way of asking for a workload."),
-        "advise": ("optrr.cli.advising", "allocate", "Another name of allocate."),
-        "power": ("optrr.cli.testing", "power", "Records that a test needs, or intervals of a wanted width."),
-        "cluster": ("optrr.cli.designing", "cluster", "Cluster attributes by dependence; design the second round."),
+        "plan": ("planning", "From a question to a total epsilon and its statement, on a page."),
+        "spec": ("planning", "Propose a specification from data."),
+        "design": ("designing", "Find the mechanism with the smallest total epsilon."),
+        "compare": ("designing", "Every applicable method side by side."),
+        "allocate": ("advising", "The most accurate way of asking for a workload."),
+        "advise": ("advising", "Another name of allocate."),
+        "power": ("testing", "Records that a test needs, or intervals of a wanted width."),
+        "cluster": ("designing", "Cluster attributes by dependence; design the second round."),
     },
     "Randomize": {
-        "perturb": ("optrr.cli.releasing", "perturb", "Randomize a CSV or Parquet file."),
+        "perturb": ("releasing", "Randomize a CSV or Parquet file."),
     },
     "Analyse": {
-        "estimate": ("optrr.cli.estimating", "estimate", "Estimate a table from randomized records."),
-        "test": ("optrr.cli.testing", "test", "Test a hypothesis on randomized records."),
-        "measure": ("optrr.cli.measuring", "measure", "Shares in groups, risks, odds, means, ordinal association."),
-        "share": ("optrr.cli.measuring", "share", "A share in a sub-population of several conditions."),
-        "contrast": ("optrr.cli.measuring", "contrast", "A sum of shares with weights: differences of cells."),
-        "quantile": ("optrr.cli.measuring", "quantile", "Medians and other quantiles."),
-        "model": ("optrr.cli.modelling", "model", "A log-linear model: odds ratios with all else in the model."),
-        "regress": ("optrr.cli.modelling", "regress", "Linear and logistic regression of the true records."),
-        "synthesize": (
-            "optrr.cli.modelling",
-            "synthesize",
-            "Records to hand on, drawn from a model of the estimates.",
-        ),
-        "combine": ("optrr.cli.modelling", "combine", "Numbers from several synthetic sets, with intervals."),
+        "estimate": ("estimating", "Estimate a table from randomized records."),
+        "test": ("testing", "Test a hypothesis on randomized records."),
+        "measure": ("measuring", "Shares in groups, risks, odds, means, ordinal association."),
+        "share": ("measuring", "A share in a sub-population of several conditions."),
+        "contrast": ("measuring", "A sum of shares with weights: differences of cells."),
+        "quantile": ("measuring", "Medians and other quantiles."),
+        "model": ("modelling", "A log-linear model: odds ratios with all else in the model."),
+        "regress": ("modelling", "Linear and logistic regression of the true records."),
+        "synthesize": ("modelling", "Records to hand on, drawn from a model of the estimates."),
+        "combine": ("modelling", "Numbers from several synthetic sets, with intervals."),
     },
     "Devices and surveys": {
-        "export": (
-            "optrr.cli.deploying",
-            "export",
-            "Write what a device needs to randomize a record; matrices; programs.",
-        ),
-        "serve": ("optrr.cli.deploying", "serve", "Run a survey: page, collector and results."),
-        "audit": ("optrr.cli.assurance", "audit", "Test a client from outside against its label."),
+        "export": ("deploying", "Write what a device needs to randomize a record; matrices; programs."),
+        "serve": ("deploying", "Run a survey: page, collector and results."),
+        "audit": ("assurance", "Test a client from outside against its label."),
     },
     "Assurance": {
-        "verify": ("optrr.cli.assurance", "verify", "Recompute every number of a design or deployment file."),
-        "sign": ("optrr.cli.assurance", "sign", "Sign a design or deployment file: who made it."),
-        "account": ("optrr.cli.releasing", "account", "What the people of these files have spent in all."),
-        "worksheet": ("optrr.cli.assurance", "worksheet", "An evaluator's questions, answered for a design."),
+        "verify": ("assurance", "Recompute every number of a design or deployment file."),
+        "sign": ("assurance", "Sign a design or deployment file: who made it."),
+        "account": ("releasing", "What the people of these files have spent in all."),
+        "worksheet": ("assurance", "An evaluator's questions, answered for a design."),
     },
     "Genomics": {
-        "gwas-design": ("optrr.cli.genomics", "gwas_design", "Design for genotypes and case/control status."),
-        "gwas-perturb": (
-            "optrr.cli.genomics",
-            "gwas_perturb",
-            "Randomize genotypes and status, one record per person.",
-        ),
-        "gwas-merge": ("optrr.cli.one_person", "gwas_merge", "Reports of single people as one file, in random order."),
-        "gwas": ("optrr.cli.association", "gwas", "Association tests of randomized genotypes."),
-        "gwas-variants": (
-            "optrr.cli.association",
-            "gwas_variants",
-            "Frequencies, call rates, Hardy-Weinberg tests, r².",
-        ),
-        "gwas-study": (
-            "optrr.cli.studying",
-            "gwas_study",
-            "What association tests lose at a total epsilon, by simulation.",
-        ),
+        "gwas-design": ("genomics", "Design for genotypes and case/control status."),
+        "gwas-perturb": ("genomics", "Randomize genotypes and status, one record per person."),
+        "gwas-merge": ("one_person", "Reports of single people as one file, in random order."),
+        "gwas": ("association", "Association tests of randomized genotypes."),
+        "gwas-variants": ("association", "Frequencies, call rates, Hardy-Weinberg tests, r²."),
+        "gwas-study": ("studying", "What association tests lose at a total epsilon, by simulation."),
     },
     "Rounds": {
-        "longitudinal-design": (
-            "optrr.cli.longitudinal",
-            "longitudinal_design",
-            "Design for people who report again and again.",
-        ),
-        "longitudinal-perturb": ("optrr.cli.longitudinal", "longitudinal_perturb", "Everybody's report of one round."),
-        "longitudinal-estimate": (
-            "optrr.cli.longitudinal",
-            "longitudinal_estimate",
-            "Estimate a table from several rounds of reports.",
-        ),
+        "longitudinal-design": ("longitudinal", "Design for people who report again and again."),
+        "longitudinal-perturb": ("longitudinal", "Everybody's report of one round."),
+        "longitudinal-estimate": ("longitudinal", "Estimate a table from several rounds of reports."),
     },
     "Try it": {
-        "demo": ("optrr.cli.demo", "demo", "The main job on the bundled Adult data."),
+        "demo": ("demo", "The main job on the bundled Adult data."),
     },
 }
-_COMMANDS = {name: where for group in _GROUPS.values() for name, where in group.items()}
+# Each command's module, function and line of help.
+_COMMANDS = {
+    name: (f"optrr.cli.{module}", "allocate" if name == "advise" else name.replace("-", "_"), text)
+    for group in _GROUPS.values()
+    for name, (module, text) in group.items()
+}
 
 
 class _LazyGroup(click.Group):
@@ -184,7 +161,7 @@ class _LazyGroup(click.Group):
         widest = max(map(len, _COMMANDS))
         for heading, group in _GROUPS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(widest), text) for name, (_, _, text) in group.items()])
+                formatter.write_dl([(name.ljust(widest), text) for name, (_, text) in group.items()])
 
 
 @contextmanager

@@ -165,8 +165,7 @@ def _words(context: click.Context, place: RecordsAt, design_file: Path) -> Itera
 
 
 def _names(place: RecordsAt) -> list[str]:
-    places = [place.place] if isinstance(place.place, str) or not isinstance(place.place, Sequence) else place.place
-    return [public_name(each) for each in places]
+    return [public_name(each) for each in place.named]
 
 
 def public_name(place: Place) -> str:
@@ -181,8 +180,7 @@ def public_name(place: Place) -> str:
 def _public(line: str, places: Sequence[RecordsAt]) -> str:
     """A warning without the folders and addresses of the places."""
     for place in places:
-        each = [place.place] if isinstance(place.place, str) or not isinstance(place.place, Sequence) else place.place
-        for text in map(str, each):
+        for text in map(str, place.named):
             line = line.replace(text, public_name(text))
     return line
 

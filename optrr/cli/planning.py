@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import webbrowser
 from collections.abc import Sequence
@@ -281,7 +280,6 @@ def _bins(text: str) -> tuple[str, int | list[str]]:
 
 def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
     """The commands that design for this specification and randomize these records."""
-    places = [place.place] if isinstance(place.place, str | os.PathLike) else place.place
     written = [
         word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
     ]
@@ -290,7 +288,17 @@ def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -
     return [
         shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
         shlex.join(
-            ["optrr", "perturb", *map(str, places), *written, "--design", "design.json", *drop, "-o", "released.csv"]
+            [
+                "optrr",
+                "perturb",
+                *map(str, place.named),
+                *written,
+                "--design",
+                "design.json",
+                *drop,
+                "-o",
+                "released.csv",
+            ]
         ),
     ]
 

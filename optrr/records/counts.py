@@ -16,7 +16,6 @@ O(n · number of sets).
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -442,7 +441,7 @@ def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
             yield k, named, each
             named += 1
             continue
-        for name in [where.place] if isinstance(where.place, str | os.PathLike) else where.place:
+        for name in where.named:
             one = replace(where, place=name, watch=None, origins=None)
             for file in each_file(one) or [one]:
                 yield k, named, file

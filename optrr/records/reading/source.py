@@ -80,8 +80,13 @@ class RecordsAt:
         """The same place, telling of every batch that is read."""
         return replace(self, watch=watch)
 
+    @property
+    def named(self) -> list[Place]:
+        """Each place that is named."""
+        return [self.place] if isinstance(self.place, str | os.PathLike) else list(self.place)
+
     def __str__(self) -> str:
-        places = [self.place] if isinstance(self.place, str | os.PathLike) else list(self.place)
+        places = self.named
         return ", ".join(map(str, places[:3])) + (f", … ({len(places)} in all)" if len(places) > 3 else "")
 
 
