@@ -130,7 +130,10 @@ def conditional_tail(
     w, root, out = np.concatenate([xi, scores], axis=1), np.sqrt(statistic), np.empty(n.size)
     deep = statistic > _DEEP
     for chosen, directions in ((~deep, _DIRECTIONS), (deep, _DEEP_DIRECTIONS)):
-        v = np.array([[1.0], [-1.0]]) if weights.shape[1] == 1 else _circle(directions)
+        # half a step off the axes, on which lattices have their points
+        angle = 2 * np.pi * (np.arange(directions) + 0.5) / directions
+        circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        v = np.array([[1.0], [-1.0]]) if weights.shape[1] == 1 else circle
         rows = np.flatnonzero(chosen)
         for at in np.array_split(rows, max(1, rows.size * v.shape[0] // _POINTS)):
             out[at] = _piece(w[at], law[at], n[at], root[at], v, counts[at])
@@ -146,12 +149,6 @@ def _whitened(weights: FloatArray, law: FloatArray) -> FloatArray:
     values, vectors = np.linalg.eigh(covariance * scale[:, :, None] * scale[:, None, :])
     inverse = np.where(values > _DEPENDENT, 1 / np.sqrt(np.maximum(values, _DEPENDENT)), 0.0)
     return np.asarray(inverse[:, :, None] * (np.swapaxes(vectors, 1, 2) @ (w * scale[:, :, None])))
-
-
-def _circle(count: int) -> FloatArray:
-    # half a step off the axes, on which lattices have their points
-    angle = 2 * np.pi * (np.arange(count) + 0.5) / count
-    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
 def _piece(  # noqa: PLR0913 (one array for each letter of the formulas)
@@ -309,26 +306,18 @@ def reliable_down_to(fit: NullFit, n: FloatArray, kernel: Kernel, contrasts: Flo
 
     O(B · directions · R) time, in pieces of 32 MB.
     """
-    directions = _spread_directions(contrasts.shape[0])
+    directions, out = _spread_directions(contrasts.shape[0]), np.empty(n.size)
     step = max(1, HELD // (directions.shape[0] * kernel.cells))
-    starts = range(0, fit.rows.shape[0], step)
-    pieces = [
-        _reliable_piece(fit.part(slice(s, s + step)), n[s : s + step], kernel, contrasts, directions) for s in starts
-    ]
-    return np.concatenate(pieces)
-
-
-def _reliable_piece(
-    fit: NullFit, n: FloatArray, kernel: Kernel, contrasts: FloatArray, directions: FloatArray
-) -> FloatArray:
-    xi = whitened_influence(fit, kernel, contrasts)
-    lam = fit.expected.reshape(xi.shape[0], -1)
-    along = directions @ xi
-    third = np.einsum("zjr,zr->zj", along**3, lam)
-    fourth = np.einsum("zjr,zr->zj", along**4, lam) - 3
-    root = np.sqrt(n)[:, None]
-    farthest = _first_departure(third / (6 * root), (fourth - 3 * third**2) / (24 * root**2), n)
-    return np.asarray(chi2.sf(farthest**2, contrasts.shape[0]))
+    for piece in (slice(start, start + step) for start in range(0, n.size, step)):
+        xi = whitened_influence(fit.part(piece), kernel, contrasts)
+        lam = fit.expected[piece].reshape(xi.shape[0], -1)
+        along = directions @ xi
+        third = np.einsum("zjr,zr->zj", along**3, lam)
+        fourth = np.einsum("zjr,zr->zj", along**4, lam) - 3
+        root = np.sqrt(n[piece])[:, None]
+        farthest = _first_departure(third / (6 * root), (fourth - 3 * third**2) / (24 * root**2), n[piece])
+        out[piece] = chi2.sf(farthest**2, contrasts.shape[0])
+    return out
 
 
 def _spread_directions(k: int) -> FloatArray:
