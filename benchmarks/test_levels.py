@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from inference_level import RESULTS, markdown, write
@@ -139,7 +139,13 @@ def association_row(setting: Setting, name: str, rng: np.random.Generator, runs:
     exact = is_separable(kernel)
     p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
     if sparse.size:
-        p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE)[0]
+        p[sparse] = simulated(
+            chosen,
+            tables[sparse],
+            replace(limit, statistic=limit.statistic[sparse], fit=limit.fit.part(sparse)),
+            rng,
+            RULE,
+        )[0]
     stated = not exact and (chosen.is_ratio or float(np.median(limit.fewest)) < SPARSE)
     return judged(p, sparse.size / runs, exact, stated)
 

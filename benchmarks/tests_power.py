@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,13 @@ def of_association(name: str, mechanism: Randomizer) -> Tested:
         limit = chi_square_limit(chosen, tables)
         p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
         if sparse.size:
-            p[sparse] = simulated(chosen, tables[sparse], limit.part(sparse), rng, RULE)[0]
+            p[sparse] = simulated(
+                chosen,
+                tables[sparse],
+                replace(limit, statistic=limit.statistic[sparse], fit=limit.fit.part(sparse)),
+                rng,
+                RULE,
+            )[0]
         return p
 
     return Tested(p_values, alternative_of(name, pair, kernel, domain=DOMAIN.subset(("a", "b"))))  # type: ignore[arg-type]  # one of the names
