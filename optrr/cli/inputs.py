@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optrr.analyses import Reports
 from optrr.domain.public import NONE, PublicColumns
 
 if TYPE_CHECKING:
+    from optrr.analyses import Reports
     from optrr.tables.weighting.linearised import Single
 
 from collections.abc import Callable, Iterable, Sequence

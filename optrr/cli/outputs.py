@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from optrr.analyses import Reports
 from optrr.cli.inputs import design_option, input_argument, keep_input, said_of_input, several, with_pool
 from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
 from optrr.designs.design import Asking, Design
@@ -27,6 +26,7 @@ from optrr.show.result import Result, TableResult
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
 if TYPE_CHECKING:
+    from optrr.analyses import Reports
     from optrr.pages.sections import Given
     from optrr.show.parts import Page
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from optrr.analyses import Reports
 from optrr.cli.outputs import Analysis, analysis
 from optrr.domain.public import NONE
 from optrr.models.tests.result import TestFamily
 
 if TYPE_CHECKING:
+    from optrr.analyses import Reports
     from optrr.pages.sections import Given
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.weighting.estimating import WeightedEstimate
