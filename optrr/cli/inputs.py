@@ -5,19 +5,11 @@ Options that say nothing of what is asked are refused rather than ignored.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from optrr.domain.public import NONE, PublicColumns
-
-if TYPE_CHECKING:
-    from optrr.analyses import Reports
-    from optrr.tables.weighting.linearised import Single
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
@@ -25,11 +17,16 @@ import numpy as np
 from click.core import ParameterSource
 
 from optrr.domain.domain import Category, Domain, GivenScores, PairScores, listed, scores_of_pair, shown
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt, files_at
 from optrr.records.whole_files import refuse_replacing
 from optrr.releases.sealed import LONGITUDINAL, Given, kind_of, read_small
 from optrr_solvers.arrays import FloatArray
+
+if TYPE_CHECKING:
+    from optrr.analyses import Reports
+    from optrr.tables.weighting.linearised import Single
 
 
 def refuse_options(why: str, *names: str) -> None:

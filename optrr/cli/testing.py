@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from optrr.cli.outputs import Analysis, analysis
-from optrr.domain.public import NONE
-from optrr.models.tests.result import TestFamily
-
-if TYPE_CHECKING:
-    from optrr.analyses import Reports
-    from optrr.pages.sections import Given
-    from optrr.tables.estimation.estimator import Estimate
-    from optrr.tables.weighting.estimating import WeightedEstimate
-    from optrr.tables.weighting.sampled import SampledRecords
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -41,10 +28,11 @@ from optrr.cli.inputs import (
     simultaneous_option,
     split_names,
 )
-from optrr.cli.outputs import report_option
+from optrr.cli.outputs import Analysis, analysis, report_option
 from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain, PairScores, plain_scores, told_scores
+from optrr.domain.public import NONE
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative
@@ -57,13 +45,20 @@ from optrr.models.tests.power_analysis import (
     predicted_power,
     required_records,
 )
-from optrr.models.tests.result import ADJUSTMENTS, Adjustment, TestResult, check_distinct, family
+from optrr.models.tests.result import ADJUSTMENTS, Adjustment, TestFamily, TestResult, check_distinct, family
 from optrr.models.tests.testing import CALIBRATIONS, TESTS
 from optrr.show.parts import Page
 from optrr.show.text import crossed
 from optrr_solvers.allocating.energy import energy_cap
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.problem import EPSILON_RANGE
+
+if TYPE_CHECKING:
+    from optrr.analyses import Reports
+    from optrr.pages.sections import Given
+    from optrr.tables.estimation.estimator import Estimate
+    from optrr.tables.weighting.estimating import WeightedEstimate
+    from optrr.tables.weighting.sampled import SampledRecords
 
 # Of answers to questions, which are not drawn again.
 _LIMITS = ("auto", "asymptotic")

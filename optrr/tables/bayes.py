@@ -1,11 +1,13 @@
 """What randomized records say of the true table to somebody with a Dirichlet prior: draws, credible intervals (design §4.9).
 
-With reports' counts N, true shares π, expected reports λ = Pᵀπ and a Dirichlet prior with parameters α, the posterior is p(π |
-N) ∝ Π_u π_u^(α_u − 1) · Π_v λ_v^(N_v). Many chains run side by side. Of two cells u and w the sum s is kept and its split drawn
-anew: π_u = s sin²θ, π_w = s cos²θ, and λ is linear in sin²θ. The prior of θ is sin^(2α_u − 1)θ cos^(2α_w − 1)θ on (0, π/2),
-even where α is 1/2. A slice sampler that starts from the whole interval draws from that law exactly and has nothing to tune
-(Neal, Ann. Stat. 31, 2003, §4). A sweep makes as many such moves as there are cells, at a cost of O(C R V) for C chains, R
-cells and V different reports, some ten times over.
+With reports' counts N, true shares π, expected reports λ = Pᵀπ and a Dirichlet prior with parameters α, the posterior is
+
+    p(π | N) ∝ Π_u π_u^(α_u − 1) · Π_v λ_v^(N_v).
+
+Many chains run side by side. Of two cells u and w the sum s is kept and its split drawn anew: π_u = s sin²θ, π_w = s cos²θ, and
+λ is linear in sin²θ. The prior of θ is sin^(2α_u − 1)θ cos^(2α_w − 1)θ on (0, π/2), even where α is 1/2. A slice sampler that
+starts from the whole interval draws from that law exactly and has nothing to tune (Neal, Ann. Stat. 31, 2003, §4). A sweep is
+as many such moves as there are cells, at a cost of O(C R V) for C chains, R cells and V different reports, some ten times over.
 
 Whether draws have settled, and how far their means and limits are from those of endless draws, is counted: the chains are cut
 in halves, and what the halves disagree by is the error of their mean: for H halves and a number with variance σ² over all draws
