@@ -166,12 +166,12 @@ def variant_report(
         )
     kernel = cohort_kernel(cohort, law, layout)
     tables = copy_tables(cohort, layout.missing, progress)
-    warn(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
+    doubts = list(impossible_tables([Observed("a variant × status", tables.two, kernel)]))
+    warn(doubts)
     wanted = people_with(cohort, 1)
     rates = rates_of_calls(tables, kernel, wanted, layout.missing)
     out = _reported(cohort.variants, tables, kernel, rates, by_status)
     incomplete = 0 if layout.missing else int(np.sum(tables.people < wanted))
-    doubts = []
     if incomplete:
         doubts.append(
             f"calls of {amount(incomplete, 'variant')} are missing as they are: no epsilon covers which, and CALL_RATE has no "

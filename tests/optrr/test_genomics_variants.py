@@ -391,6 +391,13 @@ def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     who = ["--phenotype-column", "status", "--case", "1"]
     assert command(capsys, "gwas-design", "true.csv", *who, "--variant-epsilon", 3, "-o", "d.json")[0] == 0
     assert command(capsys, "gwas-perturb", "true.csv", *who, "--design", "d.json", "-o", "out.csv")[0] == 0
+    # nobody has a copy of A1: noise would have shown some
+    raw = [",".join(["0"] * 4 + line.split(",")[4:]) for line in lines[1:]]
+    Path("raw.csv").write_text("\n".join([lines[0], *raw]) + "\n")
+    assert command(capsys, "gwas-design", "true.csv", *who, "--variant-epsilon", 1, "-o", "noisy.json")[0] == 0
+    for asked in ("gwas", "gwas-variants"):
+        code, _, error = command(capsys, asked, "raw.csv", *who, "--design", "noisy.json")
+        assert code == 0 and error.count("does not look like data randomized by this design") == 1
     given = ["gwas-variants", "out.csv", "--design", "d.json", "--by-status", "--ld", 2]
     code, out, error = command(capsys, *given, "-o", "table.tsv", "--ld-output", "pairs.tsv", "--json")
     assert code == 0, error
