@@ -8,8 +8,9 @@ collected graph is ε-*edge* locally private, pure. Nothing is promised for a wh
 a node faces (n−1)ε.
 
     randomized response      f = 1/(1 + e^ε)           RVL eq. 8
-    Laplace, cut at 1/2      f = ½ e^{−ε/2}            RVL eq. 11, the larger one: it equals randomized response at
-                                                       the smaller ε' = ln(2e^{ε/2} − 1)
+    Laplace, cut at 1/2      f = ½ e^{−ε/2}            RVL eq. 11
+
+The second is the larger one: it equals randomized response at the smaller ε' = ln(2e^{ε/2} − 1).
 
 **Both ends reporting.** If both owners of a pair report it with ε each, the tie is reported twice and pays 2ε. For a total
 of ε each report gets ε/2, and the mean of the two debiased bits has variance f'(1−f')/(2(1−2f')²) with f' at ε/2. That is
