@@ -233,6 +233,11 @@ class Posterior(CellsResult):
         return self.numbers()["estimate"]
 
     @property
+    def standard_deviations(self) -> FloatArray:
+        """Of the posterior."""
+        return self.numbers()["standard_deviation"]
+
+    @property
     def lower(self) -> FloatArray:
         """Lower ends of the cells' intervals."""
         return self.numbers()["lower"]

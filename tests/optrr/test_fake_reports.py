@@ -15,9 +15,9 @@ from optrr import Counts, Domain, InvalidInput, Mechanism, SampledTables, Singul
 from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.supports import subset_size, support_probabilities
-from optrr.tables.estimation import simplex
 from optrr.tables.estimation.estimator import METHODS
 from optrr.tables.estimation.fake_reports import Reach, poisoning
+from optrr.tables.estimation.simplex import projection
 from optrr.ways.longitudinal.stages import TwoStage, WholeOrUniform
 from optrr.ways.protocols.protocol import cluster_design
 from optrr_solvers.allocating.questions import SubsetReport
@@ -240,7 +240,6 @@ def test_no_share_of_fakes_moves_a_proportion_by_two():
 def test_the_projected_estimate_stays_within_its_bound(method):
     """Random attacks, also mixed ones, on tables with negative cells; the bound is nearly reached where nothing is cut off."""
     rng, closest = np.random.default_rng(6), 0.0
-    project = {"projection": simplex.projection, "norm-sub": simplex.norm_sub}[method]
     for _ in range(40):
         sizes = [(2,), (3, 2), (5,), (2, 2, 2)][rng.integers(0, 4)]
         domain = domain_of(sizes)
@@ -252,7 +251,7 @@ def test_the_projected_estimate_stays_within_its_bound(method):
         kernel = mechanism.kernel(domain.names)
 
         def projected(reports, kernel=kernel):
-            return project(kernel.solve(reports / reports.sum()).ravel())
+            return projection(kernel.solve(reports / reports.sum()).ravel())
 
         before = projected(counts.table)
         attacks = [k * row for row in np.eye(table.size, dtype=int)]

@@ -102,7 +102,7 @@ def test_two_categories_agree_with_quadrature(tallies, matrix, prior, confidence
     # five standard errors, which one of these sixteen numbers exceeds once in 10^5 runs
     error = deviation / np.sqrt(known.effective_draws[0])
     assert abs(drawn.proportions[0] - mean) <= 5 * error
-    assert abs(drawn.numbers()["standard_deviation"][0] - deviation) <= 5 * error
+    assert abs(drawn.standard_deviations[0] - deviation) <= 5 * error
     assert abs(drawn.lower[0] - lower) <= 5 * known.monte_carlo_error[0]
     assert abs(drawn.upper[0] - upper) <= 5 * known.monte_carlo_error[0]
 
@@ -124,7 +124,7 @@ def test_three_categories_agree_with_quadrature():
     drawn = optrr.tables.bayes.posterior(table(domain, tallies), Fixed(domain, matrix), random_state=2)
     error = deviations / np.sqrt(drawn.moments.effective_draws)
     assert np.all(np.abs(drawn.proportions - means) <= 5 * error)
-    assert np.all(np.abs(drawn.numbers()["standard_deviation"] - deviations) <= 5 * error)
+    assert np.all(np.abs(drawn.standard_deviations - deviations) <= 5 * error)
     for share, low, high in zip(shares, drawn.lower, drawn.upper, strict=True):
         assert abs(density[share < low].sum() - 0.025) < 0.02
         assert abs(density[share > high].sum() - 0.025) < 0.02

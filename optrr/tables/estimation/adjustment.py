@@ -144,7 +144,7 @@ def _positions(rows: IntArray, group: Sequence[int], target: FloatArray) -> IntA
         )
     if target.min() < 0 or not np.isclose(target.sum(), 1):
         raise InvalidInput(
-            f"the margin of attributes {tuple(group)} is not a distribution; make it proper first (clip, norm_sub)"
+            f"the margin of attributes {tuple(group)} is not a distribution; make it proper first (clip, projection)"
         )
     inside = rows[:, list(group)]
     if inside.min(initial=0) < 0 or np.any(inside >= np.array(target.shape)):

@@ -19,9 +19,8 @@ together. Its associations stay as weakened as the randomized records show them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
@@ -38,7 +37,7 @@ from optrr.show.charts import Shading, heat_figure
 from optrr.show.result import intervals_said
 from optrr.show.text import category_word
 from optrr.tables.estimation import simplex
-from optrr.tables.estimation.adjustment import Group, adjust_to_estimates, margin_groups
+from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_groups
 from optrr.tables.estimation.impossible import (
     CountedTable,
     Observed,
@@ -123,6 +122,11 @@ class Estimate(CellsResult):
         return self.n * self.proportions
 
     @property
+    def is_proper(self) -> bool:
+        """Whether no cell is negative; the cells always sum to 1."""
+        return bool(self.proportions.min() >= 0)
+
+    @property
     def method_note(self) -> str:
         """One sentence on the method and its bias."""
         return f"method {self.method}: {self.bias.removeprefix(f'{self.method}; ')}"
@@ -184,35 +188,46 @@ def with_errors(  # noqa: PLR0913 (what an estimate is made of)
     fitted: FittedTable,
     kernel: Kernel,
     observed: FloatArray,
+    *,
+    method: str,
+    bias: str,
+    confidence: float,
+    simultaneous: bool,
     target: Target = "population",
     warnings: tuple[str, ...] = (),
-    **fields: Any,
 ) -> Estimate:
     """A table with the unbiased estimate's standard errors around its target, with a warning where there are none.
 
-    Without intervals so far, and with further fields of :class:`Estimate`.
+    Without intervals so far; the fields of :class:`Estimate` are as there.
     """
     unknown = np.full(fitted.proportions.shape, np.nan)
     plain = Estimate(
         domain=domain,
         n=n,
+        method=method,
         proportions=fitted.proportions,
         standard_errors=unknown,
         lower=unknown,
         upper=unknown,
+        confidence=confidence,
         interval="none",
+        bias=bias,
         target=target,
         errors="none",
+        simultaneous=simultaneous,
         convergence=fitted.convergence,
-        **fields,
+        warnings=warnings,
     )
     try:
-        variances = (kernel.variance if target == "population" else kernel.data_variance)(observed, n)
+        variance = kernel.variance if target == "population" else kernel.data_variance
+        variances = variance(observed, n)
     except SingularMarginal as reason:
         warning = f"no standard errors, and the table is not identified by the data alone: {reason}"
         return replace(plain, warnings=(warning, *warnings))
+    if target == "data":
+        return replace(plain, standard_errors=np.sqrt(variances), errors="unbiased")
     # all reports that tell about a cell are alike here, so they show no variance, although there is one
-    alike = (variances * (n - 1) <= _ALIKE * kernel.solve_power(observed, 2)) & (target == "population")
+    alike = variances * (n - 1) <= _ALIKE * kernel.solve_power(observed, 2)
     warnings = (*without_error(alike, "the reports that tell about them are"), *warnings)
     errors = np.where(alike, np.nan, np.sqrt(variances))
     return replace(plain, standard_errors=errors, errors="unbiased", warnings=warnings)
@@ -265,29 +280,59 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-def _fitted(method: str, groups: Sequence[Group], data: CountedTable) -> FittedTable:
-    """The table by one of `METHODS`; ``groups`` are what was randomized together, which "adjusted" must know."""
-    observed, kernel = data.observed, data.kernel
-    if method == "adjusted":
-        seen = np.argwhere(observed > 0)
-        reweighted = adjust_to_estimates(seen, observed[observed > 0], groups)
-        out = np.zeros_like(observed)
-        out[tuple(seen.T)] = reweighted.weights
-        return FittedTable(out, reweighted.convergence)
-    if method in ("mle", "ibu"):
-        from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
+Fitter = Callable[[CountedTable], FittedTable]
 
-        one = method == "mle" and len(kernel.sizes) == 1
-        if one and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
-            return FittedTable(likelihood.closed_form(observed, kernel))
-        if kernel.cells > likelihood.MAX_NEWTON:
-            return likelihood.ibu(observed, kernel, _LARGE_TOLERANCE / data.n, _LARGE_ITERATIONS, data.n)
-        return likelihood.ibu(observed, kernel, n=data.n)
-    raw = kernel.solve(observed)
-    if method == "unbiased":
-        return FittedTable(raw)
-    made_proper = simplex.clip if method == "clip" else simplex.projection
-    return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
+
+def _simplex(made_proper: Callable[[FloatArray], FloatArray]) -> Fitter:
+    """The unbiased table made proper by this function of its cells."""
+
+    def method(data: CountedTable) -> FittedTable:
+        raw = data.kernel.solve(data.observed)
+        return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
+
+    return method
+
+
+def _ibu(data: CountedTable) -> FittedTable:
+    from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
+
+    if data.kernel.cells > likelihood.MAX_NEWTON:
+        return likelihood.ibu(data.observed, data.kernel, _LARGE_TOLERANCE / data.n, _LARGE_ITERATIONS, data.n)
+    return likelihood.ibu(data.observed, data.kernel, n=data.n)
+
+
+def _mle(data: CountedTable) -> FittedTable:
+    from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
+
+    kernel = data.kernel
+    if len(kernel.sizes) == 1 and isinstance(kernel, EffectKernel) and kernel.eigenvalues[1] > 0:
+        return FittedTable(likelihood.closed_form(data.observed, kernel))
+    return _ibu(data)
+
+
+def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
+    """RR-Adjustment of the records that were seen, to what was randomized together."""
+    groups = margin_groups(mechanism, domain)
+
+    def method(data: CountedTable) -> FittedTable:
+        seen = np.argwhere(data.observed > 0)
+        fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
+        out = np.zeros_like(data.observed)
+        out[tuple(seen.T)] = fitted.weights
+        return FittedTable(out, fitted.convergence)
+
+    return method
+
+
+# All but "adjusted", which must know what was randomized together.
+_FITTERS: dict[str, Fitter] = {
+    "unbiased": lambda data: FittedTable(data.kernel.solve(data.observed)),
+    "norm-sub": _simplex(simplex.projection),
+    "clip": _simplex(simplex.clip),
+    "projection": _simplex(simplex.projection),
+    "mle": _mle,
+    "ibu": _ibu,
+}
 
 
 def estimate(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
@@ -337,29 +382,33 @@ def estimate(  # noqa: PLR0913 (the front door: each argument is one question a 
     check_bootstrap(bootstrap)
     data = counted_table(counts, mechanism)
     check_records(data.n)
-    fit = partial(_fitted, method, margin_groups(mechanism, data.domain) if method == "adjusted" else ())
+    fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
     warnings: tuple[str, ...] = ()
     if method == "adjusted" and data.domain.m < mechanism.domain.m:
         warnings = (
             f"adjusted to the margins of {', '.join(data.domain.names)} alone; estimate_adjusted(data, …) uses those of all "
             f"{mechanism.domain.m} attributes, as MDR's Algorithm 2 does",
         )
-    named: dict[str, Any] = {"method": method, "bias": BIAS[method], "warnings": warnings, "target": target}
-    named |= {"confidence": confidence, "simultaneous": simultaneous}
-    out = with_errors(data.domain, data.n, fit(data), data.kernel, data.observed, **named)
+    out = with_errors(
+        data.domain,
+        data.n,
+        fit(data),
+        data.kernel,
+        data.observed,
+        method=method,
+        bias=BIAS[method],
+        confidence=confidence,
+        simultaneous=simultaneous,
+        target=target,
+        warnings=warnings,
+    )
     # several tables fit the data equally well, and samples from one of them say nothing about the others
     if bootstrap and out.errors != "none":
         out = _with_bootstrap(out, data, fit, bootstrap, np.random.default_rng(random_state))
     return with_intervals(out, data.kernel, data.observed, interval_cells)
 
 
-def _with_bootstrap(
-    out: Estimate,
-    data: CountedTable,
-    fit: Callable[[CountedTable], FittedTable],
-    samples: int,
-    rng: np.random.Generator,
-) -> Estimate:
+def _with_bootstrap(out: Estimate, data: CountedTable, fit: Fitter, samples: int, rng: np.random.Generator) -> Estimate:
     """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
 
     "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
@@ -418,9 +467,18 @@ def estimate_adjusted(
 
     reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
     warn_of_records([Counts(asked, table(weights), origins)], mechanism)
-    named: dict[str, Any] = {"method": "adjusted", "bias": BIAS["adjusted"]}
-    named |= {"confidence": confidence, "simultaneous": simultaneous}
-    return with_intervals(with_errors(asked, n, reweighted, kernel, observed, **named), kernel, observed)
+    plain = with_errors(
+        asked,
+        n,
+        reweighted,
+        kernel,
+        observed,
+        method="adjusted",
+        bias=BIAS["adjusted"],
+        confidence=confidence,
+        simultaneous=simultaneous,
+    )
+    return with_intervals(plain, kernel, observed)
 
 
 def estimate_of_supports(
@@ -456,7 +514,7 @@ def unbiased_estimate(  # noqa: PLR0913 (what an estimate is made of)
     ends: tuple[FloatArray, FloatArray] | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Estimate:
-    """Of cells that are known, in the domain's order, their errors, and the ends of their intervals if there are any."""
+    """The estimate whose cells, in the domain's order, their errors and perhaps the ends of their intervals are known."""
     shape = tuple(a.size for a in domain)
     low, high = ends or (np.full(shape, np.nan),) * 2
     return Estimate(

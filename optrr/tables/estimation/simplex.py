@@ -30,6 +30,15 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Randomizer
 from optrr_solvers.arrays import FloatArray
 
+Names = tuple[str, ...]
+
+# The most negative cell that tables which agree, and are proper, may have: what is left then is rounding.
+MOST_NEGATIVE = 1e-9
+# Rounds of projecting and averaging, after which tables that touch are taken as they are.
+MOST_PROJECTIONS = 2000
+# A table of ten attributes has 1024 effects.
+_MAX_ATTRIBUTES = 10
+
 
 @dataclass(frozen=True)
 class Convergence:
@@ -78,18 +87,6 @@ def projection(values: ArrayLike) -> FloatArray:
     return np.asarray(np.maximum(x - tau, 0.0))
 
 
-# Norm-Sub's steps end there, too.
-norm_sub = projection
-
-Names = tuple[str, ...]
-
-# Largest disagreement of two tables' shared cells, and largest negative cell.
-TOLERANCE = 1e-9
-MAX_ROUNDS = 2000
-# A table of ten attributes has 1024 effects.
-_MAX_ATTRIBUTES = 10
-
-
 @dataclass(frozen=True, eq=False)
 class ConsistentTables:
     """``tables`` by attribute set, agreeing on every shared set; ``convergence`` is None where no rounds were needed."""
@@ -131,10 +128,10 @@ def consistent_tables(
     if not proper:
         return ConsistentTables(current, None)
     rounds, off = 0, _negative(current)
-    while off > TOLERANCE and rounds < MAX_ROUNDS:
+    while off > MOST_NEGATIVE and rounds < MOST_PROJECTIONS:
         current = shares.averaged({names: projection(t.ravel()).reshape(t.shape) for names, t in current.items()})
         rounds, off = rounds + 1, _negative(current)
-    report = Convergence(rounds, off <= TOLERANCE, "most negative cell of the agreeing tables", off, TOLERANCE)
+    report = Convergence(rounds, off <= MOST_NEGATIVE, "most negative cell of the agreeing tables", off, MOST_NEGATIVE)
     # what is left is rounding, or the result says that it has not converged
     return ConsistentTables({names: np.maximum(t, 0.0) for names, t in current.items()}, report)
 

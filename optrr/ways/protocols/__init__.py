@@ -5,24 +5,59 @@ made from a :class:`Protocol`, whose account lists everything one person release
 has them by name, with the laws of clusters; ``sampled_tables`` are those in which a person answers one table.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from optrr.lazy_names import lazy_names
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "optrr.releases.provenance": ("Account", "Spent"),
-        "optrr.ways.protocols.protocol": (
-            "Client",
-            "Collector",
-            "Message",
-            "Protocol",
-            "of_design",
-            "optimum",
-            "rr_clusters",
-            "rr_ind_joint",
-            "rr_independent",
-            "rr_joint",
-            "sic_clusters",
-        ),
-    },
-)
+if TYPE_CHECKING:
+    from optrr.releases.provenance import Account, Spent
+    from optrr.ways.protocols.protocol import (
+        Client,
+        Collector,
+        Message,
+        Protocol,
+        of_design,
+        optimum,
+        rr_clusters,
+        rr_ind_joint,
+        rr_independent,
+        rr_joint,
+        sic_clusters,
+    )
+
+_HOMES = {
+    "optrr.releases.provenance": ("Account", "Spent"),
+    "optrr.ways.protocols.protocol": (
+        "Client",
+        "Collector",
+        "Message",
+        "Protocol",
+        "of_design",
+        "optimum",
+        "rr_clusters",
+        "rr_ind_joint",
+        "rr_independent",
+        "rr_joint",
+        "sic_clusters",
+    ),
+}
+
+__all__ = [
+    "Account",
+    "Client",
+    "Collector",
+    "Message",
+    "Protocol",
+    "Spent",
+    "of_design",
+    "optimum",
+    "rr_clusters",
+    "rr_ind_joint",
+    "rr_independent",
+    "rr_joint",
+    "sic_clusters",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -127,8 +127,15 @@ class Answered:
 
     def cell_chances(self) -> tuple[float, float]:
         """How often a report that names a subset of cells names the true one, and each other one."""
+        return self._with_others(float(pattern_chances(self.report, self.sizes, self.epsilon)[1]))
+
+    def likely_chances(self) -> tuple[float, float]:
+        """The same where the true cell is likely to be named: straight from the chance that is drawn with, without rounding."""
+        return self._with_others(1 - unlikely_chance(self.report, self.sizes, self.epsilon))
+
+    def _with_others(self, p: float) -> tuple[float, float]:
+        """How often the true cell is named, and from it how often each other one is."""
         cells, k = math.prod(self.sizes), self.report.subset_sizes[0]
-        p = float(pattern_chances(self.report, self.sizes, self.epsilon)[1])
         return p, (p * (k - 1) + (1 - p) * k) / (cells - 1)
 
     def moments(self, weights: FloatArray) -> FloatArray:

@@ -46,7 +46,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -328,9 +328,17 @@ class Collector:
         # the unbiased estimate's errors, from the same messages, around the protocol's table
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
-        named: dict[str, Any] = {"method": self.protocol.name, "bias": _BIAS}
-        named |= {"confidence": confidence, "simultaneous": simultaneous}
-        plain = with_errors(asked, self.n, FittedTable(table), kernel, observed, **named)
+        plain = with_errors(
+            asked,
+            self.n,
+            FittedTable(table),
+            kernel,
+            observed,
+            method=self.protocol.name,
+            bias=_BIAS,
+            confidence=confidence,
+            simultaneous=simultaneous,
+        )
         return with_intervals(plain, kernel, observed)
 
     def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
@@ -338,6 +346,7 @@ class Collector:
         chosen = self.protocol.domain.indices(names)
         if not self.protocol.adjusted:
             return self._product(chosen, whole_blocks)
+        # refused before the fit, which takes long
         _tabulated(self.protocol.domain, chosen)
         records = self.adjusted_records()
         return self._summed(records.codes, records.weights, chosen)

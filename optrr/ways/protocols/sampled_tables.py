@@ -416,7 +416,7 @@ class SampledTables(Asking):
         if (one := alone(answered)) is None:
             out = combined(domain, answered, confidence)
         else:
-            out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.cell_chances(), confidence)
+            out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.likely_chances(), confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
 
     def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
@@ -447,7 +447,7 @@ class SampledTables(Asking):
                 f"the table {crossed(domain.names)} is put together from answers to several tables, and how far fakes reach "
                 "is not known for those; ask for a table that one of those asked tells about alone"
             )
-        return supported_poisoning(domain, one.supports.ravel().astype(np.int64), one.n, one.cell_chances(), fakes)
+        return supported_poisoning(domain, one.supports.ravel().astype(np.int64), one.n, one.likely_chances(), fakes)
 
     def _answered(
         self, reports: OpenedRecords, attributes: str | Iterable[str], partly: bool = False
