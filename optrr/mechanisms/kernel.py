@@ -48,6 +48,13 @@ MIN_EIGENVALUE = 1e-6
 # Dense covariances and matrices: 4096² doubles take 128 MB.
 MAX_DENSE = 4096
 
+# Up to this many cells a change of basis is one product with a small matrix: a hundred thousand tables of six cells take a
+# tenth of the time that reductions over axes of two or three take.
+_SMALL = 64
+
+# Probabilities that were written with six digits still sum to 1 this closely.
+WRITTEN_SUM = 1e-6
+
 
 class SingularMarginal(InvalidInput):
     """An attribute set cannot be estimated: the mechanism hides one of its effects; names it, λ_U and the remedy."""
@@ -287,11 +294,6 @@ def _times(one: CellRange, other: CellRange) -> CellRange:
     return CellRange(np.multiply.outer(one.own, other.own), np.minimum.reduce(ends), np.maximum.reduce(ends))
 
 
-# Up to this many cells a change of basis is one product with a small matrix: a hundred thousand tables of six cells take a
-# tenth of the time that reductions over axes of two or three take.
-_SMALL = 64
-
-
 class EffectKernel(Kernel):
     """The kernel of a law: diagonal in effects, by λ_W for every W inside the set.
 
@@ -322,7 +324,7 @@ class EffectKernel(Kernel):
         self.batch = self.eigenvalues.shape[:-k]
 
     def part(self, which: int | slice | IntArray) -> EffectKernel:
-        """The kernels of some of the tables."""
+        """The kernels of some of the tables; itself where one kernel serves them all."""
         if not self.batch:
             return self
         changes = None if self._changes is None else self._changes[which]
@@ -500,10 +502,6 @@ def _hidden(members: Sequence[str], eigenvalue: float) -> str:
     if len(members) == 2:
         remedy = "design with preserve='pairs' (--preserve pairs)"
     return f"the joint effect of {', '.join(map(repr, members))} {shrunk}; {remedy}"
-
-
-# Probabilities that were written with six digits still sum to 1 this closely.
-WRITTEN_SUM = 1e-6
 
 
 class MatrixKernel(Kernel):

@@ -66,7 +66,16 @@ def subset_size(size: int, epsilon: float) -> int:
     return whole_table((size,), epsilon).subset_sizes[0]
 
 
+def _subset_error(size: int, epsilon: float, k: int) -> float:
+    """V of subset selection with subsets of k."""
+    p = float(expit(epsilon + log(k / (size - k))))
+    q = (p * (k - 1) + (1 - p) * k) / (size - 1)
+    gamma = k / size
+    return size * gamma * (1 - gamma) / (p - q) ** 2
+
+
 def _left_out(size: int, epsilon: float) -> float:
+    """How often subset selection leaves the true category out."""
     return unlikely_chance(whole_table((size,), epsilon), (size,), epsilon)
 
 
@@ -96,10 +105,7 @@ def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
         return (1 - 1 / size) * (1 + exp(log(size) - epsilon) / away) ** 2
     if oracle == "oue":
         return 4 * size * exp(-epsilon) / away**2 + 2 - 1 / size
-    k = subset_size(size, epsilon)
-    p, gamma = float(expit(epsilon + log(k / (size - k)))), k / size
-    q = (p * (k - 1) + (1 - p) * k) / (size - 1)
-    return size * gamma * (1 - gamma) / (p - q) ** 2
+    return _subset_error(size, epsilon, subset_size(size, epsilon))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -62,13 +62,6 @@ _HEADERS = {"Content-Security-Policy": PAGE_POLICY}
 _MALFORMED = "the body is not what this address takes; send the object that the page sends"
 # What keeps a plan: the question, its reason, and what was seen before it; lines of what was written.
 Save = Callable[[Question, str, Sequence[Preview]], list[str]]
-# Alternatives that are remembered; more are not read by anybody.
-_MOST_SEEN = 40
-# Steps of the slider of totals for each factor of two, and of people for each factor of ten.
-_PER_DOUBLE, _PER_TEN = 20, 12
-_FEWEST, _DECADES = 10, 5
-# What somebody may think beforehand, in percent.
-_PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
 
 
 def plan_app(question: Question, save: Save, token: str, address: str, work: PlanWork | None = None) -> ASGIApp:
@@ -176,16 +169,28 @@ class BackgroundPage:
         return f'<a href="{self.url}" target="_blank" rel="noreferrer">The plan\'s page</a>'
 
 
-def totals() -> list[float]:
+# Steps of the slider of totals for each factor of two.
+_PER_DOUBLE = 20
+
+
+def slider_totals() -> list[float]:
     """Totals in nats that the slider stands for, evenly in their logarithms, in three digits; from end to end of the ladder."""
     steps = round(_PER_DOUBLE * math.log2(LADDER[-1] / LADDER[0]))
     return [float(f"{LADDER[0] * 2 ** (k / _PER_DOUBLE):.3g}") for k in range(steps + 1)]
 
 
-def people() -> list[int]:
+# Where the slider of people begins, over how many factors of ten it goes, and its steps for each of them.
+_FEWEST, _DECADES, _PER_TEN = 10, 5, 12
+
+
+def slider_people() -> list[int]:
     """Numbers of people that the slider stands for."""
     steps = range(_DECADES * _PER_TEN + 1)
     return [int(float(f"{_FEWEST * 10 ** (k / _PER_TEN):.2g}")) for k in steps]
+
+
+# What somebody may think beforehand, in percent.
+_PRIORS = (1, 2, 5, *range(10, 91, 5), 95, 98, 99)
 
 
 def page_markup(question: Question) -> str:
@@ -195,8 +200,8 @@ def page_markup(question: Question) -> str:
         .get_template("plan.html")
         .render(
             state=json.dumps(question.state()),
-            totals=json.dumps(totals()),
-            people=json.dumps(people()),
+            totals=json.dumps(slider_totals()),
+            people=json.dumps(slider_people()),
             priors=json.dumps([percent / 100 for percent in _PRIORS]),
             prior_texts=json.dumps([f"{percent} of 100" for percent in _PRIORS]),
             ticks=[f"{total:g}" for total in LADDER[::2]],
@@ -222,8 +227,14 @@ class _AskedSave(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = ""
 
 
+# Alternatives that are remembered; more are not read by anybody.
+_MOST_SEEN = 40
+
+
 class PageAnswers:
     """What a page is answered; may be used from several threads.
+
+    Previews that were exact and rested on are remembered, so that a plan that is saved lists them as alternatives.
 
     Every method takes a body of JSON, and raises msgspec.DecodeError where it is malformed and InvalidInput where what it says
     cannot be.
@@ -265,16 +276,16 @@ class PageAnswers:
             raise InvalidInput(known.error)
         point = nearest(known.points, question)
         ready = known.done == known.of
-        people = None if point is None else Preview(question, point).people_for(question.margin)
-        if people is not None:
-            people = two_digits_up(people)
+        fewest = None if point is None else Preview(question, point).people_for(question.margin)
+        if fewest is not None:
+            fewest = two_digits_up(fewest)
         total = total_for(known.points, question.margin, question.n) if ready and known.points else None
         wait = f"{known.done} of {known.of} totals are computed; the answer comes when all are there."
         return {
             "total": total,
-            "people": people,
+            "people": fewest,
             "total_said": self._total_said(question, total, known.points) if ready else wait,
-            "people_said": wait if point is None and not ready else _people_said(question, people),
+            "people_said": wait if point is None and not ready else _people_said(question, fewest),
             "waiting": {"total": not ready, "people": point is None and not ready},
         }
 
@@ -300,22 +311,22 @@ class PageAnswers:
 
     @staticmethod
     def _total_said(question: Question, total: float | None, points: Sequence[Point]) -> str:
-        margin, people = f"± {question.margin:g} points", _people(question.n)
+        margin, asked = f"± {question.margin:g} points", _number_said(question.n)
         if total is not None:
-            return f"With {people}, every table has {margin} or better from about ε = {total:g} on."
+            return f"With {asked}, every table has {margin} or better from about ε = {total:g} on."
         enough = Preview(question, points[-1]).people_for(question.margin or 0.0) if points else None
         more = "" if enough is None else f"; at that total about {two_digits_up(enough):,} people would do"
-        return f"No total up to {LADDER[-1]:g} gives {margin} with {people}{more}. Ask more people, or wish for less."
+        return f"No total up to {LADDER[-1]:g} gives {margin} with {asked}{more}. Ask more people, or wish for less."
 
 
-def _people_said(question: Question, people: int | None) -> str:
+def _people_said(question: Question, fewest: int | None) -> str:
     margin, total = f"± {question.margin:g} points", f"ε = {question.total:g}"
-    if people is None:
+    if fewest is None:
         return f"At {total} no number of people gives {margin}: some table cannot be estimated, or is not computed yet."
-    return f"At {total}, about {_people(people)} give every table {margin} or better."
+    return f"At {total}, about {_number_said(fewest)} give every table {margin} or better."
 
 
-def _people(number: int) -> str:
+def _number_said(number: int) -> str:
     return "one person" if number == 1 else f"{number:,} people"
 
 

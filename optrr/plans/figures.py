@@ -1,6 +1,7 @@
-"""Numbers of a plan as people read them: interpolated ones with ≈ and two digits, exact ones with four.
+"""Numbers and small charts of a plan, as people read them.
 
-Small charts of a plan as SVG: intervals of one table, the frontier of error against ε, and of 100 people how many.
+Numbers that are interpolated have ≈ and two digits, and exact ones have four. Charts are SVG: intervals of one table, the
+frontier of error against ε, and of 100 people how many.
 
 Colours are classes of the page's style sheet, so that light, dark and paper each have their own. Every chart has its numbers
 as a description, which is read out in its place. What a script needs to move the chosen point stands in attributes of the
@@ -140,9 +141,7 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
     Curves are totals with their margins; what logarithms do not have is left out. ``chosen`` is the present total with its
     margin, None where that is not known; ``ends`` are the totals at which the axis begins and ends.
     """
-    points, bound, shown = (
-        [(t, m) for t, m in c if 0 < m < math.inf] for c in (points, bound, [chosen] if chosen else [])
-    )
+    points, bound, shown = _drawable(points), _drawable(bound), _drawable([chosen] if chosen else [])
     margins = [m for _, m in (*points, *bound, *shown)] or [1.0, 10.0]
     across = _logarithmic(*ends, _LEFT, _RIGHT)
     # a factor of ten at least, so that the first points do not look like all of the curve
@@ -160,7 +159,8 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
             out.append(f'<path class="{kind}" d="{path}"/>')
     out += [f'<circle class="point" cx="{across(t):.1f}" cy="{up(m):.1f}" r="2.5"/>' for t, m in points]
     said = "No margin is known yet for the chosen total"
-    for total, margin in shown:
+    if shown:
+        ((total, margin),) = shown
         x, y = (min(max(across(total), _LEFT), _RIGHT), up(margin))
         out.append(f'<path class="chosen-line" d="M{x:.1f} {y:.1f}V{_BOTTOM}"/>')
         out.append(f'<circle class="chosen" data-chosen="" cx="{x:.1f}" cy="{y:.1f}" r="8"/>')
@@ -168,6 +168,11 @@ def frontier_chart(points: Sequence[_At], bound: Sequence[_At], chosen: _At | No
     curve_said = "; ".join(f"ε {t:.2g}: ±{digits(m, 2)}" for t, m in points) or "none yet"
     label = f"Typical margin in percentage points against the total ε. {said}. Computed: {curve_said}."
     return Chart(_svg(_WIDTH, _HEIGHT, out, f' data-frontier="" data-left="{_LEFT}" data-right="{_RIGHT}"'), "", label)
+
+
+def _drawable(curve: Sequence[_At]) -> list[_At]:
+    """What has a place on logarithmic axes."""
+    return [(total, margin) for total, margin in curve if 0 < margin < math.inf]
 
 
 def dots_chart(before: int, after: int, what: str) -> Chart:

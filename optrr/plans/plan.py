@@ -53,61 +53,6 @@ _STEP, _NEAR = 1.05, 1e-3
 # A margin that is undercut by more than this share is had with less.
 _SLACK = 1e-4
 _TOTAL, _PEOPLE = 1.0, 1000
-_PLAN = "plan.toml"
-_TABLES = "tables.toml"
-# What each file is, as README.txt says.
-_ABOUT = {
-    _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n"
-    "  Recompute it: optrr plan --check plan.toml",
-    "specification.toml": "the questions, their answers and their texts.",
-    _TABLES: "the tables that are wanted, for optrr allocate --workload.",
-    "design.json": "the way of asking.  Recompute its numbers: optrr verify design.json\n"
-    "  Ask on a web page: optrr serve design.json --wording specification.toml\n"
-    "  Randomize a file: optrr perturb true.csv --design design.json -o reports.parquet\n"
-    "  Estimate a table: optrr estimate reports.parquet --design design.json --attributes {names}",
-    "sampler.json": "what a device needs to randomize for one person (docs/deployment-format.md).",
-    "sampler.design.json": "estimate what devices send with this one: python analysis.py reports.parquet sampler.design.json",
-    "statement.html": "for the ethics board; it prints on two sheets.",
-    "analysis.py": "every table with intervals, and a test of each pair: python analysis.py reports.parquet",
-}
-_NAMES = (*_ABOUT, "README.txt")
-_ANALYSIS = '''"""Every table of the plan with 95 % intervals, and a test of each pair.
-
-    python analysis.py [reports.parquet [design.json]]
-
-The reports are what optrr perturb wrote, or what a survey's results offer for download. The tables are printed, and written
-to results.json beside the reports.
-"""
-
-import json
-import sys
-from pathlib import Path
-
-import optrr
-
-HERE = Path(__file__).parent
-TABLES = {tables}
-
-
-def main(records=HERE / "reports.parquet", design=HERE / "design.json"):
-    """The tables and the tests, printed and written."""
-    reports = optrr.reports(records, design)
-    tables = [reports.table(*names) for names in TABLES]
-    tests = [reports.test(*names) for names in TABLES if len(names) == 2]
-    for table in tables:
-        print(table.headline())
-        for *cell, estimate, _, lower, upper in (row.values() for row in table.to_arrow().to_pylist()):
-            shares = f"{{100 * estimate:.1f}} %, from {{100 * lower:.1f}} to {{100 * upper:.1f}}"
-            print(f"    {{' × '.join(map(str, cell))}}: {{shares}}")
-    for test in tests:
-        print(test.headline())
-    results = {{"tables": [each.summary() for each in tables], "tests": [each.summary() for each in tests]}}
-    Path(records).with_name("results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
-'''
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -195,7 +140,13 @@ class Plan(Result):
 
         Raises InvalidInput where that would overwrite what no plan wrote, or a design that reports may have been gathered by.
         """
-        return hand_over(folder, self.preview, self.asking, self.to_toml(), page_html(self.statement()))
+        return hand_over(
+            folder,
+            self.preview,
+            self.asking,
+            decision_toml=self.to_toml(),
+            statement_html=page_html(self.statement()),
+        )
 
 
 def plan(  # noqa: PLR0913 (a front door: each argument is one question a user answers)
@@ -345,10 +296,67 @@ def _rounded_up(total: float) -> float:
     return math.ceil(total * _PARTS) / _PARTS
 
 
-def hand_over(folder: str | Path, preview: Preview, asking: Asking, toml: str, statement: str) -> tuple[Path, ...]:
-    """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
+_PLAN = "plan.toml"
+_TABLES = "tables.toml"
+# What each file is, as README.txt says.
+_ABOUT = {
+    _PLAN: "the decision: what was asked, what else was considered, the choice and its reason.\n"
+    "  Recompute it: optrr plan --check plan.toml",
+    "specification.toml": "the questions, their answers and their texts.",
+    _TABLES: "the tables that are wanted, for optrr allocate --workload.",
+    "design.json": "the way of asking.  Recompute its numbers: optrr verify design.json\n"
+    "  Ask on a web page: optrr serve design.json --wording specification.toml\n"
+    "  Randomize a file: optrr perturb true.csv --design design.json -o reports.parquet\n"
+    "  Estimate a table: optrr estimate reports.parquet --design design.json --attributes {names}",
+    "sampler.json": "what a device needs to randomize for one person (docs/deployment-format.md).",
+    "sampler.design.json": "estimate what devices send with this one: python analysis.py reports.parquet sampler.design.json",
+    "statement.html": "for the ethics board; it prints on two sheets.",
+    "analysis.py": "every table with intervals, and a test of each pair: python analysis.py reports.parquet",
+}
+_NAMES = (*_ABOUT, "README.txt")
+_ANALYSIS = '''"""Every table of the plan with 95 % intervals, and a test of each pair.
 
-    ``toml`` is the decision, and ``statement`` the page for the board, as HTML.
+    python analysis.py [reports.parquet [design.json]]
+
+The reports are what optrr perturb wrote, or what a survey's results offer for download. The tables are printed, and written
+to results.json beside the reports.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import optrr
+
+HERE = Path(__file__).parent
+TABLES = {tables}
+
+
+def main(records=HERE / "reports.parquet", design=HERE / "design.json"):
+    """The tables and the tests, printed and written."""
+    reports = optrr.reports(records, design)
+    tables = [reports.table(*names) for names in TABLES]
+    tests = [reports.test(*names) for names in TABLES if len(names) == 2]
+    for table in tables:
+        print(table.headline())
+        for *cell, estimate, _, lower, upper in (row.values() for row in table.to_arrow().to_pylist()):
+            shares = f"{{100 * estimate:.1f}} %, from {{100 * lower:.1f}} to {{100 * upper:.1f}}"
+            print(f"    {{' × '.join(map(str, cell))}}: {{shares}}")
+    for test in tests:
+        print(test.headline())
+    results = {{"tables": [each.summary() for each in tables], "tests": [each.summary() for each in tests]}}
+    Path(records).with_name("results.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+'''
+
+
+def hand_over(
+    folder: str | Path, preview: Preview, asking: Asking, *, decision_toml: str, statement_html: str
+) -> tuple[Path, ...]:
+    """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
 
     Raises InvalidInput where a file of one of these names is no plan's, where reports may have been gathered by the plan that
     stands there, and where the way of asking is for studies and has no file.
@@ -361,8 +369,8 @@ def hand_over(folder: str | Path, preview: Preview, asking: Asking, toml: str, s
     refuse_foreign(place, digest_of(asking))
     with TemporaryDirectory(prefix="optrr-plan-") as name:
         made = Path(name)
-        (made / _PLAN).write_text(toml, encoding="utf-8")
-        (made / "statement.html").write_text(statement, encoding="utf-8")
+        (made / _PLAN).write_text(decision_toml, encoding="utf-8")
+        (made / "statement.html").write_text(statement_html, encoding="utf-8")
         _write(made, preview, asking)
         written = [each for each in _NAMES if (made / each).exists()]
         new = not place.exists()

@@ -37,6 +37,12 @@ from optrr.show.result import Result
 from optrr.show.text import brief
 
 FORMAT = "optrr-plan/1"
+# Alternatives that a plan holds; each other total takes an allocation to recompute.
+MOST_SEEN = 50
+# Numbers of a choice may differ by this much, relative: another machine's solver ends elsewhere by less.
+SAME = 1e-6
+# The way of asking that was saved beside a plan.
+_DESIGN = "design.json"
 
 
 class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,14 +125,6 @@ def _question_digest(question: Question) -> str:
     """Of everything that was asked, also what moves no number, such as texts; catches accidents, as digests in files do."""
     canonical = json.dumps(question.state(), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
-
-
-# Alternatives that a plan holds; each other total takes an allocation to recompute.
-MOST_SEEN = 50
-# Numbers of a choice may differ by this much, relative: another machine's solver ends elsewhere by less.
-SAME = 1e-6
-# The way of asking that was saved beside a plan.
-_DESIGN = "design.json"
 
 
 class _Choice(msgspec.Struct, forbid_unknown_fields=True):

@@ -1,7 +1,8 @@
 """What a plan's page says of a question at a total: HTML fragments by the place where they stand.
 
 Everything that is a number comes from here; the page's script only puts the fragments where they belong. Numbers between two
-totals that were computed are previews, and carry ≈.
+totals that were computed are previews, and carry ≈. The commands that the page shows, for a terminal and in Python, are made
+here, too: they allocate for the same question.
 """
 
 from __future__ import annotations
@@ -46,20 +47,6 @@ from optrr.show.text import (
 
 # Charts of tables that are drawn before anybody asks for more; rows of a table.
 MOST_CHARTS, _MOST_ROWS = 12, 40
-# A standard error beyond which any guess within 0..1 is closer, in percentage points as half of an interval.
-_USELESS = POINTS * 0.5
-# The margin that a remedy aims at, where nothing can be learned and nobody said which is wanted.
-_USEFUL = 10.0
-# The share that the sentence is about, in percent.
-_SHARE = 30
-_COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
-_NOTE = "± points: half of a 95 % interval of a share, in percentage points, at most."
-_OF_PAIRS = (
-    " The smallest difference is the one between two groups of equal size, in points, that a test at 5 % finds in 80 of 100 "
-    "surveys, and the odds ratio that of the same table; for more than two categories Cramér's V, times 100."
-)
-# Names of the files that the commands write and read.
-_QUESTIONS, _TABLES = "questions.toml", "tables.toml"
 
 
 @dataclass(frozen=True)
@@ -245,6 +232,20 @@ def _typical(standard_errors: Sequence[float]) -> float:
     return POINTS * math.sqrt(math.fsum(e * e for e in standard_errors) / len(standard_errors))
 
 
+# A standard error beyond which any guess within 0..1 is closer, in percentage points as half of an interval.
+_USELESS = POINTS * 0.5
+# The margin that a remedy aims at, where nothing can be learned and nobody said which is wanted.
+_USEFUL = 10.0
+# The share that the sentence is about, in percent.
+_SHARE = 30
+_COLUMNS = ("table", "cells", "± points", "sampling alone", "smallest difference", "smallest odds ratio")
+_NOTE = "± points: half of a 95 % interval of a share, in percentage points, at most."
+_OF_PAIRS = (
+    " The smallest difference is the one between two groups of equal size, in points, that a test at 5 % finds in 80 of 100 "
+    "surveys, and the odds ratio that of the same table; for more than two categories Cramér's V, times 100."
+)
+
+
 def table_parts(preview: Preview, figures: Figures) -> list[Part]:
     """A sentence that can be pictured, a remedy where nothing can be learned, and a row for each table."""
     parts: list[Part] = []
@@ -327,16 +328,20 @@ def _intervals(question: Question, table: Expected) -> Chart:
     return intervals_chart(title, bars, more)
 
 
+# Names of the files that the commands write and read.
+_QUESTIONS, _TABLES = "questions.toml", "tables.toml"
+
+
 def shell_lines(question: Question) -> list[str]:
     """Commands for a terminal: the files that are needed, and the allocation."""
     options = f"--total-epsilon {question.total!r} --n {question.n}"
-    lines = _file(_QUESTIONS, question.specification.to_toml())
+    lines = _here_document(_QUESTIONS, question.specification.to_toml())
     if question.learn.name == "pairs":
         options += " --workload pairs"
     elif question.learn.name != "marginals":
         options += f" --workload {_TABLES}"
         tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
-        lines += _file(_TABLES, "\n\n".join(tables))
+        lines += _here_document(_TABLES, "\n\n".join(tables))
     options += f" --keep {question.keep}" if question.keep else ""
     options += f" --way {question.way}" if question.way else ""
     return [*lines, f"optrr allocate {_QUESTIONS} {options}"]
@@ -345,19 +350,19 @@ def shell_lines(question: Question) -> list[str]:
 def python_lines(question: Question) -> list[str]:
     """The same in Python; what is not plain of the attributes is read from the file that the commands write."""
     if all(map(_is_plain, question.domain)):
-        pairs = (f"    {_text(a.name)}: {_categories(a)}," for a in question.domain)
+        pairs = (f"    {_python_text(a.name)}: {_python_categories(a)}," for a in question.domain)
         lines = ["import optrr", "", "questions = {", *pairs, "}"]
     else:
         lines = ["import optrr", "", f'questions = optrr.read_specification("{_QUESTIONS}").domain']
     named = question.learn.name in ("marginals", "pairs")
-    learn = _text(question.learn.name) if named else f"[{', '.join(map(_table, question.learn.tables))}]"
-    keep = f", keep={_text(question.keep)}" if question.keep else ""
-    choosing = f".choosing({_text(question.way)})" if question.way else ""
+    learn = _python_text(question.learn.name) if named else f"[{', '.join(map(_python_names, question.learn.tables))}]"
+    keep = f", keep={_python_text(question.keep)}" if question.keep else ""
+    choosing = f".choosing({_python_text(question.way)})" if question.way else ""
     call = f"optrr.allocate(questions, {question.total!r}, learn={learn}, n={question.n}{keep}){choosing}"
     return [*lines, f"allocation = {call}", "print(allocation)"]
 
 
-def _file(name: str, content: str) -> list[str]:
+def _here_document(name: str, content: str) -> list[str]:
     return [f"cat > {name} <<'END'", *content.strip("\n").split("\n"), "END"]
 
 
@@ -365,18 +370,18 @@ def _is_plain(attribute: Attribute) -> bool:
     return attribute.bins is None and not attribute.missing and attribute.rest is None and None not in attribute.texts
 
 
-def _categories(attribute: Attribute) -> str:
+def _python_categories(attribute: Attribute) -> str:
     if attribute.numbers is not None:
         return str(attribute.numbers)
-    return f"[{', '.join(_text(text) for text in attribute.texts)}]"
+    return f"[{', '.join(_python_text(text) for text in attribute.texts)}]"
 
 
-def _table(table: Any) -> str:
-    names = ", ".join(map(_text, table.attributes))
+def _python_names(table: Any) -> str:
+    names = ", ".join(map(_python_text, table.attributes))
     return f"({names},)" if len(table.attributes) == 1 else f"({names})"
 
 
-def _text(text: object) -> str:
+def _python_text(text: object) -> str:
     """A text as Python reads it, in double quotes where nothing in it needs an escape that JSON writes in another way."""
     return _json(text) if str(text).isprintable() else repr(text)
 

@@ -80,7 +80,7 @@ def statement(preview: Preview, asking: Asking, seen: Sequence[SeenWay], reason:
     if public:
         names = ", ".join(public.names)
         unprotected.append(f"Public columns ({names}) stand beside the answers as they are, and nothing protects them.")
-    signing = [[who, line, line, line] for who in ("who asks", "who answers for data protection", "ethics board")]
+    signing = [[party, line, line, line] for party in ("who asks", "who answers for data protection", "ethics board")]
     title = wording.title or f"asking {amount(question.domain.m, 'question')}"
     who = cell(one_line(wording.asker), _TITLE) if wording.asker else "Whoever signs below"
     lead = [

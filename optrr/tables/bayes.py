@@ -8,6 +8,7 @@ Many chains run side by side. Of two cells u and w the sum s is kept and its spl
 λ is linear in sin²θ. The prior of θ is sin^(2α_u − 1)θ cos^(2α_w − 1)θ on (0, π/2), even where α is 1/2. A slice sampler that
 starts from the whole interval draws from that law exactly and has nothing to tune (Neal, Ann. Stat. 31, 2003, §4). A sweep is
 as many such moves as there are cells, at a cost of O(C R V) for C chains, R cells and V different reports, some ten times over.
+Why the true records behind the reports are not drawn, as is usual, stands in docs/design.md, §4.9.
 
 Whether draws have settled, and how far their means and limits are from those of endless draws, is counted: the chains are cut
 in halves, and what the halves disagree by is the error of their mean: for H halves and a number with variance σ² over all draws

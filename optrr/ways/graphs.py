@@ -23,8 +23,11 @@ Who the nodes are is public; which pairs are joined is what is protected. A pair
 row of the upper triangle: (0,1), (0,2), …, (1,2), …
 
 **Estimating** degrees and triangles of the true graph, unbiased, with their variances. With B the reported adjacency, f its
-flip probability and g = 1 − 2f, the debiased bits ã_ij = (B_ij − f)/g are independent and unbiased, each with variance s² =
-f(1−f)/g². Distinct pairs enter a triangle, so products stay unbiased:
+flip probability and g = 1 − 2f, the debiased bits ã_ij = (B_ij − f)/g are independent and unbiased, each with variance
+
+    s² = f(1−f)/g².
+
+Distinct pairs enter a triangle, so products stay unbiased:
 
     d̂_i = Σ_j ã_ij,                        var d̂_i = (n−1) s²
     T̂_i = Σ_{j<k} ã_ij ã_ik ã_jk,          var T̂_i = s² [Σ_j c_ij² + C(d_i, 2)] + s⁴ [M + (n−3) d_i] + s⁶ C(n−1, 2)

@@ -164,5 +164,5 @@ def test_a_way_for_studies_has_no_folder(plans: tuple[Plan, Plan], tmp_path: Pat
         digest = "none"
 
     with pytest.raises(optrr.InvalidInput, match="for studies"):
-        plan_module.hand_over(tmp_path / "x", plans[0].preview, Study(), "", "")  # type: ignore[arg-type]
+        plan_module.hand_over(tmp_path / "x", plans[0].preview, Study(), decision_toml="", statement_html="")  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()

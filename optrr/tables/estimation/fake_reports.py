@@ -10,8 +10,11 @@ With k fake reports, or fewer, the estimate can be moved up to, and no further t
     left out   k of the n counted are fakes and removed:   (n π̂_u − the k smallest g_u(y_j) together)/(n − k)
 
 and down to the same with least and the k largest. "Replaced" also says where the estimate would be had k of the people counted
-drawn their reports instead of choosing them. Methods other than the unbiased one are equal to it where no cell of it is
-negative ("adjusted" aside), so they are no safer; what is proved of them stands in :attr:`Poisoning.note`.
+drawn their reports instead of choosing them. By randomized response of two categories, most − least = (e^ε + 1)/(e^ε − 1), so
+that one fake report at ε = 0.1 moves a proportion as far as 20 people do who change their answers, and a share of 0.92 % of
+fakes at ε = 1 moves a half by 0.01 (Cheu, Smith & Ullman, 2021, *Manipulation attacks in local differential privacy*). Methods
+other than the unbiased one are equal to it where no cell of it is negative ("adjusted" aside), so they are no safer; what is
+proved of them stands in :attr:`Poisoning.note`.
 """
 
 from __future__ import annotations

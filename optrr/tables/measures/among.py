@@ -36,8 +36,12 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # By attribute the categories that are kept, or the only one.
 Among = Mapping[str, Category | Sequence[Category]]
+# Which cells of a table are meant, in the table's shape.
+Subset = NDArray[np.bool_]
 # Sums of cells times cells of the counts: an interval takes some 60 laws of so many cells, a few seconds in all.
 MOST_WORK = 1 << 18
+# A standard error of a proportion below this is rounding: 10^15 records would have a larger one.
+_NO_ERROR = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,12 +235,6 @@ def check_work(sums: int, domain: Domain) -> None:
         )
 
 
-Subset = NDArray[np.bool_]
-
-# A standard error of a proportion below this is rounding: 10^15 records would have a larger one.
-_NO_ERROR = 1e-8
-
-
 @dataclass(frozen=True)
 class QueryAnswer:
     """Estimated count of a subset with its standard error and interval, in records.
@@ -266,10 +264,10 @@ def box(domain: Domain, categories: Mapping[str, Iterable[Category]]) -> Subset:
     return out
 
 
-def records(domain: Domain, listed: Iterable[Sequence[Category]]) -> Subset:
+def records(domain: Domain, wanted: Iterable[Sequence[Category]]) -> Subset:
     """The subset of exactly these records, each a sequence of categories in the domain's order."""
     out = np.zeros(tuple(domain.sizes), dtype=np.bool_)
-    for record in listed:
+    for record in wanted:
         if len(record) != domain.m:
             raise InvalidInput(
                 f"the record {tuple(record)!r} has {len(record)} values; give one for each of {domain.m}"

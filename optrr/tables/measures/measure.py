@@ -304,18 +304,19 @@ def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row
     groups, outcomes = domain
     of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
     shape = (groups.size, outcomes.size)
-    row, column = (each.reshape(-1) for each in np.indices(shape))
+    group_of_cell, outcome_of_cell = (each.reshape(-1) for each in np.indices(shape))
     if name in _ORDINAL:
         yield Row(), _ORDINAL[name](shape)
     elif name in ("row-shares", "column-shares"):
         for g, c in np.ndindex(shape):
-            cell, within = (row == g) & (column == c), row == g if name == "row-shares" else column == c
-            named = Row(of_group[g], outcome=of_outcome[c])
-            yield named, quantities.share(_marks(cell), _marks(within & ~cell))
+            in_group, in_outcome = group_of_cell == g, outcome_of_cell == c
+            cell, within = in_group & in_outcome, in_group if name == "row-shares" else in_outcome
+            row = Row(of_group[g], outcome=of_outcome[c])
+            yield row, quantities.share(_marks(cell), _marks(within & ~cell))
     elif name == "means":
-        scores = checked_scores(outcomes, comparing.scores)[column]
+        scores = checked_scores(outcomes, comparing.scores)[outcome_of_cell]
         for g in range(groups.size):
-            yield Row(of_group[g]), quantities.mean(_marks(row == g), scores)
+            yield Row(of_group[g]), quantities.mean(_marks(group_of_cell == g), scores)
     else:
         yield from _against_reference(domain, name, comparing)
 
@@ -323,20 +324,21 @@ def asked(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row
 def _against_reference(domain: Domain, name: str, comparing: Comparing) -> Iterator[tuple[Row, Odds]]:
     groups, outcomes = domain
     of_group, of_outcome = (list(map(category_word, each.texts)) for each in domain)
-    row, column = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
+    group_of_cell, outcome_of_cell = (each.reshape(-1) for each in np.indices((groups.size, outcomes.size)))
     h = 0 if comparing.reference is None else code_of(groups, comparing.reference)
     for g in range(groups.size):
         if g == h:
             continue
-        group, reference, names = _marks(row == g), _marks(row == h), (of_group[g], of_group[h])
+        group, reference = _marks(group_of_cell == g), _marks(group_of_cell == h)
+        names = (of_group[g], of_group[h])
         if name == "mean-difference":
-            scores = checked_scores(outcomes, comparing.scores)[column]
+            scores = checked_scores(outcomes, comparing.scores)[outcome_of_cell]
             yield Row(*names), quantities.difference(scores, group, reference)
             continue
         z = 0 if comparing.reference_outcome is None else code_of(outcomes, comparing.reference_outcome)
         # of two outcomes the shares sum to 1, so that the second says all; odds are of every outcome against the reference
         for c in [c for c in range(outcomes.size) if c != z or (outcomes.size > 2 and name != "odds-ratio")]:
-            hit, miss = _marks(column == c), _marks(column == z)
+            hit, miss = _marks(outcome_of_cell == c), _marks(outcome_of_cell == z)
             if name == "odds-ratio":
                 odds = quantities.odds_ratio(hit, miss, group, reference)
             else:

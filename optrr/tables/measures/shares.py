@@ -54,6 +54,8 @@ from optrr_solvers.arrays import FloatArray, real
 
 # Groups that are named in a warning; it says how many more there are.
 _NAMED = 3
+# Groups of different people in one contrast; an equation of higher degree would be tested by ever rougher laws.
+_MOST_GROUPS = 8
 _BIAS = "a ratio of unbiased estimates, biased less and less as the number of records grows; cells may be negative"
 
 
@@ -246,10 +248,6 @@ class _Cells:
             told * rows, answered * total, out=np.full(told.shape, np.nan), where=(answered > 0) & (total > 0)
         )
         return np.asarray(divided)
-
-
-# Groups of different people in one contrast; an equation of higher degree would be tested by ever rougher laws.
-_MOST_GROUPS = 8
 
 
 @dataclass(frozen=True)

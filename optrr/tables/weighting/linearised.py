@@ -1,10 +1,16 @@
 """Weighted shares and totals of reports and their covariances under a stratified, clustered sample (design §4.10).
 
-A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹: Σ w_i g(v_i) estimates a total (Horvitz and
-Thompson), Σ w_i g(v_i)/Σ w_i a share (Hájek). Both are linear in the table of reports: it is weighted here, and the kernel's
-one inverse is applied to table and covariance afterwards. The share's error is, to first order, the sum of z_i = w_i (e(v_i) −
-λ̂)/W with W = Σ w_i and e(v) the indicator of cell v. With clusters c = 1..n_h drawn in stratum h, z_hc the sum of z_i over a
-cluster,
+A report v counts for the cells of the true table by g(v), column v of (Pᵀ)⁻¹, which is unbiased for the cell that its person is
+in. For weights w_i the total (Horvitz and Thompson) and the share (Hájek) of a cell are estimated by
+
+    Σ w_i g(v_i)    and    Σ w_i g(v_i)/Σ w_i.
+
+Both are linear in the table of reports: it is weighted here, and the kernel's one inverse is applied to table and covariance
+afterwards. With W = Σ w_i and e(v) the indicator of cell v, the share's error is, to first order, the sum over all records of
+
+    z_i = w_i (e(v_i) − λ̂)/W.
+
+With clusters c = 1..n_h drawn in stratum h, z_hc the sum of z_i over a cluster,
 
     V = Σ_h n_h/(n_h − 1) Σ_c (z_hc − z̄_h)(z_hc − z̄_h)ᵀ.
 
@@ -16,35 +22,50 @@ package does under the name "adjust". Sources: Särndal, Swensson and Wretman, M
 and 10.3; Wolter, Introduction to Variance Estimation (2007), ch. 6; Lumley, Complex Surveys (2010), §2.2 and appendix A.
 
 Intervals of weighted shares are those of unweighted ones (:mod:`optrr.tables.estimation.score_interval`), for as many records
-as would be as accurate if sampled alone: n over the design effect, fewer by the square of the normal over Student's quantile
-because V is itself uncertain (Korn and Graubard, Survey Methodology 24, 1998, 193), here with Satterthwaite's degrees of
-freedom, because strata may differ much in weights. A design effect below 1 counts as 1: it may be chance, and the interval is
-then wide enough in any case. A cell's own variance is no guide where few records decide about it: of a rare cell that happens
-to hold none of the few large weights it is far too small. If weights have nothing to do with reports, it is as uncertain as one
-of ν/(1 + κ/2) degrees of freedom, with κ the excess kurtosis of what a report counts for the cell and ν the degrees that normal
-numbers would leave. Where these are few, a cell has at most as many effective records as the weights alone leave (Kish), and as
-all cells of the table have together; where even these are unsure, the people of a cluster count as if all of them were alike.
+as would be as accurate if sampled alone. Korn and Graubard (Survey Methodology 24, 1998, 193) take this *effective* number to
+be n over the design effect, which is the variance under the sample's design over that of as many records sampled one by one
+with equal weights; and, because V is itself uncertain, fewer by the square of the normal over Student's quantile, here with
+Satterthwaite's degrees of freedom, because strata may differ much in weights. A design effect below 1 counts as 1: it may be
+chance, and the interval is then wide enough in any case.
+
+A cell's own variance is no guide where few records decide about it: of a rare cell that happens to hold none of the few large
+weights it is far too small. If weights have nothing to do with reports, it is as uncertain as one with degrees of freedom
+
+    ν/(1 + κ/2),
+
+κ the excess kurtosis of what a report counts for the cell and ν the degrees that normal numbers would leave. Where these are
+few, a cell has at most as many effective records as the weights alone leave (Kish), and as all cells of the table have
+together; where even these are unsure, the people of a cluster count as if all of them were alike.
 
 A measure is tested at tables other than the estimate (:mod:`optrr.tables.measures.quantities`), where reports have
-probabilities λ; from records of equal weights that were sampled one by one their covariance is T(λ)/n, T(λ) = diag λ − λ λᵀ. V
-is known at λ̂ alone, and carried to λ as in :mod:`optrr.models.weighted`. With F(λ) = diag(√λ)(I − √λ √λᵀ), for which F Fᵀ = T,
+probabilities λ; from records of equal weights that were sampled one by one their covariance is
 
-    C(λ) = F(λ) E F(λ)ᵀ/n,    E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
+    T(λ)/n,    T(λ) = diag λ − λ λᵀ.
+
+V is known at λ̂ alone. It may be carried to λ, as in :mod:`optrr.models.weighted`, because what the sample's design does to a
+variance is the sample's, and how often each report occurs is the hypothesis's:
+
+    C(λ) = F(λ) E F(λ)ᵀ/n,    F(λ) = diag(√λ)(I − √λ √λᵀ), for which F Fᵀ = T,
+    E = (n − 1) diag(λ̃)^−½ V diag(λ̃)^−½ + d (I − diag(λ̃)^−½ T(λ̂) diag(λ̃)^−½),
 
 λ̃ the shares with half an effective record more in every cell, and d the design effect of all cells together, which these half
-records have. Where a few records have most of the weight, V is small by chance if these happen to be alike: below :data:`SEEN`
-effective records, no eigenvalue of E is less than what unequal weights alone make of it, n Σw²/(Σw)². For a sum of cells by
-which each report counts y_v, the variance is zᵀ E z/n with z_v = √λ_v (y_v − Σ λ y).
+records have. E is the matrix of design effects: I where records count alike and every one is a cluster, so that C is T(λ)/n, as
+without a sample. Where a few records have most of the weight, V is small by chance if these happen to be alike: below
+:data:`SEEN` effective records, (Σw)²/Σw², no eigenvalue of E is less than what unequal weights alone make of it, n Σw²/(Σw)².
+For a sum of cells by which each report counts y_v, the variance is
+
+    zᵀ E z/n,    z_v = √λ_v (y_v − Σ λ y).
 
 V of normal numbers is a sum over strata of χ² variables, stratum h with a share c_h of it and ν_h degrees of freedom, so that
 an estimate t standard errors out has the tail, instead of that of the normal law,
 
     (1/π) ∫ Π_h (1 + t² c_h/(ν_h sin² θ))^(−ν_h/2) dθ    over 0..π/2
 
-(Craig's form of the normal tail, MILCOM 1991, averaged over V). Satterthwaite's approximation of it is measured to be too wide
-where one stratum of two or three clusters has most of the weight. Where few records decide about what is measured, V depends on
-whether large weights are among them, and has ν_h/(1 + κ/2) degrees; where weights hardly differ κ counts in part,
-n Σw²/(Σw)² − 1 of it, and where they are equal not at all: the design effect is then 1 whoever was sampled.
+(Craig's form of the normal tail, MILCOM 1991, averaged over V). In one stratum it is Student's. Satterthwaite's approximation
+of it by one number of degrees is measured to be too wide where one stratum of two or three clusters has most of the weight.
+Where few records decide about what is measured, V depends on whether large weights are among them, and has ν_h/(1 + κ/2)
+degrees; where weights hardly differ κ counts in part, n Σw²/(Σw)² − 1 of it, and where they are equal not at all: the design
+effect is then 1 whoever was sampled.
 """
 
 from __future__ import annotations
@@ -78,6 +99,8 @@ SINGLE: tuple[str, ...] = get_args(Single)
 _AT_A_TIME = 1 << 24
 # A variance this small against the squares that it is the difference of is rounding.
 _ROUNDING = 1e-12
+# Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
+SEEN = 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,10 +327,6 @@ def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) 
     if columns:
         out.append(f"{columns.said()} are public: {UNPROTECTED}")
     return out
-
-
-# Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
-SEEN = 30.0
 
 
 @dataclass(frozen=True, eq=False)

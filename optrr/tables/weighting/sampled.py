@@ -106,7 +106,7 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
 def sample_of(
     data: Any, mechanism: Randomizer, attributes: str | Iterable[str], columns: PublicColumns
 ) -> SampledRecords:
-    """The same over some attributes of the mechanism, which knows nothing of the columns, after :func:`warn_of_records`."""
+    """The same over some attributes of the mechanism, which knows nothing of the columns; warns as :func:`warn_of_records`."""
     domain = checked_mechanism(mechanism).domain
     sample = read_sample(data, domain.subset(attributes), columns.apart_from(domain))
     warn_of_records([sample.counts()], mechanism)

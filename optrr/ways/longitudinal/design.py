@@ -267,30 +267,29 @@ def _digest(record: _LongitudinalContent) -> str:
 
 
 def stage_checks(record: LongitudinalRecord) -> list[Check]:
-    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for.
-
-    The stage that the optimum's lower bound speaks of must be as accurate as the optimum.
-    """
+    """Totals never below what is drawn; accuracies as they are, within rounding, and no less than was asked for."""
     design, mechanism, stated = record.design, record.design.mechanism, record.stated
-    asked, optimal, given = design.requested_epsilons, design.optimum.law.labels.attribute, mechanism.attribute_epsilons
-    coin = design.second == "whole"
-    certified, of = (given, "one report") if coin else (design.permanent.attribute_epsilons, "for ever")
-    listed = np.asarray(stated.attributes)
-    same = np.abs(listed - given) <= LAST_PLACES * (1 + given)
+    asked, given, listed = design.requested_epsilons, mechanism.attribute_epsilons, np.asarray(stated.attributes)
+    same = bool(np.all(np.abs(listed - given) <= LAST_PLACES * (1 + given)))
+    met = bool(np.all(given >= asked - SAME * (1 + given)))
     how = "exact, rounded up" if mechanism.spent(1).exact else "upper bound"
-    accuracies = (
-        ("accuracies of one report", listed, given, "both stages", same),
-        ("accuracies asked for", asked, given, "of one report", given >= asked - SAME * (1 + given)),
-        ("accuracies of the optimum", optimal, certified, of, certified >= optimal - SAME * (1 + optimal)),
-    )
     return [
         _total("epsilon of one report", stated.one_report, mechanism.epsilon, how),
         _total("epsilon for ever", stated.epsilon, mechanism.permanent.epsilon, "rounded up"),
-        *(
-            Check(name, ends_text(a), ends_text(b), where, bool(np.all(holds)))
-            for name, a, b, where, holds in accuracies
-        ),
+        Check("accuracies of one report", ends_text(listed), ends_text(given), "both stages", same),
+        Check("accuracies asked for", ends_text(asked), ends_text(given), "of one report", met),
+        _certified(design),
     ]
+
+
+def _certified(design: LongitudinalDesign) -> Check:
+    """The stage that the optimum's lower bound speaks of is as accurate as the optimum."""
+    coin = design.second == "whole"
+    stage = design.mechanism if coin else design.permanent
+    asked, given = design.optimum.law.labels.attribute, stage.attribute_epsilons
+    holds = bool(np.all(given >= asked - SAME * (1 + asked)))
+    of = "one report" if coin else "for ever"
+    return Check("accuracies of the optimum", ends_text(asked), ends_text(given), of, holds)
 
 
 def _total(name: str, stated: float, value: float, how: str) -> Check:

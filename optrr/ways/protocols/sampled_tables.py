@@ -502,22 +502,14 @@ class SampledTables(Asking):
         Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
         """
         source = open_source(answers, _COLUMNS)
-        present, seen, own = source.column_names(), set[str](), self.digest.partition(":")[2]
+        present, seen = source.column_names(), set[str]()
         checked_columns(present, _COLUMNS, None)
         names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
         for batch in source.batches(names):
             table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
             if beside:
                 designs, identifiers = beside
-                if any(design != own for design in designs):
-                    raise InvalidInput(
-                        f"a report is of another design than {own[:12]}…; give the reports that were collected by this file"
-                    )
-                rows = []
-                for row, identifier in enumerate(identifiers):
-                    if identifier not in seen:
-                        seen.add(identifier)
-                        rows.append(row)
+                rows = _new_reports(designs, identifiers, self.digest.partition(":")[2], seen)
                 table, texts = table[rows], texts[rows]
             numbers = [
                 int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
@@ -531,15 +523,20 @@ class SampledTables(Asking):
 
     def _missing(self, wanted: Sequence[int]) -> list[int]:
         """The attributes of the smallest effect of a table that no report has energy on; none where each is seen."""
-        every = [
-            (set(members), members, energies) for members, energies in zip(self.indices, self.energies, strict=True)
-        ]
+        sets = [set(members) for members in self.indices]
         for size in range(1, len(wanted) + 1):
             for effect in combinations(wanted, size):
-                held = ((m, e) for those, m, e in every if those.issuperset(effect))
-                if not any(energies[sum(1 << members.index(i) for i in effect)] > 0 for members, energies in held):
+                if not any(s.issuperset(effect) for s in sets) or not self._sees(effect):
                     return list(effect)
         return []
+
+    def _sees(self, effect: tuple[int, ...]) -> bool:
+        """Whether some report has energy on an effect."""
+        return any(
+            energies[sum(1 << members.index(i) for i in effect)] > 0
+            for energies, members in zip(self.energies, self.indices, strict=True)
+            if set(members) >= set(effect)
+        )
 
     def _counted(self, place: int, subsets: Sequence[IntArray], shared: Sequence[int]) -> FloatArray:
         """How often each cell over the shared attributes of a table was named, in the table's order."""
@@ -549,6 +546,22 @@ class SampledTables(Asking):
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
         cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
+
+
+def _new_reports(
+    designs: NDArray[np.object_], identifiers: NDArray[np.object_], digest: str, seen: set[str]
+) -> list[int]:
+    """The rows of reports whose identifier was not seen; it is now. Raises InvalidInput for one of another design."""
+    if any(design != digest for design in designs):
+        raise InvalidInput(
+            f"a report is of another design than {digest[:12]}…; give the reports that were collected by this file"
+        )
+    rows = []
+    for row, identifier in enumerate(identifiers):
+        if identifier not in seen:
+            seen.add(identifier)
+            rows.append(row)
+    return rows
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
