@@ -53,7 +53,8 @@ CONTROLS, CASES = 0, 1
 HALVES = np.arange(GENOTYPES) / 2
 # Variants at once, so that a dozen arrays of their cells stay near the cache.
 _VARIANTS = 1 << 13
-# Share of intervals that may miss what they are of.
+# Share of intervals that may miss what they are of. What is left of 0.95, as other intervals have it, differs from 0.05 in its
+# last digits, and limits are the same numbers everywhere.
 _MISSED = 1 - 0.95
 # A share of people below this is nobody.
 _LEAST = 1e-9
@@ -184,7 +185,7 @@ class Proportions:
     high: FloatArray
 
 
-def frequencies(group: Group, intervals: bool = True) -> Proportions:
+def frequencies(group: Group, *, intervals: bool = True) -> Proportions:
     """Frequency of A1 in the group, of all copies of its people; intervals, which take most of the time, if wanted."""
     copies = np.array(group.copies, dtype=np.float64)[:, None]
     counted, all_copies = copies * HALVES, copies * np.ones(GENOTYPES)
@@ -192,7 +193,7 @@ def frequencies(group: Group, intervals: bool = True) -> Proportions:
     return _in_blocks(group, values, _of_frequencies, intervals)
 
 
-def call_rates(group: Group, intervals: bool = True) -> Proportions:
+def call_rates(group: Group, *, intervals: bool = True) -> Proportions:
     """Share of the people whose call is known, where a missing one is a category; everybody's. Intervals if wanted."""
     called = group.cells(np.ones((len(group.copies), GENOTYPES)))
     values = np.stack([called, np.ones_like(called)])
@@ -204,7 +205,7 @@ def rates_of_calls(
 ) -> Proportions:
     """Call rates of everybody; known where missing calls are no category, of the people ``wanted`` to have a call, (V,)."""
     if missing:
-        return call_rates(everybody(tables, kernel), intervals)
+        return call_rates(everybody(tables, kernel), intervals=intervals)
     values = np.where(wanted > 0, tables.people / np.maximum(wanted, 1.0), np.nan)
     return Proportions(values, np.zeros(values.size), values, values)
 

@@ -143,7 +143,7 @@ def filtered(
         tested = proportions_test(Group.of(tables, kernel, CONTROLS))
         leave_out(tested.p_value < thresholds.hwe, "a Hardy-Weinberg p-value in controls", thresholds.hwe)
     if thresholds.maf:
-        f = frequencies(everybody(tables, kernel), False)
+        f = frequencies(everybody(tables, kernel), intervals=False)
         rarer = np.minimum(f.estimate, 1 - f.estimate)
         warnings += _doubtful(rarer, f.standard_error, "minor allele frequency", thresholds.maf)
         leave_out(rarer < thresholds.maf - _ROUNDING, "a minor allele frequency", thresholds.maf)
@@ -359,7 +359,7 @@ _NOBODY = "on a chromosome of which nobody has two copies: the allelic tests cou
 class ScanOptions:
     """``test``: one of GENOTYPE_TESTS; ``naive``: also the test that ignores the mechanism.
 
-    ``thresholds`` leave variants out (:mod:`optrr.genomics.scan`).
+    ``thresholds`` leave variants out, as above.
     """
 
     test: str = "trend"
@@ -395,10 +395,11 @@ def scan(
     if layout.status is None:
         raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
     kernel, tables = cohort_kernel(cohort, law, layout), copy_tables(cohort, layout.missing, progress)
-    made = associations(cohort, tables, kernel, options, layout.missing)
     counted = np.flatnonzero(tables.two.any(axis=(1, 2)))
     doubts = impossible_tables([Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))])
+    # before the tests, so that a scan that is refused warns, too
     warn(doubts)
+    made = associations(cohort, tables, kernel, options, layout.missing)
     return replace(made, warnings=(*doubts, *made.warnings))
 
 

@@ -112,7 +112,7 @@ def test_men_count_one_copy_of_chromosome_x():
         assert np.median(got.standard_error) == pytest.approx(got.estimate.std(), rel=0.15)
         assert np.mean((got.low <= true) & (true <= got.high)) > binom.ppf(0.001, times, 0.94) / times
     # without a mechanism alleles are counted one by one
-    plain = frequencies(Group.of(tables, unrandomized((4, 2)), CASES, (2, 1)), False)
+    plain = frequencies(Group.of(tables, unrandomized((4, 2)), CASES, (2, 1)), intervals=False)
     a1 = counts[0][:, 1, 1] + 2 * counts[0][:, 2, 1] + (counts[1][:, 1, 1] / 2 + counts[1][:, 2, 1])
     every = 2 * counts[0][:, :3, 1].sum(axis=1) + counts[1][:, :3, 1].sum(axis=1)
     np.testing.assert_allclose(plain.estimate, a1 / every, rtol=1e-12)

@@ -10,6 +10,7 @@ import optrr
 from optrr.domain.domain import Domain
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
+from optrr.models.tests.homogeneity import homogeneity
 from optrr.records.counts import Counts, count
 from optrr.tables.estimation.impossible import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
 from optrr_solvers.laws import ProductLaw
@@ -122,3 +123,16 @@ def test_what_cannot_be_estimated_says_nothing():
     few = Counts(design.domain.subset("a"), np.array([1, 0]))
     assert impossible([few], design.mechanism) == []
     assert FALSE_ALARMS <= 1e-6
+
+
+def test_every_group_is_looked_at():
+    domain = Domain.of({"party": 5, "sex": 2})
+    design = optrr.design(domain, 1.0)
+    rng = np.random.default_rng(4)
+    true = np.stack([rng.choice(5, 5000, p=[0.9, 0.04, 0.03, 0.02, 0.01]), rng.integers(0, 2, 5000)], axis=1)
+    unrandomized = count(true, domain, ["party", "sex"])
+    right = count(design.mechanism.perturb_codes(true, 5), domain, ["party", "sex"])
+    for groups in ([unrandomized, right], [right, unrandomized]):
+        assert impossible(groups, design.mechanism)
+        with pytest.warns(UserWarning, match="does not look like data randomized by this design"):
+            homogeneity(groups, design.mechanism, random_state=1)

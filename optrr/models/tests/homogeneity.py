@@ -238,11 +238,9 @@ def homogeneity(
     for group in groups:
         for kernel in kernels:
             check_sizes(group, kernel)
-    if len(each) == 1:
-        warn_of_records(groups, each[0])
-    else:
-        for group, mechanism in zip(groups, each, strict=True):
-            warn_of_records([group], mechanism)
+    # each group by itself, so that every one that is in doubt is told of
+    for group, mechanism in zip(groups, each * len(groups) if len(each) == 1 else each, strict=True):
+        warn_of_records([group], mechanism)
     rng = np.random.default_rng(random_state)
     tables = np.stack([g.table.ravel() for g in groups])[None]
     n = int(tables.sum())

@@ -110,12 +110,13 @@ def counted_table(counts: Counts | CountedTable, mechanism: Randomizer | None) -
 
 def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
     """One warning where counts cannot come from this mechanism, none where they can; margins are looked at, too."""
-    named = {}
+    different = {}
     for table in counts:
         margins = [table.marginal(name) for name in table.domain.names if table.domain.m > 1]
-        named.update({each.domain.names: each for each in (table, *margins)})
+        # tables of the same records share margins, which are one; other records' tables of the same attributes are others
+        different.update({(each.domain.names, each.table.tobytes()): each.table for each in (table, *margins)})
     return impossible_tables(
-        [Observed(" × ".join(names), c.table, mechanism.kernel(names)) for names, c in named.items()]
+        [Observed(" × ".join(names), table, mechanism.kernel(names)) for (names, _), table in different.items()]
     )
 
 
