@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -80,7 +79,7 @@ def alleles_layout(cohort: Cohort, test: str, repeats: int, seed: int) -> Iterat
             layout = layout_of(design.domain)
             trials: list[tuple[np.ndarray, np.ndarray]] = []
             for _ in range(repeats):
-                permuted = replace(cohort, status=generator.permutation(cohort.status))
+                permuted = cohort.with_status(generator.permutation(cohort.status))
                 records = records_of(permuted, layout, source=as_source(generator))
                 randomize_records(records, design.mechanism, generator)
                 associations = scan_alleles(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +128,10 @@ class Cohort:
             f"{self.relatives} of {self.n} people share a family or a parent in the fam file; tests take people for "
             "independent, so p-values come out too small where relatives are alike in status: keep one of each family"
         ]
+
+    def with_status(self, status: Codes) -> Cohort:
+        """The same people with another status, for permutations."""
+        return replace(self, status=status)
 
 
 def read_cohort(

@@ -32,9 +32,9 @@ from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes, MatrixGenotypes, Variants
+from optrr.genomics.genotypes import MISSING, Codes, MatrixGenotypes, Variants
 from optrr.genomics.layout import STATUS, layout_of
-from optrr.genomics.randomize import randomize_records
+from optrr.genomics.randomize import randomize_records, randomized_cohort
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.writing import write_plink, write_records
 from optrr.mechanisms.mechanism import is_seeded
@@ -252,11 +252,13 @@ class MergedReports:
         if isinstance(self.asking, SampledVariants) or layout.status is None:
             raise InvalidInput("these reports hold no genotype beside a status; write them as .csv or .parquet")
         people = np.array([str(k + 1) for k in range(len(self.rows))], dtype=object)
-        records = self.rows.astype(np.int8)
-        codes = records[:, layout.attributes[:, 0]]
-        codes[codes == GENOTYPES] = MISSING
-        genotypes = MatrixGenotypes(Variants.named(layout.names, layout.alleles), people, codes)
-        return Cohort(genotypes, np.arange(people.size), records[:, layout.status])
+        records, variants = self.rows.astype(np.int8), Variants.named(layout.names, layout.alleles)
+        asked = Cohort(
+            MatrixGenotypes(variants, people, np.zeros((people.size, len(variants)), np.int8)),
+            np.arange(people.size),
+            records[:, layout.status],
+        )
+        return randomized_cohort(asked, records, layout)
 
     def answers(self) -> pa.Table:
         """Questions and answers. Raises InvalidInput for records."""

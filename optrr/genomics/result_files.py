@@ -1,4 +1,7 @@
-"""Results of a scan as other programs and catalogues read them: PLINK 2's ``--glm`` columns, and GWAS-SSF with its metadata.
+"""Tables of results, and a scan's as other programs and catalogues read them: PLINK 2's ``--glm`` columns, and GWAS-SSF.
+
+A :class:`ColumnsResult` is the base of every result with a row for each variant or pair: its columns by name, as arrow, as a
+file of tab separated columns, and as rows in JSON.
 
 GWAS-SSF (Hayhurst et al. 2022; specification 1.1.0, EBISPOT/gwas-summary-statistics-standard) is a table whose first eight
 columns have a fixed order and no missing value, and beside it ``NAME-meta.yaml``, which says what the numbers are of. A variant
@@ -193,7 +196,8 @@ def write_ssf(columns: Columns, path: Path, study: ScannedStudy, cases: float | 
         raise InvalidInput(f"no variant can be written as GWAS-SSF ({reasons}); write the table of results as it is")
     with whole_files([path, path.with_name(path.name + META)]) as (data, meta):
         with text_file(data) as out:
-            out.writelines("\t".join(row) + "\n" for row in (table, *zip(*table.values(), strict=True)))
+            out.write("\t".join(table) + "\n")
+            out.writelines("\t".join(row) + "\n" for row in zip(*table.values(), strict=True))
         with data.open("rb") as content:
             md5 = hashlib.file_digest(content, "md5").hexdigest()
         people = int(np.max(columns["N"]))

@@ -148,7 +148,9 @@ def frames(
             # measured while the process imports its libraries
             seconds = _SECONDS + checked_size(path) // _BYTES_PER_SECOND
             limits = {"memory": MEMORY, "seconds": seconds, "most_records": MOST_RECORDS}
-            order = {"path": str(path), "genotypes": genotypes, "single": sorted(SINGLE)} | limits | chosen.order()
+            wanted = {"path": str(path), "genotypes": genotypes, "single": sorted(SINGLE)}
+            # limits last, so that nothing that is asked for replaces one
+            order = chosen.order() | wanted | limits
             assert process.stdin is not None
             # where it has ended already, how is told by its exit code
             with suppress(BrokenPipeError):

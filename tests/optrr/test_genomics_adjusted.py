@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -514,7 +513,7 @@ def test_variants_without_variation_have_no_test():
 def test_direct_call_refuses_one_kind_of_people():
     cohort, covariates, _ = people(60, 2, 15)
     design = genomics.design(cohort, total=8.0)
-    only = replace(cohort, status=np.zeros(60, dtype=np.int8))
+    only = cohort.with_status(np.zeros(60, dtype=np.int8))
     values = read_covariates(CovariateColumns(covariates), cohort.people)
     with pytest.raises(genomics.asking.InvalidInput, match="only cases, or only controls"):
         adjusted_scan(only, design.design.law, design.layout, values)

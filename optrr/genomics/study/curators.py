@@ -86,6 +86,10 @@ class TrueRecords(StudiedWay):
 
     layout: Layout
 
+    def labels(self) -> dict[str, float]:
+        """None."""
+        return {}
+
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`StudiedWay`."""
         tables = record_tables(records, self.layout)
@@ -114,6 +118,10 @@ class NoisyTables(StudiedWay):
         """True tables with noise, of the same shape."""
         draw = generator.laplace if self.name == "laplace" else generator.normal
         return np.asarray(tables + draw(0.0, self.scale, tables.shape))
+
+    def labels(self) -> dict[str, float]:
+        """None: no attribute is randomized by itself."""
+        return {}
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`StudiedWay`."""

@@ -132,9 +132,9 @@ class StudiedWay(ABC):
         """Whom people trust: ``local`` where nobody."""
         return CURATED.get(self.name, TRUST)
 
+    @abstractmethod
     def labels(self) -> dict[str, float]:
-        """What the design promises of attributes beside its total; nothing where none is randomized by itself."""
-        return {}
+        """What the design promises of attributes beside its total; NaN for what it does not know."""
 
     @abstractmethod
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
@@ -238,6 +238,10 @@ class VariantQuestions(StudiedWay):
     asking: SampledVariants
 
     per_copy = True
+
+    def labels(self) -> dict[str, float]:
+        """None: the answers randomize no attribute by itself."""
+        return {}
 
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`StudiedWay`."""
