@@ -167,7 +167,7 @@ def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
     rng = np.random.default_rng(5)
     tables = rng.multinomial(n, seen.expected(pi).ravel(), size=400).reshape(-1, 3, 3).astype(float)
     limit = chi_square_limit(chosen, tables)
-    p = simulated(chosen, tables, limit, rng, Simulation(hits=20, most=399))[0]
+    p = simulated(chosen, tables, limit.tests, rng, Simulation(hits=20, most=399))[0]
     assert n * seen.expected(pi).min() > 3000 and not limit.holds.any()
     assert power(effect, n) == pytest.approx(np.mean(p <= 0.05), abs=0.07)
 

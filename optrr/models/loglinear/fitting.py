@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import inf, nan, prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,9 +41,6 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.show.text import category_word
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -423,7 +419,7 @@ def fit(terms: Terms, observed: FloatArray, kernel: Kernel) -> FittedLogLinear:
     """The likeliest table of the model, for observed proportions of the kernel's sizes.
 
     Raises InvalidInput where the model has more parameters than fit into memory, or the mechanism hides all of them
-    (:func:`optrr.models.loglinear.fitting.check_seen` refuses single interactions that it hides).
+    (:func:`check_seen` refuses single interactions that it hides).
     """
     check_size(terms)
     table = _approached(terms, observed, kernel)

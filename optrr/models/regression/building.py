@@ -56,10 +56,15 @@ class DistinctReports:
         """Records, (B,)."""
         return np.asarray(self.numbers.sum(axis=1), dtype=np.float64)
 
-    def randomized(self, names: Iterable[str], randomized: bool = True) -> tuple[str, ...]:
-        """Those among the names that are randomized, or those that are not, in the domain's order."""
-        wanted, known = set(names), self.mechanism.domain.names
-        return tuple(n for n in self.domain.names if n in wanted and (n in known) == randomized)
+    def randomized(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those among the names that are randomized, in the domain's order."""
+        wanted = set(names)
+        return tuple(n for n in self.domain.names if n in wanted and n in self.mechanism.domain.names)
+
+    def public(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Those that are not."""
+        wanted = set(names)
+        return tuple(n for n in self.domain.names if n in wanted and n not in self.mechanism.domain.names)
 
     def sizes(self, names: Sequence[str]) -> tuple[int, ...]:
         """How many categories they have."""
@@ -196,7 +201,7 @@ class Columns:
 
 def columns_of(predictors: Predictors, reports: DistinctReports, term: Term) -> Columns:
     """A term's columns."""
-    randomized, public = reports.randomized(term.attributes), reports.randomized(term.attributes, False)
+    randomized, public = reports.randomized(term.attributes), reports.public(term.attributes)
     groups, group = reports.groups(public)
     sizes = reports.sizes(randomized)
     _check_size(len(groups) * prod(sizes) * len(predictors.labels), term.name)
@@ -290,7 +295,7 @@ def logistic_equations(
     unbiased score, any effect of the joint table.
     """
     names = {name for term in predictors.terms for name in term.attributes}
-    randomized, public = reports.randomized(names), reports.randomized(names, False)
+    randomized, public = reports.randomized(names), reports.public(names)
     groups, group = reports.groups(public)
     sizes, r = reports.sizes(randomized), reports.domain[outcome].size
     x = _design(predictors, reports, randomized, groups, group)
@@ -372,7 +377,7 @@ def read_sampled(  # noqa: PLR0913 (as regress takes them)
 
     ``data`` is what :func:`optrr.tables.estimate_weighted` takes, with its ``columns``.
 
-    Raises InvalidInput for what :func:`optrr.models.regression.building.read_reports` and weighted estimates refuse, a column
+    Raises InvalidInput for what :func:`read_reports` and weighted estimates refuse, a column
     that is in the formula, counts, and more distinct reports than their covariance may have.
     """
     if isinstance(data, Counts):

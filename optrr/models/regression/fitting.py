@@ -246,33 +246,47 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
     Raises InvalidInput for columns that determine each other, and where not even a test is left.
     """
     _check_independent(equations, fit)
-    solved, p = solving.estimated(equations), equations.parameters
-    reached = bool(solved.converged[0])
-    theta, own = (solved.theta, solved.theta[0]) if reached else (equations.start(), np.full(p, nan))
-    alike, noise = np.zeros(p, dtype=np.bool_), np.full((p, p), nan)
-    if reached:
-        noise = solving.covariance(equations, theta)[0]
-        alike = _alike(equations, own, noise)
-        noise = np.where(alike | alike[:, None], nan, noise)
-    deviate = solving.deviations(1 - confidence, equations.degrees)
-    tried = [Tried(k, own, float(error)) for k, error in enumerate(np.sqrt(np.diag(noise)))]
+    solved = solving.estimated(equations)
+    if not solved.converged[0]:
+        return _tests_alone(fit, equations, confidence, progress)
+    noise = solving.covariance(equations, solved.theta)[0]
+    alike = _alike(equations, solved.theta[0], noise)
+    noise = np.where(alike | alike[:, None], nan, noise)
+    errors, deviate = np.sqrt(np.diag(noise)), solving.deviations(1 - confidence, equations.degrees)
+    tried = [Tried(k, solved.theta[0], float(error)) for k, error in enumerate(errors)]
     rows = []
     for each in tried:
         if progress is not None:
-            progress((each.k + 1) / (p + 1))
-        # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
-        has_test = each.k >= fit.thresholds and (each.error > 0 or not reached)
-        zero = float(solving.tested_with_law(equations, (each.k,), np.zeros(1), theta).signed[0]) if has_test else nan
-        chance, limits = solving.tail(zero**2, 1, equations.degrees), interval(equations, each, deviate)
-        rows.append(Coefficient(fit.labels[each.k], float(own[each.k]), each.error, zero, chance, *limits))
-    terms = _term_tests(fit, equations, theta, alike)
-    likely = equations.log_likelihood(theta) if reached else None
-    if reached:
-        warnings = _unbounded(equations, rows, tried, deviate)
-    elif np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
+            progress((each.k + 1) / (len(tried) + 1))
+        zero = _zero(fit, equations, each.k, solved.theta) if each.error > 0 else nan
+        rows.append(_coefficient(fit, each, zero, interval(equations, each, deviate), equations.degrees))
+    likely = equations.log_likelihood(solved.theta)
+    return Regression(
+        fit=fit,
+        method=_method(equations),
+        n=round(float(equations.n[0])),
+        confidence=confidence,
+        coefficients=tuple(rows),
+        terms=tuple(_term_tests(fit, equations, solved.theta, alike)),
+        covariance=noise,
+        log_likelihood=None if likely is None else float(likely[0]),
+        warnings=(*_unbounded(equations, rows, tried, deviate), *_without_law(fit, equations, alike)),
+    )
+
+
+def _tests_alone(fit: Fit, equations: Equations, confidence: float, progress: Progress | None) -> Regression:
+    """The result where no solution of the equations is reached."""
+    start, p = equations.start(), equations.parameters
+    none, alike = np.full(p, nan), np.zeros(p, dtype=np.bool_)
+    rows = []
+    for k in range(p):
+        if progress is not None:
+            progress((k + 1) / (p + 1))
+        zero = _zero(fit, equations, k, start)
+        rows.append(_coefficient(fit, Tried(k, none, nan), zero, (-inf, inf), equations.degrees))
+    terms = _term_tests(fit, equations, start, alike)
+    if np.isnan([*(row.p_value for row in rows), *(term.p_value for term in terms)]).all():
         raise TooFewRecords(_TOO_LITTLE.format(more=_for_a_solution(equations)))
-    else:
-        warnings = [_TESTS_ALONE.format(more=_for_a_solution(equations))]
     return Regression(
         fit=fit,
         method=_method(equations),
@@ -280,9 +294,9 @@ def fitted(fit: Fit, equations: Equations, confidence: float, progress: Progress
         confidence=confidence,
         coefficients=tuple(rows),
         terms=tuple(terms),
-        covariance=noise,
-        log_likelihood=None if likely is None else float(likely[0]),
-        warnings=(*warnings, *_without_law(fit, equations, alike)),
+        covariance=np.full((p, p), nan),
+        log_likelihood=None,
+        warnings=(_TESTS_ALONE.format(more=_for_a_solution(equations)), *_without_law(fit, equations, alike)),
     )
 
 
@@ -306,6 +320,26 @@ def interval(equations: Equations, tried: Tried, deviate: float) -> tuple[float,
     if isinstance(equations, LinearEquations):
         return solving.fieller_limits(equations, tried.k, tried.theta, tried.error, deviate)
     return solving.searched_limits(equations, tried.k, tried.theta, tried.error, deviate)
+
+
+def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float], degrees: float) -> Coefficient:
+    return Coefficient(
+        parameter=fit.labels[tried.k],
+        estimate=float(tried.theta[tried.k]),
+        standard_error=tried.error,
+        statistic=zero,
+        p_value=solving.tail(zero**2, 1, degrees),
+        lower=limits[0],
+        upper=limits[1],
+    )
+
+
+def _zero(fit: Fit, equations: Equations, k: int, theta: FloatArray) -> float:
+    """The signed root of the score test that a parameter is 0, from θ (1, p); NaN where there is no test."""
+    if k < fit.thresholds:
+        # that a threshold is 0 is no hypothesis: it says where the scale of the outcome begins
+        return nan
+    return float(solving.tested_with_law(equations, (k,), np.zeros(1), theta).signed[0])
 
 
 def _alike(equations: Equations, theta: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:

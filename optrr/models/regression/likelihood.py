@@ -245,13 +245,8 @@ class LikelihoodEquations(LogisticEquations):
     def curvature(self, theta: FloatArray) -> FloatArray:
         """Of ℓ, made positive: far from the maximum it may not be, and steps of Newton's method would lead away from there."""
         curvature, at = self.profile_curvature(theta), self._at(theta)
-        values, _, _, sound = _scaled(curvature, at.known_laws)
-        turned = ~((values[:, 0] >= _LEAST_CURVED) & sound[:, 0, 0])
-        if not turned.any():
-            return curvature
-        values, back, both, sound = _scaled(curvature, at.efficient[1])
-        out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
-        return np.where(turned[:, None, None], np.where(sound, out, np.nan), curvature)
+        turned = ~_curves(curvature, at.known_laws)
+        return curvature if not turned.any() else _turned(curvature, at.efficient[1], turned)
 
     def steering(self, theta: FloatArray) -> FloatArray:
         """That of a θ from which no level has moved far, if there was one: solutions of 10^6 records are that near."""
@@ -488,6 +483,19 @@ def _scaled(
     half = np.linalg.solve(root, bent / both)
     values, vectors = np.linalg.eigh(np.linalg.solve(root, np.swapaxes(half, 1, 2)))
     return values, root @ vectors, both, sound
+
+
+def _curves(curvature: FloatArray, information: FloatArray) -> NDArray[np.bool_]:
+    """Where a curvature is so large a share of the information in every direction that it needs no turning, (B,)."""
+    values, _, _, sound = _scaled(curvature, information)
+    return np.asarray((values[:, 0] >= _LEAST_CURVED) & sound[:, 0, 0])
+
+
+def _turned(curvature: FloatArray, information: FloatArray, turned: NDArray[np.bool_]) -> FloatArray:
+    """The curvature with its negative directions, against the information, turned around; NaN where it has no numbers."""
+    values, back, both, sound = _scaled(curvature, information)
+    out = back * np.maximum(np.abs(values), _LEAST_CURVED)[:, None] @ np.swapaxes(back, 1, 2) * both
+    return np.where(turned[:, None, None], np.where(sound, out, np.nan), curvature)
 
 
 @dataclass(frozen=True, eq=False)

@@ -275,19 +275,21 @@ class Association:
 
 
 @dataclass(frozen=True, eq=False)
-class Limit(ScoreTests):
-    """What the χ² limit says of a batch, shape (B,): the ``fewest`` records that a report expects, and where χ² ``holds``.
+class Limit:
+    """What the χ² limit says of a batch, its ``tests``, and how far it can be trusted: where χ² ``holds``, (B,).
 
-    ``down_to`` is the p-value down to which it holds, infinite where it does not at all, 0 where it was not sought.
+    ``fewest`` (B,) are the records that the rarest report expects. ``down_to`` (B,) is the p-value down to which the limit
+    holds, infinite where it does not at all, 0 where it was not sought.
     """
 
+    tests: ScoreTests
     fewest: FloatArray
     down_to: FloatArray
 
     @property
     def holds(self) -> NDArray[np.bool_]:
         """Whether the p-value is within a factor of two."""
-        return self.p_value >= self.down_to
+        return self.tests.p_value >= self.down_to
 
 
 def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
@@ -299,7 +301,7 @@ def chi_square_limit(test: Association, tables: FloatArray) -> Limit:
     small = np.flatnonzero(~doubtful & (tests.p_value < _SURE))
     if small.size and not test.is_ratio:
         down_to[small] = reliable_down_to(tests.fit.part(small), n[small], test.kernel, test.contrasts)
-    return Limit(tests.statistic, tests.df, tests.p_value, tests.effect, tests.fit, fewest, down_to)
+    return Limit(tests, fewest, down_to)
 
 
 def can_be_simulated(test: Association) -> bool:

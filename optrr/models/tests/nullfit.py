@@ -184,6 +184,11 @@ def independence_fit(
     return _likeliest(observed, kernel, _fit(in_rows, _proper(by_column), beside, hardy_weinberg, kernel), proper)
 
 
+def hardy_weinberg_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
+    """Independence with the first three rows in Hardy–Weinberg proportions (1−p)², 2p(1−p), p²."""
+    return independence_fit(observed, kernel, rows, hardy_weinberg=True)
+
+
 def expected_product(rows: FloatArray, columns: FloatArray, kernel: Kernel) -> FloatArray:
     """λ of independent margins, (B, r_a, r_b), positive, summing to 1."""
     return _expected(rows[:, :, None] * columns[:, None, :], kernel)

@@ -26,7 +26,7 @@ from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.tests import drawn_power
 from optrr.models.tests.homogeneity import DifferentMechanisms, goodness_tests
 from optrr.models.tests.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
-from optrr.models.tests.testing import TestName, association, of_genotypes_there
+from optrr.models.tests.testing import Association, TestName, association, of_genotypes_there
 from optrr.records.counts import Counts
 from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.estimator import check_confidence, estimate
@@ -136,29 +136,36 @@ def alternative_of(
     chosen = of_genotypes_there(association(kernel, test, scores, domain), true, unrandomized(kernel.sizes))
     kernel.check_invertible()
     expected = kernel.expected(true)
+    surveys = association_surveys(expected, chosen)
+    if not chosen.is_ratio:
+        return replace(alternative(proportions, kernel, chosen.contrasts, chosen.fitter), surveys=surveys)
     seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
-    fit, null = seen.fit, seen.fit.expected[0]
+    noncentrality = float(seen.statistic[0]) / drawn_power.MANY_RECORDS
+    # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
+    ratios = np.divide(expected, seen.fit.expected[0], out=np.ones_like(expected), where=expected > 0)
+    variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
+    spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
+    return Alternative(noncentrality, seen.df, spread, surveys)
+
+
+def association_surveys(expected: FloatArray, chosen: Association) -> drawn_power.Surveys:
+    """Of people whose reports have chances ``expected`` (r_a, r_b)."""
 
     def tested(tables: FloatArray, _rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         tests = chosen.tested(tables)
         return tests.statistic, tests.p_value
 
-    fewest = float(min(expected.min(), null.min()))
-    surveys = drawn_power.Surveys(
-        drawn_power.drawn_from(expected), tested, seen.df, fewest, chosen.work, drawn_power.drawn_from(null)
-    )
-    if not chosen.is_ratio:
-        return replace(alternative(proportions, kernel, chosen.contrasts, chosen.fitter), surveys=surveys)
-    # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
-    pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (kernel.solve(expected[None])[0], expected))
-    clear = max(drawn_power.records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
-    noncentrality = float(seen.statistic[0]) / drawn_power.MANY_RECORDS
-    # the ratio is about a sum over records of twice the logarithm of how much likelier the truth makes their reports
-    ratios = np.divide(expected, null, out=np.ones_like(expected), where=expected > 0)
-    variance = np.sum(expected * np.log(ratios) ** 2) - np.sum(expected * np.log(ratios)) ** 2
-    spread = float(np.sqrt(variance / noncentrality)) if noncentrality > _LEAST_SEEN else 1.0
-    return Alternative(
-        noncentrality, seen.df, spread, replace(surveys, work=chosen.work + drawn_power.FIT_WORK, clear=clear)
+    seen = chosen.tested(drawn_power.MANY_RECORDS * expected[None])
+    fit, null = seen.fit, seen.fit.expected[0]
+    fewest, clear, work = float(min(expected.min(), null.min())), 0.0, chosen.work
+    if chosen.is_ratio:
+        # the ratio asks that cells be clear of 0 under the hypothesis, and its law that they are so in truth
+        kernel = chosen.kernel
+        pairs = ((np.outer(fit.rows[0], fit.columns[0]), null), (kernel.solve(expected[None])[0], expected))
+        clear = max(drawn_power.records_clear(cells, kernel.exact_variance(law[None], 1.0)[0]) for cells, law in pairs)
+        work += drawn_power.FIT_WORK
+    return drawn_power.Surveys(
+        drawn_power.drawn_from(expected), tested, seen.df, fewest, work, drawn_power.drawn_from(null), clear
     )
 
 

@@ -273,7 +273,7 @@ _HALF_SPHERE = 16
 # Exponents are cut off here: a factor of e to this power is far more than the factor of two that is looked for.
 _LARGE = 50.0
 # Beyond t = 40 the p-value is below the smallest double.
-_FARTHEST_STEP = 40.0
+_LARGEST_T = 40.0
 # Tables simulated for one tail probability: relative error about 2 % for one contrast, well below 10 % for a few.
 SAMPLES = 20_000
 # Directions of tilting: two for one contrast; many more on a sphere, so that every point of it is near one.
@@ -330,9 +330,9 @@ def _spread_directions(k: int) -> FloatArray:
 
 def _first_departure(cubic: FloatArray, quartic: FloatArray, n: FloatArray) -> FloatArray:
     """First t on a grid where the mean of exp(±cubic t³ + quartic t⁴) leaves [1/2, 2], thinned or not; shape (B,)."""
-    out = np.full(cubic.shape[0], _FARTHEST_STEP)
+    out = np.full(cubic.shape[0], _LARGEST_T)
     open_ = np.ones(cubic.shape[0], dtype=np.bool_)
-    for t in np.arange(_STEP, _FARTHEST_STEP, _STEP):
+    for t in np.arange(_STEP, _LARGEST_T, _STEP):
         even = np.exp(np.clip(quartic[open_] * t**4, -_LARGE, _LARGE))
         odd = np.cosh(np.minimum(np.abs(cubic[open_]) * t**3, _LARGE))
         ratio = np.log(np.mean(even * odd, axis=1))

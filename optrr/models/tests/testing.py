@@ -46,6 +46,7 @@ from optrr.models.tests.calibration import (
 from optrr.models.tests.nullfit import (
     Fitter,
     all_contrasts,
+    hardy_weinberg_fit,
     independence_fit,
     trend_contrast,
 )
@@ -85,7 +86,7 @@ def genotype_test(name: str, rows: int = GENOTYPES, absent: int = -1) -> tuple[F
     trend = trend_contrast(np.arange(rows), np.arange(2))
     contrasts = genotypic_contrasts(2, absent) if name == "genotypic" else trend
     in_proportions = name == ASSUMING and rows == GENOTYPES
-    return contrasts, partial(independence_fit, rows=rows, hardy_weinberg=in_proportions)
+    return contrasts, partial(hardy_weinberg_fit if in_proportions else independence_fit, rows=rows)
 
 
 def genotypic_contrasts(columns: int, absent: int = -1) -> FloatArray:
@@ -212,15 +213,15 @@ class _Tested:
     @cached_property
     def plain(self) -> TestResult:
         """The χ² limit's result."""
-        chosen, limit = self.chosen, self.limit
+        chosen, tests = self.chosen, self.limit.tests
         return TestResult(
             test=chosen.name,
-            statistic=float(limit.statistic[0]),
-            df=limit.df,
-            p_value=float(limit.p_value[0]),
+            statistic=float(tests.statistic[0]),
+            df=tests.df,
+            p_value=float(tests.p_value[0]),
             n=int(self.table.sum()),
-            effect=float(limit.effect[0]) if limit.df == 1 and not chosen.is_ratio else None,
-            reliable_down_to=min(float(limit.down_to[0]), 1.0),
+            effect=float(tests.effect[0]) if tests.df == 1 and not chosen.is_ratio else None,
+            reliable_down_to=min(float(self.limit.down_to[0]), 1.0),
             warnings=chosen.warnings,
             scores=plain_scores(chosen.scores),
         )
@@ -239,15 +240,15 @@ class _Tested:
 def _large(tested: _Tested) -> TestResult:
     """χ² down to where Cramér's series says."""
     chosen, n = tested.chosen, np.array([float(tested.plain.n)])
-    down_to = reliable_down_to(tested.limit.fit, n, chosen.kernel, chosen.contrasts)
+    down_to = reliable_down_to(tested.limit.tests.fit, n, chosen.kernel, chosen.contrasts)
     out = replace(tested.plain, reliable_down_to=float(down_to[0]))
     return out if out.reliable else _warned(out, _beyond(out))
 
 
 def _scanned(tested: _Tested) -> TestResult:
     """The p-value that a scan of many variants prints for this table."""
-    chosen, limit = tested.chosen, tested.limit
-    tail = calibrated(limit, tested.table, chosen.kernel, chosen.contrasts, chosen.fitter)
+    chosen = tested.chosen
+    tail = calibrated(tested.limit.tests, tested.table, chosen.kernel, chosen.contrasts, chosen.fitter)
     error = float(tail.relative_error[0])
     source: Calibration = tail.source[0]
     return replace(
@@ -289,7 +290,7 @@ def _tilted(tested: _Tested) -> TestResult:
 def _drawn(tested: _Tested, rule: Simulation) -> TestResult:
     """Permuted or bootstrapped."""
     chosen, table = tested.chosen, tested.table
-    p, reached = simulated(chosen, table, tested.limit, tested.rng, rule)
+    p, reached = simulated(chosen, table, tested.limit.tests, tested.rng, rule)
     source: Calibration = "exact" if can_be_permuted(chosen, table) else "bootstrap"
     out = simulated_result(tested.plain, p[0], reached[0], rule, source)
     stated = source == "bootstrap" and (chosen.is_ratio or tested.limit.fewest[0] < SPARSE)
