@@ -12,7 +12,8 @@ import pytest
 
 from optrr.genomics import vcf, vcf_worker
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import GenotypeFilter, MatrixGenotypes, Variants
+from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.genotypes import MatrixGenotypes, Variants
 
 HEADER = (
     "##fileformat=VCFv4.2\n##contig=<ID=1>\n##contig=<ID=X>\n"

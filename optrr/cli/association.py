@@ -51,7 +51,7 @@ from optrr.genomics.covariates import (
     refuse_without_table,
 )
 from optrr.genomics.designing import aligned
-from optrr.genomics.genotypes import GenotypeFilter
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.pages import scan_page, variants_page

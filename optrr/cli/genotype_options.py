@@ -16,7 +16,7 @@ from optrr.designs.design_file import load_design
 from optrr.designs.specification import refuse_specification
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, did_you_mean
-from optrr.genomics.genotypes import GenotypeFilter
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
 from optrr.genomics.plots import WINDOW, check_plot, check_top, check_window, save_figure

@@ -35,7 +35,8 @@ from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes, read_pane
 from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
 from optrr.genomics.diary import PersonDiary
-from optrr.genomics.genotypes import GenotypeFilter, Genotypes, MatrixGenotypes, Variants, allele_pairs
+from optrr.genomics.filters import GenotypeFilter
+from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.person import read_person

@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, warn
+from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
     BLOCK,
-    EVERYTHING,
     GENOTYPES,
     MISSING,
     Codes,
-    GenotypeFilter,
     Genotypes,
     MatrixGenotypes,
     Texts,

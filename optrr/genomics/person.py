@@ -26,11 +26,10 @@ from optrr.domain.domain import listed, shown
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_genotypes
 from optrr.genomics.designing import aligned, turned
+from optrr.genomics.filters import EVERYTHING, GenotypeFilter
 from optrr.genomics.genotypes import (
-    EVERYTHING,
     MISSING,
     Codes,
-    GenotypeFilter,
     Genotypes,
     MatrixGenotypes,
     Variants,

@@ -19,15 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, in_one_line
+from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, called
 from optrr.genomics.genotypes import (
     BLOCK,
-    EVERYTHING,
     MISSING,
-    OUTSIDE,
     Codes,
-    GenotypeFilter,
     Variants,
-    called,
     checked_people,
     required,
     single_copy_chromosomes,

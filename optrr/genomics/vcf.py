@@ -3,7 +3,7 @@
 A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles, records without genotypes
 and those where nobody is diploid, except on chromosomes X, Y and MT, are left out and counted by reason. Phase is ignored. A
 call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK. Which records and calls are used
-beyond that is asked by a :class:`optrr.genomics.genotypes.GenotypeFilter`.
+beyond that is asked by a :class:`optrr.genomics.filters.GenotypeFilter`.
 
 The native library runs in a process of its own, so that a file that crashes it is one line here. The process has the file's
 size to go by: its memory and its time are limited, it writes no core file, and what it sends is checked, because a library that
@@ -31,20 +31,8 @@ from typing import IO, Any
 import numpy as np
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.genomics.genotypes import (
-    BLOCK,
-    EVERYTHING,
-    GENOTYPES,
-    MISSING,
-    OUTSIDE,
-    SINGLE,
-    Codes,
-    GenotypeFilter,
-    Variants,
-    checked_people,
-    none_within,
-    required,
-)
+from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, none_within
+from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, SINGLE, Codes, Variants, checked_people, required
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"

@@ -3,7 +3,7 @@
 htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file is run as a
 script of its own (:mod:`optrr.genomics.vcf` starts it) and imports nothing of optrr, which keeps its start short.
 
-Input: one line of JSON that says what to read, and which records and calls (:class:`optrr.genomics.genotypes.GenotypeFilter`).
+Input: one line of JSON that says what to read, and which records and calls (:class:`optrr.genomics.filters.GenotypeFilter`).
 
 Output: frames of a kind (one byte), a length (eight bytes, little-endian) and that many bytes. ``P`` names of people, ``V``
 variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of what was left out (JSON), ``Z`` the end, ``E`` what the

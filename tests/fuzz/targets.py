@@ -35,7 +35,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
 from optrr.files import verify
 from optrr.genomics.cohort import read_cohort
-from optrr.genomics.genotypes import GenotypeFilter
+from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.records.counts import count
 from optrr.records.reading.registry import origins_of

@@ -16,7 +16,8 @@ import pytest
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics import Cohort, GenotypeFilter, PhenotypeColumns, read_cohort, read_genotypes, write_plink, write_vcf
-from optrr.genomics.genotypes import MISSING, called
+from optrr.genomics.filters import called
+from optrr.genomics.genotypes import MISSING
 
 needs_cyvcf2 = pytest.mark.skipif(find_spec("cyvcf2") is None, reason="cyvcf2 is not installed")
 needs_plink2 = pytest.mark.skipif(
