@@ -46,15 +46,31 @@ _COMPLEMENTS = ({"A", "T"}, {"C", "G"})
 _OTHER_STRAND = dict(zip("ACGT", "TGCA", strict=True))
 
 
-def _compared(variants: Variants, layout: Layout) -> tuple[list[Alleles], NDArray[np.bool_]]:
-    """The design's alleles of each variant; which, (3, V), name its A1 as A2, its strand as the other one, and no alleles."""
-    wanted = dict(zip(layout.names, layout.alleles, strict=True))
-    designs, marks = [wanted.get(name, ("", "")) for name in variants.name], []
-    for name, a1, a2, design in zip(variants.name, variants.a1, variants.a2, designs, strict=True):
-        here = allele_text(str(a1)), allele_text(str(a2))
-        strand = all(design) and _read_on(here, design) != here
-        marks.append((_is_turned(name, here, design), strand, bool(design[0]) and not any(here)))
-    return designs, np.array(marks, dtype=np.bool_).reshape(-1, 3).T
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """A file's alleles beside the ``designs``, a pair for each of V variants, with marks of shape (V,).
+
+    ``turned`` name the design's A1 as A2, ``strand`` have the alleles of the other strand, and ``unknown`` name none.
+    """
+
+    designs: list[Alleles]
+    turned: NDArray[np.bool_]
+    strand: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, variants: Variants, layout: Layout) -> _Compared:
+        """Raises InvalidInput as :func:`aligned`."""
+        wanted = dict(zip(layout.names, layout.alleles, strict=True))
+        designs = [wanted.get(name, ("", "")) for name in variants.name]
+        pairs = [(allele_text(str(a)), allele_text(str(b))) for a, b in zip(variants.a1, variants.a2, strict=True)]
+        rows = list(zip(variants.name, pairs, designs, strict=True))
+        return cls(
+            designs,
+            turned=np.array([_is_turned(name, here, d) for name, here, d in rows], dtype=np.bool_),
+            strand=np.array([all(d) and _read_on(here, d) != here for _, here, d in rows], dtype=np.bool_),
+            unknown=np.array([bool(d[0]) and not any(here) for _, here, d in rows], dtype=np.bool_),
+        )
 
 
 def _read_on(here: Alleles, wanted: Alleles) -> Alleles:
@@ -72,22 +88,21 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
         where a variant has other alleles than in the design, or A/T or C/G the other way round.
     """
     variants, said = cohort.variants, []
-    designs, (flip, strand, unknown) = _compared(variants, layout)
-    for which, what in (
-        (
-            unknown,
-            "the file does not name the alleles of {}: its counts are taken for those of the design's A1, and nothing "
-            "shows it if they are not",
-        ),
-        (strand, "{} named alleles of the other strand: read as the design's"),
-        (flip, "{} named A1 and A2 the other way round than the design: turned"),
-    ):
-        if which.any():
-            said.append(what.format(amount(int(which.sum()), "variant")))
+    compared = _Compared.of(variants, layout)
+    flip, strand, unknown = compared.turned, compared.strand, compared.unknown
+    if unknown.any():
+        said.append(
+            f"the file does not name the alleles of {amount(int(unknown.sum()), 'variant')}: its counts are taken for those of "
+            "the design's A1, and nothing shows it if they are not"
+        )
+    if strand.any():
+        said.append(f"{amount(int(strand.sum()), 'variant')} named alleles of the other strand: read as the design's")
+    if flip.any():
+        said.append(f"{amount(int(flip.sum()), 'variant')} named A1 and A2 the other way round than the design: turned")
     if not (flip | strand).any():
         return cohort, said
     a1, a2 = (
-        np.where(strand, [d[k] for d in designs], np.where(flip, theirs, ours))
+        np.where(strand, [d[k] for d in compared.designs], np.where(flip, theirs, ours))
         for k, ours, theirs in ((0, variants.a1, variants.a2), (1, variants.a2, variants.a1))
     )
     names = replace(variants, a1=a1.astype(object), a2=a2.astype(object))
@@ -97,7 +112,9 @@ def aligned(cohort: Cohort, layout: Layout) -> tuple[Cohort, list[str]]:
 
 def turned(variants: Variants, layout: Layout) -> NDArray[np.bool_]:
     """Which variants, (V,), name the design's A1 as their A2. Raises InvalidInput as :func:`aligned`."""
-    return np.asarray(_compared(variants, layout)[1][0])
+    if not any(map(any, layout.alleles)):
+        return np.zeros(len(variants), dtype=np.bool_)
+    return _Compared.of(variants, layout).turned
 
 
 def refuse_turned(variants: Variants, layout: Layout) -> None:

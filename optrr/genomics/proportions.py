@@ -353,63 +353,75 @@ def proportions_test(group: Group) -> ProportionsTest:
 
 
 def _tested(group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
-    fit, n = _fitted(group), group.n
-    p = fit[:, 0]
+    fit = _fitted(group)
+    p, n = fit.frequency, group.n
     h = np.stack([p**2, -p * (1 - p), (1 - p) ** 2], axis=1)
     weights = group.kernel.solve_adjoint(group.cells(h)[:, None]).reshape(p.size, -1)
-    law, tangents = _law(group, fit)
+    law, tangents = fit.law(group)
     effect = np.sum(weights * group.seen, axis=1)
     variance = np.sum(law * weights**2, axis=1) - np.sum(law * weights, axis=1) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(variance > 0, n * effect**2 / variance, np.nan)
     scores = tangents / law[:, None]
     # a share held at 0 is not the likeliest one, so its score is not 0: given that it were, this table might be impossible
-    scores[:, 1:] *= (fit[:, 1:] > _NEARLY_ZERO)[:, :, None]
+    scores[:, 1:] *= (fit.beside > _NEARLY_ZERO)[:, :, None]
     p_value = tail_of_one(weights, law, group.seen * n[:, None], statistic, scores)
     return statistic, p_value, n * law.min(axis=1)
 
 
-def _fitted(group: Group) -> FloatArray:
-    """The likeliest frequency of A1, then the shares of the Q cells that are not the group's genotypes, (V, 1 + Q)."""
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """The fitted ``frequency`` of A1 (V,) and the shares ``beside`` (V, Q) of the cells that are not the group's genotypes."""
+
+    frequency: FloatArray
+    beside: FloatArray
+
+    def law(self, group: Group) -> tuple[FloatArray, FloatArray]:
+        """The reports' law, (V, C), positive; its derivative in the frequency, then towards each other cell, (V, 1 + Q, C)."""
+        own, others = _own_and_others(group)
+        p, inside = self.frequency, 1 - self.beside.sum(axis=1)
+        in_p = in_proportions(p) @ own
+        table = inside[:, None] * in_p + self.beside @ others
+        slope = np.stack([-2 * (1 - p), 2 * (1 - 2 * p), 2 * p], axis=1) * inside[:, None]
+        moved = np.concatenate([table[:, None], (slope @ own)[:, None], others[None] - in_p[:, None]], axis=1)
+        sent = group.pushed(moved.reshape(*moved.shape[:2], *group.observed.shape[1:]))
+        law = np.maximum(sent[:, 0], _FLOOR**2)
+        return law / law.sum(axis=1, keepdims=True), sent[:, 1:]
+
+    def moved(self, step: FloatArray) -> _Fit:
+        """After a change of the parameters, (V, 1 + Q), kept among proportions and off 0 and 1."""
+        beside = np.maximum(self.beside + step[:, 1:], _FLOOR)
+        total = np.maximum(beside.sum(axis=1, keepdims=True) / (1 - _FLOOR), 1.0)
+        return _Fit(np.clip(self.frequency + step[:, 0], _FLOOR, 1 - _FLOOR), beside / total)
+
+    def part(self, which: IntArray) -> _Fit:
+        """Some of the variants."""
+        return _Fit(self.frequency[which], self.beside[which])
+
+
+def _fitted(group: Group) -> _Fit:
+    """The likeliest fit of every variant, by scoring where its estimates are proportions; the nearest proportions elsewhere."""
     own, others = _own_and_others(group)
     flat = group.proper.reshape(group.variants, -1)
     genotypes = flat @ own.T
     frequency = genotypes @ HALVES / np.maximum(genotypes.sum(axis=1), _FLOOR)
-    fit = _inside(np.column_stack([frequency, flat @ others.T]))
+    fit = _Fit(frequency, flat @ others.T).moved(np.zeros((group.variants, 1 + len(others))))
     estimate = group.estimate.reshape(group.variants, -1)
     copies = estimate @ own.T @ HALVES
     proper = (estimate @ others.T > _FLOOR).all(axis=1) & (copies > _FLOOR) & (copies < (estimate @ own.T).sum(axis=1))
     moving = np.flatnonzero(proper)
     for _ in range(_STEPS if moving.size else 0):
-        here, now = group.part(moving), fit[moving]
-        law, slopes = _law(here, now)
+        here, now = group.part(moving), fit.part(moving)
+        law, slopes = now.law(here)
         weighted = slopes / law[:, None]
         score = weighted @ (here.seen - law)[:, :, None]
-        fit[moving] = _inside(now + np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0])
-        moving = moving[np.abs(fit[moving] - now).max(axis=1) > _TOLERANCE]
+        after = now.moved(np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0])
+        fit.frequency[moving], fit.beside[moving] = after.frequency, after.beside
+        far = np.abs(after.beside - now.beside).max(axis=1, initial=0.0)
+        moving = moving[np.maximum(far, np.abs(after.frequency - now.frequency)) > _TOLERANCE]
         if not moving.size:
             break
     return fit
-
-
-def _inside(fit: FloatArray) -> FloatArray:
-    beside = np.maximum(fit[:, 1:], _FLOOR)
-    total = np.maximum(beside.sum(axis=1, keepdims=True) / (1 - _FLOOR), 1.0)
-    return np.column_stack([np.clip(fit[:, 0], _FLOOR, 1 - _FLOOR), beside / total])
-
-
-def _law(group: Group, fit: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The reports' law, (V, C), positive, and its derivative in the frequency, then towards each other cell, (V, 1 + Q, C)."""
-    own, others = _own_and_others(group)
-    p, beside = fit[:, 0], fit[:, 1:]
-    inside = 1 - beside.sum(axis=1)
-    in_p = in_proportions(p) @ own
-    table = inside[:, None] * in_p + beside @ others
-    slope = np.stack([-2 * (1 - p), 2 * (1 - 2 * p), 2 * p], axis=1) * inside[:, None]
-    moved = np.concatenate([table[:, None], (slope @ own)[:, None], others[None] - in_p[:, None]], axis=1)
-    sent = group.pushed(moved.reshape(*moved.shape[:2], *group.observed.shape[1:]))
-    law = np.maximum(sent[:, 0], _FLOOR**2)
-    return law / law.sum(axis=1, keepdims=True), sent[:, 1:]
 
 
 def _own_and_others(group: Group) -> tuple[FloatArray, FloatArray]:
