@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from person_files import line
 from person_files import write_vcf as person_vcf
 
 from optrr.cli.main import run
-from optrr.errors import OptrrWarning
+from optrr.errors import InvalidInput, OptrrWarning
 from optrr.genomics import (
     Budget,
     Cohort,
@@ -26,6 +27,9 @@ from optrr.genomics import (
     read_cohort,
     read_genotypes,
 )
+from optrr.genomics.genotypes import MISSING
+from optrr.genomics.layout import layout_of
+from optrr.genomics.scan import ScanOptions, Thresholds, scan
 from optrr.genomics.writing import write_vcf
 from optrr.show.text import counted
 
@@ -49,6 +53,19 @@ def test_a_scan_without_any_p_value(test, variants):
     assert any("p-values are NA for" in line for line in scanned.warnings)
     for kind in ("manhattan", "qq"):
         scanned.plot(kind)
+
+
+def test_a_scan_that_is_refused_warns_before():
+    true = monomorphic(2, people=3000)
+    made = genomic_design(Wanted(list(true.variants.name)), Budget(total=2.0))
+    with (
+        pytest.warns(OptrrWarning, match="does not look like data randomized by this design"),
+        pytest.raises(InvalidInput, match="no variant is left to be tested"),
+    ):
+        scan(true, made.law, layout_of(made.domain), ScanOptions(thresholds=Thresholds(maf=0.5)))
+    uncalled = replace(true, genotypes=replace(true.genotypes, codes=np.full((3000, 2), MISSING, dtype=np.int8)))
+    with pytest.raises(InvalidInput, match="no variant has a single call"):
+        scan(uncalled, made.law, layout_of(made.domain))
 
 
 def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -151,6 +151,12 @@ def test_homogeneity(place, capsys):
     Path("third.csv").write_text("".join(Path("here.csv").read_text().splitlines(keepends=True)[:2001]))
     assert answer(capsys, *call, "--group", "there.csv", "--group", "third.csv")["df"] == 10
     assert "needs --group" in refused(capsys, *call)
+    # a group that was not randomized is told of, whether it is the first or the last
+    Path("raw.csv").write_text("grade,sex,other\n" + "0,F,0\n" * 4000)
+    for first, second in (("raw.csv", "here.csv"), ("here.csv", "raw.csv")):
+        capsys.readouterr()
+        assert run(["test", first, *CALL, "--test", "homogeneity", "--group", second]) == 0
+        assert "does not look like data randomized by this design" in capsys.readouterr().err
     # groups with the same answers, and with fewer ones than the randomization alone is expected to make
     save_design(optrr.design({"a": 2}, 4.0), "few.json")
     Path("few.csv").write_text("a\n" + "0\n" * 986 + "1\n" * 14)

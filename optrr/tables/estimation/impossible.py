@@ -121,8 +121,8 @@ def impossible(counts: Iterable[Counts], mechanism: Randomizer) -> list[str]:
 
 
 def impossible_tables(observed: Sequence[Observed]) -> list[str]:
-    """One warning for tables with their kernels, or none; tables that cannot be estimated are left out."""
-    shown = [o for o in observed if o.kernel.is_invertible]
+    """One warning for tables with their kernels, or none; tables that cannot be estimated and empty batches are left out."""
+    shown = [o for o in observed if o.table.size and o.kernel.is_invertible]
     cells = sum(o.table.size for o in shown)
     worst = min((_worst(o) for o in shown), key=lambda w: w.log_chance, default=None)
     if worst is None or worst.log_chance + math.log(2 * cells) >= math.log(FALSE_ALARMS):
