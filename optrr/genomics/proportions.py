@@ -415,7 +415,8 @@ def _fitted(group: Group) -> _Fit:
         law, slopes = now.law(here)
         weighted = slopes / law[:, None]
         score = weighted @ (here.seen - law)[:, :, None]
-        after = now.moved(np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0])
+        step = np.linalg.solve(weighted @ np.swapaxes(slopes, 1, 2), score)[:, :, 0]
+        after = now.moved(np.asarray(step, dtype=np.float64))
         fit.frequency[moving], fit.beside[moving] = after.frequency, after.beside
         far = np.abs(after.beside - now.beside).max(axis=1, initial=0.0)
         moving = moving[np.maximum(far, np.abs(after.frequency - now.frequency)) > _TOLERANCE]

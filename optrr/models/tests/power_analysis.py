@@ -24,9 +24,10 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel, unrandomized
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.models.tests import drawn_power
+from optrr.models.tests.calibration import Association
 from optrr.models.tests.homogeneity import DifferentMechanisms, goodness_tests
 from optrr.models.tests.nullfit import Fitter, all_contrasts, independence_fit, influence, score_tests
-from optrr.models.tests.testing import Association, TestName, association, of_genotypes_there
+from optrr.models.tests.testing import TestName, association, of_genotypes_there
 from optrr.records.counts import Counts
 from optrr.tables.distributions import chi2, norm
 from optrr.tables.estimation.estimator import check_confidence, estimate
