@@ -47,7 +47,18 @@ from optrr.devices.noise import (
     true_values,
     uniformly_planted,
 )
-from optrr.devices.result import Audit, Finding, Worst
+from optrr.devices.result import (
+    AGAIN,
+    CHANGES,
+    IN_A_ROW,
+    INPUTS,
+    REPLACEMENTS,
+    TURNS,
+    TWO_RUNS,
+    Audit,
+    Finding,
+    Worst,
+)
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState
@@ -121,14 +132,7 @@ def audit(
         where the label does not hold by itself, or the client fails.
     """
     how, promised = options or AuditOptions(), label_of(label)
-    if isinstance(promised, QuestionLabel):
-        if client is None:
-            raise InvalidInput("a file of questions is drawn by clients only; name one to ask (optrr audit --command)")
-        client = _replying(promised, client) if callable(client) else client
-    elif client is None:
-        client = own_client(promised)
-    elif callable(client):
-        client = FunctionClient(cast(Answering, client))
+    client = _asked_client(promised, client)
     if how.planted is not None:
         layout, runs = read_planted(how.planted, promised.domain)
     elif isinstance(client, LogClient):
@@ -146,7 +150,7 @@ def audit(
     if foreign:
         says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
         return result([Finding("categories", True, says, 0.0)])
-    records = np.concatenate([asked.records[: layout.once] for asked in runs]).T
+    records = np.concatenate([run.records[: layout.once] for run in runs]).T
     if uniformly_planted(promised.sizes, records, layout) < _NOT_UNIFORM:
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
     says = f"all of {2 * layout.rows} answers hold the label's categories only"
@@ -155,6 +159,17 @@ def audit(
     else:
         findings = _of_records(promised, Answers.of(promised.sizes, layout, runs, codes), asked, how)
     return result([Finding("categories", False, says), *findings])
+
+
+def _asked_client(label: Label | QuestionLabel, client: AuditedClient | Answering | Replying | None) -> AuditedClient:
+    """The client that is asked: a function as one, and our own randomizer where none is named."""
+    if isinstance(label, QuestionLabel):
+        if client is None:
+            raise InvalidInput("a file of questions is drawn by clients only; name one to ask (optrr audit --command)")
+        return _replying(label, client) if callable(client) else client
+    if client is None:
+        return own_client(label)
+    return FunctionClient(cast(Answering, client)) if callable(client) else client
 
 
 def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
@@ -174,10 +189,10 @@ def _of_questions(
     tests = {
         "questions": questions_answered(answers),
         "matches": matching_patterns(answers),
-        "replacements": other_members(answers),
-        "true values": answers_by_record(answers),
-        "records in a row": add_neighbours(Worst(), answers.noise, answers.agreement, answers.layout),
-        "noise that repeats": add_repeats(Worst(), answers.noise, answers.agreement, answers.layout),
+        REPLACEMENTS: other_members(answers),
+        INPUTS: answers_by_record(answers),
+        IN_A_ROW: add_neighbours(Worst(), answers.noise, answers.agreement, answers.layout),
+        TWO_RUNS: add_repeats(Worst(), answers.noise, answers.agreement, answers.layout),
     }
     families = [cells for cells in (list(pattern_events(answers)), list(answer_events(answers))) if cells]
     return [
@@ -190,12 +205,12 @@ def _of_questions(
 def _of_records(label: Label, answers: Answers, asked: Sequence[Again], how: AuditOptions) -> list[Finding]:
     """The findings of randomized records."""
     tests = {
-        "changes together": changes_together(label, answers),
-        "replacements": replacements(label, answers),
-        "true values": true_values(label, answers),
-        "records in a row": records_in_a_row(label, answers),
-        "noise that repeats": noise_that_repeats(label, answers),
-        "true records in turns": true_records_in_turns(label, answers),
+        CHANGES: changes_together(label, answers),
+        REPLACEMENTS: replacements(label, answers),
+        INPUTS: true_values(label, answers),
+        IN_A_ROW: records_in_a_row(label, answers),
+        TWO_RUNS: noise_that_repeats(label, answers),
+        TURNS: true_records_in_turns(label, answers),
     }
     return [
         bounds.total_epsilon(label, answers, how.level),
@@ -231,7 +246,7 @@ def _again(asked: Sequence[Repeated], how: AuditOptions) -> Finding:
     worst = Worst()
     for repeated in asked:
         repeated.test(worst, once=how.once)
-    finding = Finding.of_tests("asked again", worst, how.level)
+    finding = Finding.of_tests(AGAIN, worst, how.level)
     if finding.violates:
         return finding
     said = ", ".join(f"{_given(repeated)}{repeated.when}" for repeated in asked)

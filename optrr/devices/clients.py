@@ -19,10 +19,10 @@ What came back: true codes and noise, and which rows are of which part of a run.
 The noise of an attribute is (answer − record) mod r: 0 where it is kept. Under any label it has the same law whatever the
 record is, so that everything a right client may do is said by the law of independent noise.
 
-Lines between an auditor and a client are JSON, one record each, in UTF-8. A question is ``{"person": 17, "values": ["F",
-null]}``: the texts of the record's categories in the label's order, null for the missing value. An answer has the randomized
-record in the same form, as an object with ``values`` (such as the reports of docs/deployment-format.md) or as a list alone;
-whatever else the object holds is not looked at.
+Lines between an auditor and a client are JSON, one record each, in UTF-8. A question is
+``{"person": 17, "values": ["F", null]}``: the texts of the record's categories in the label's order, null for the missing
+value. An answer has the randomized record in the same form, as an object with ``values`` (such as the reports of
+docs/deployment-format.md) or as a list alone; whatever else the object holds is not looked at.
 """
 
 from __future__ import annotations

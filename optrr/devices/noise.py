@@ -142,33 +142,46 @@ def _uniform(worst: Worst, values: IntArray, size: int, what: str, *, whole: boo
 def true_values(label: Label, answers: Answers) -> Worst:
     """Whether and how an attribute changes must not depend on the record: its own category, another's, or those of two."""
     worst, m, names = Worst(), label.domain.m, label.domain.names
-
-    def add(groups: IntArray, parts: int, text: str, attributes: Sequence[int]) -> None:
-        """Changes of these attributes in each of so many groups of records; ``text`` says what a group is."""
-        n = np.bincount(groups, minlength=parts)
-        for i in attributes:
-            counts = np.bincount(groups[answers.changed[i]], minlength=parts)
-
-            def describe(k: int, i: int = i, counts: IntArray = counts) -> str:
-                return (
-                    f"{names[i]!r} changes in {counts[k]} of the {n[k]} records of {text} (number {k}); "
-                    f"its label says {label.flips[i]:.6g} of them"
-                )
-
-            worst.add(two_sided(counts, n, label.flips[i]), describe)
-
     for j, r in enumerate(label.sizes.tolist()):
         groups, parts = record_groups(answers.records[j], r)
         text = f"one {'category' if parts == r else 'group of categories'} of {names[j]!r}"
-        add(groups, parts, text, range(m) if m <= _MOST_PAIRED else [j])
+        of = _Groups(groups, parts, text)
+        for i in range(m) if m <= _MOST_PAIRED else [j]:
+            _by_group(worst, label, answers, of, i)
         if r * r <= _MOST_CELLS:
             _own_table(worst, label, answers, j)
-    for j, k in combinations(range(m if m <= _MOST_COMBINED else 0), 2):
+    if m > _MOST_COMBINED:
+        return worst
+    for j, k in combinations(range(m), 2):
         parts = int(label.sizes[j] * label.sizes[k])
         if parts <= _MOST_CATEGORIES:
             groups = answers.records[j].astype(np.int64) * label.sizes[k] + answers.records[k]
-            add(groups, parts, f"one combination of {names[j]!r} and {names[k]!r}", range(m))
+            of = _Groups(groups, parts, f"one combination of {names[j]!r} and {names[k]!r}")
+            for i in range(m):
+                _by_group(worst, label, answers, of, i)
     return worst
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Records in ``parts`` groups, shape (n,), and what a group is."""
+
+    groups: IntArray
+    parts: int
+    text: str
+
+
+def _by_group(worst: Worst, label: Label, answers: Answers, of: _Groups, i: int) -> None:
+    """How often attribute i changes in each group of records."""
+    n = np.bincount(of.groups, minlength=of.parts)
+    counts = np.bincount(of.groups[answers.changed[i]], minlength=of.parts)
+    worst.add(
+        two_sided(counts, n, label.flips[i]),
+        lambda k: (
+            f"{label.domain.names[i]!r} changes in {counts[k]} of the {n[k]} records of {of.text} (number {k}); "
+            f"its label says {label.flips[i]:.6g} of them"
+        ),
+    )
 
 
 def record_groups(codes: Codes, size: int) -> tuple[IntArray, int]:

@@ -24,10 +24,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# Names of the checks of an ε.
+# Names of the checks: of an ε, of one answer's noise, and of whether answers depend on each other.
 TOTAL, CONDITIONAL, ATTRIBUTE = "total epsilon", "conditional epsilon", "attribute epsilon"
-# Checks of records that may err, each with an equal share of the level; there are fewer where questions are answered.
-CHECKS = 10
+CHANGES, REPLACEMENTS, INPUTS = "changes together", "replacements", "true values"
+IN_A_ROW, TWO_RUNS = "records in a row", "noise that repeats"
+TURNS, AGAIN = "true records in turns", "asked again"
+# Those of records that may err, each with an equal share of the level; there are fewer where questions are answered.
+SHARING = (TOTAL, CONDITIONAL, ATTRIBUTE, CHANGES, REPLACEMENTS, INPUTS, IN_A_ROW, TWO_RUNS, TURNS, AGAIN)
+CHECKS = len(SHARING)
 # The chance to miss an event that the rarest one is stated for.
 MISSED = 0.05
 # A probability that is a sum of doubles is known to some 1e-16; a cell that the label gives less than this is tested as if it
