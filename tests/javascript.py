@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from optrr.survey.app import page_files
+from optrr.survey.page import page_files
 
 TESTS = Path(__file__).parent
 CLIENT = TESTS.parent / "clients" / "javascript"

@@ -42,17 +42,8 @@ from optrr.plans.work import Known, PlanWork, but_way, key_of
 from optrr.show import SOFTWARE
 from optrr.show.parts import page_environment
 from optrr.show.text import two_digits_up
-from optrr.survey.server import (
-    MEDIA_TYPES,
-    PAGE_POLICY,
-    Guard,
-    Refused,
-    body_of,
-    configured,
-    json_response,
-    listening,
-    run,
-)
+from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, Refused, body_of, json_response
+from optrr.survey.server import configured, listening, run
 
 HOST = "127.0.0.1"
 # The largest question has hundreds of attributes with long categories.

@@ -1,7 +1,7 @@
 """The survey over HTTP: its page, the collector, and the results; one ASGI application.
 
 ==============================  =======================================================================================
-GET  /, /survey.js, …           the page
+GET  /, /survey.js, …           the page (:mod:`optrr.survey.page`)
 GET  /sampler.json              the deployment file that the page draws with
 GET  /survey.json               the texts of the page
 POST /reports                   a report; answered with 200 once it is on disk, however often it is sent
@@ -12,59 +12,15 @@ GET  /results, /results/…       for whoever has the token
 From what an operator asks for to what is served: everything that can be wrong is noticed before anybody is asked. What a client
 sends is one report as JSON, checked before anything is kept. A refusal is one sentence and a status. It repeats nothing of what
 was sent, because a broken client might send what its person entered.
-
-The page consists of static files that fetch a deployment file, randomize in the browser and send only the result.
-What a server that shows the page has to offer, all below one address that ends in a slash; the page asks nobody else.
-
-==========  ====================  =====================================================================================
-request     answers with          remarks
-==========  ====================  =====================================================================================
-GET ./…     the files of          with :data:`HEADERS` and the file's media type; ``""`` is the page itself
-            :func:`page_files`
-GET         the deployment file   ``application/json``, byte for byte as ``optrr export`` wrote it (the deployment format)
-sampler.json
-GET         the wording           ``application/json``; an object with ``digest``, 64 hexadecimal digits that are others as
-survey.json                       soon as something else is asked; and, optional, ``title``, ``asker`` (who asks, in a few
-                                  words), ``introduction`` (a paragraph), ``language`` (of these texts and of the
-                                  categories, such as ``de``), ``questions`` (attribute's name → question; an attribute
-                                  without one is asked by its name)
-POST        see below             the report, ``application/json``
-reports
-==========  ====================  =====================================================================================
-
-The body of a report is that of the deployment format with the wording's digest:
-``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest
-of the design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with
-every repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's
-order. Where the file has questions, ``table`` and ``cells`` stand in the place of ``values``: the page draws one question
-before it asks, keeps its number in the browser, and asks about its attributes alone. No cookie, no other header, no address.
-Surveys that ask different questions may have the same design: the browser keeps an entry for each design and wording, and
-whoever answered another wording is asked anew.
-
-What the page makes of the answer:
-
-=====================================  ================================================================================
-2xx with JSON ``{"kept": true}``       sent: the person sees the record that was sent beside what was entered. The
-                                       collector has the report on disk before it says so
-any other 2xx                          not sent yet: somebody else answered, such as the sign-in page of a network
-409                                    refused: another report has this identifier
-410                                    refused: the survey is closed
-any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: the body's ``error``, if it is JSON
-422)                                   ``{"error": "one line"}``; the record stays and can be sent again
-408, 425, 429, 5xx, no answer          not sent yet: the same record can be sent again, now or at the next visit
-=====================================  ================================================================================
 """
 
 from __future__ import annotations
 
 import gzip
-import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -81,30 +37,13 @@ from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import MALFORMED, Given, path_of, refuse_repeats
-from optrr.show.text import sentences
+from optrr.survey.guard import JSON, Guard, Refused, body_of, json_response
+from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, ResultsPages
-from optrr.survey.server import JSON, MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS, Guard, Refused, body_of, json_response
 from optrr.survey.store import GroupCommit, Receipt, Report, Store, begin_survey, database_url, open_database, shown
 from optrr.survey.stored_records import AnswerPacking, Packing, StoredRecords
 from optrr_solvers import SolveOptions
-
-# Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.
-HEADERS = {**STRICT_HEADERS, "Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
-_OWN = (
-    "survey.html",
-    "survey.css",
-    "survey.js",
-    "form.js",
-    "report.js",
-    "question.js",
-    "memory.js",
-    "sending.js",
-    "words.js",
-    "elements.js",
-    "icon.svg",
-)
-_CLIENT = ("optrr.js", "browser-store.js")
 
 _KEPT = json_response({"kept": True})
 _CONFLICT = "another report has this id; what was kept first stays, and nothing was changed"
@@ -269,31 +208,6 @@ def _answers_of(deployed: DeployedQuestions) -> Callable[[Any], bytes]:
 def _longest(attribute: Attribute) -> int:
     """Bytes that a value may take, however it is written."""
     return _AROUND + max(_ESCAPED * (len((text or "null").encode("utf-16-le")) // 2) for text in attribute.texts)
-
-
-@dataclass(frozen=True)
-class PageFile:
-    """One file as it is served."""
-
-    media_type: str
-    body: bytes
-
-
-def page_files() -> dict[str, PageFile]:
-    """Every file of the page by its path below the survey's address; the page itself is ``""``."""
-    here = files("optrr.survey") / "page"
-    sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
-    served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
-    served[""] = served.pop("survey.html")
-    script = f"export const SENTENCES = {json.dumps(sentences())};\n".encode()
-    served["sentences.js"] = PageFile(MEDIA_TYPES[".js"], script)
-    return served
-
-
-def _client_file(here: Traversable, name: str) -> Traversable:
-    """A file of the JavaScript client: beside the page in a wheel, in ``clients/javascript`` of a checkout."""
-    packed = here / name
-    return packed if packed.is_file() else Path(__file__).parents[2] / "clients" / "javascript" / name
 
 
 def _page_routes(survey: Survey) -> list[Route]:

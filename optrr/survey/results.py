@@ -42,8 +42,8 @@ from optrr.records.counts import count_many
 from optrr.records.writing import without_formulas
 from optrr.show.parts import Page, Part, Section, Text, page_environment, page_html, warned
 from optrr.show.text import amount, crossed, epsilon_text, sentence
+from optrr.survey.guard import Refused, body_of
 from optrr.survey.preparing import Survey
-from optrr.survey.server import Refused, body_of
 from optrr.survey.stored_records import StoredRecords
 from optrr.tables.estimation.estimator import estimate
 from optrr.tables.estimation.fake_reports import poisoning

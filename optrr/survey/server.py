@@ -7,42 +7,55 @@ Who gives way when every place is taken: whoever has waited longest among the co
 nobody who holds connections open keeps others out, however many they are; who comes from many addresses shares the places
 with everybody; and behind a proxy, where all come from one address, the longest wait decides. A connection that waits for the
 collector, because its request is whole and not answered yet, never gives way. Addresses are known while they are connected.
-
-Around every answer stand strict headers: those that it does not set itself forbid everything, so that nothing runs, nothing is
-embedded, nothing is cached, no referrer. Whatever goes wrong is answered in one JSON object with one sentence. An unexpected
-error is written to standard error by its kind and place; neither the log nor the answer shows what was sent, and no log line
-has an address.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import socket
 import struct
-import sys
-import time
-import traceback
-from collections.abc import Mapping
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from types import FrameType
 from typing import Any
 
-import msgspec
 import uvicorn
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.survey.store import StoreUnavailable
 
 # Bits of an IPv6 address that belong to one customer, at least: who has one address there has 2^64.
 _OWN_BITS = 64
+# Connections at once, each of at most a few tens of kilobytes; when there are more, some give way.
+_CONNECTIONS = 2000
+# Files that the process has open beside its connections, generously.
+_OTHER_FILES = 100
+# Seconds for a request's headers, for an idle connection, and for requests under way when the server ends.
+HEADER_SECONDS = 15.0
+_IDLE_SECONDS = 15
+_ENDING_SECONDS = 20
+# Seconds after which an answer that is not read does not hold the end.
+_UNREAD_SECONDS = 15
+# Whoever reads fewer bytes than this in so many seconds, and not all, is hung up on. The system hands on a third of its buffer
+# at a time, so a line needs 3 kB a second.
+WRITE_SECONDS = 15.0
+READ_BYTES = 15 * 1024
+# Bytes of a request's headers, and of whatever stands between two pieces of its body or after it (RFC 9112, trailer fields).
+MOST_HEADER_BYTES = 1 << 15
+# Fields in them: each takes ten times the memory of the shortest one's text.
+MOST_FIELDS = 100
+# Requests that may wait for the answer to another one of the same connection.
+_MOST_WAITING = 4
+# Connections that may wait to be taken: more at once are tried again by their senders, a second later and more.
+_BACKLOG = 4096
+# Bytes that the system keeps of what a connection has not read yet; what lies beyond is seen by the server, which counts it.
+_SEND_BUFFER = 1 << 16
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 45\r\nRetry-After: 5\r\n"
+    b'Connection: close\r\n\r\n{"error":"too many connections; come later"}\n'
+)
 
 
 class Crowd:
@@ -100,36 +113,6 @@ def origin(host: str) -> str:
     return str(mapped) if mapped else f"{int(address) >> _OWN_BITS:x}/{_OWN_BITS}"
 
 
-# Connections at once, each of at most a few tens of kilobytes; when there are more, some give way.
-_CONNECTIONS = 2000
-# Files that the process has open beside its connections, generously.
-_OTHER_FILES = 100
-# Seconds for a request's headers, for an idle connection, and for requests under way when the server ends.
-HEADER_SECONDS = 15.0
-_IDLE_SECONDS = 15
-_ENDING_SECONDS = 20
-# Seconds after which an answer that is not read does not hold the end.
-_UNREAD_SECONDS = 15
-# Whoever reads fewer bytes than this in so many seconds, and not all, is hung up on. The system hands on a third of its buffer
-# at a time, so a line needs 3 kB a second.
-WRITE_SECONDS = 15.0
-READ_BYTES = 15 * 1024
-# Bytes of a request's headers, and of whatever stands between two pieces of its body or after it (RFC 9112, trailer fields).
-MOST_HEADER_BYTES = 1 << 15
-# Fields in them: each takes ten times the memory of the shortest one's text.
-MOST_FIELDS = 100
-# Requests that may wait for the answer to another one of the same connection.
-_MOST_WAITING = 4
-# Connections that may wait to be taken: more at once are tried again by their senders, a second later and more.
-_BACKLOG = 4096
-# Bytes that the system keeps of what a connection has not read yet; what lies beyond is seen by the server, which counts it.
-_SEND_BUFFER = 1 << 16
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 45\r\nRetry-After: 5\r\n"
-    b'Connection: close\r\n\r\n{"error":"too many connections; come later"}\n'
-)
-
-
 class _Beyond(Exception):
     """A request is larger than any that is meant here; the parser turns it into an answer 400."""
 
@@ -154,8 +137,8 @@ class _Counting:
 class PatientProtocol(HttpToolsProtocol):
     """HTTP/1.1 that hangs up on whoever sends or reads without end or too slowly: uvicorn itself waits for ever.
 
-    A request's headers have a time and a size, what surrounds its body a size (its body has both, see :func:`body_of`), and
-    answers must be read.
+    A request's headers have a time and a size, what surrounds its body a size (its body has both, see
+    :func:`optrr.survey.guard.body_of`), and answers must be read.
     """
 
     transport: _Counting  # type: ignore[assignment]
@@ -360,170 +343,3 @@ def connections() -> int:
     if now == resource.RLIM_INFINITY or now >= wanted:
         return _CONNECTIONS
     return max(1, min(_CONNECTIONS, (now - _OTHER_FILES) // 2))
-
-
-JSON = "application/json"
-MEDIA_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
-# Of a page with scripts of its own: nothing from elsewhere runs, and no other page shows it.
-PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
-
-def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """An object as JSON."""
-    return Response(msgspec.json.encode(content), status, headers, JSON)
-
-
-# Seconds that an answer may take; results of many reports are computed in this time, a report is kept in far less.
-ANSWER_SECONDS = 120.0
-# Seconds in which the log says only once for which reason reports cannot be kept, however many were refused.
-_SAID_SECONDS = 60.0
-
-STRICT_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-store",
-}
-_STRICT_PAIRS = [(name.lower().encode(), value.encode()) for name, value in STRICT_HEADERS.items()]
-_SENTENCES = {404: "there is nothing at this address", 405: "this address does not take that method"}
-_LATER = "the report cannot be kept just now; send the same report again later"
-
-
-class Guard:
-    """An ASGI application around another one."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        # what was said last of reports that cannot be kept, and when
-        self._said, self._said_at = "", 0.0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        scope["app"] = self  # tells the router to raise its refusals instead of answering in plain text
-        started, stated = False, dict(scope["headers"])
-        # whether the request says that a body follows its headers
-        unread = b"transfer-encoding" in stated or stated.get(b"content-length", b"0") != b"0"
-
-        async def receive_noting() -> Message:
-            nonlocal unread
-            message = await receive()
-            if message["type"] == "http.request":
-                unread = message.get("more_body", False)
-            return message
-
-        async def send_strictly(message: Message) -> None:
-            await send(_strict(message, closing=unread))
-
-        async def send_first(message: Message) -> None:
-            nonlocal started
-            if not started:
-                started = True
-                limit.reschedule(None)  # a large download over a slow line takes its time
-            await send_strictly(message)
-
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS) as limit:
-                await self._app(scope, receive_noting, send_first)
-        except ClientDisconnect:
-            return
-        except Exception as error:  # nothing is around this place, so an error that passed it would end in a traceback
-            if isinstance(error, StoreUnavailable):
-                self._say(f"reports cannot be kept: {error}")
-            answer = answer_to(error)
-            if not started:
-                await answer(scope, receive, send_strictly)
-
-    def _say(self, line: str) -> None:
-        """Log the line, unless it was the last one and that is not long ago."""
-        now = time.monotonic()
-        if line != self._said or now - self._said_at >= _SAID_SECONDS:
-            self._said, self._said_at = line, now
-            _log(line)
-
-
-def _strict(message: Message, closing: bool) -> Message:
-    """A message whose headers, where it has any, are strict; ``closing`` ends the connection after the answer.
-
-    It does where the body has not been read to its end: otherwise the rest could trickle in, and hold the connection, for ever.
-    """
-    if message["type"] == "http.response.start":
-        given = {name.lower() for name, _ in message["headers"]}
-        more = [*_STRICT_PAIRS, *([(b"connection", b"close")] if closing else [])]
-        message["headers"] = [*message["headers"], *(pair for pair in more if pair[0] not in given)]
-    return message
-
-
-def answer_to(error: Exception) -> Response:
-    """The answer to a request that ended in this error."""
-    if isinstance(error, Refused):
-        return json_response({"error": error.sentence}, error.status)
-    if isinstance(error, HTTPException):
-        sentence = _SENTENCES.get(error.status_code, error.detail)
-        return json_response({"error": sentence}, error.status_code, error.headers)
-    if isinstance(error, StoreUnavailable):
-        return json_response({"error": _LATER}, 503, {"Retry-After": "5"})
-    if isinstance(error, TimeoutError):
-        return json_response({"error": "the answer took too long; ask again later"}, 503, {"Retry-After": "30"})
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    _log(f"{type(error).__name__} at {where.filename}:{where.lineno}")
-    return json_response({"error": "the collector failed; whoever runs it finds the place in its log"}, 500)
-
-
-def _log(line: str) -> None:
-    print(f"optrr serve: {line}", file=sys.stderr, flush=True)
-
-
-class Refused(Exception):
-    """A request that is not served: its HTTP status, and one sentence for whoever sent it."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
-
-
-# Seconds in which a body must have arrived.
-BODY_SECONDS = 15.0
-_LENGTH = re.compile(r"[0-9]{1,15}")
-
-
-async def body_of(request: Request, media_type: str, limit: int) -> bytes:
-    """The body of a request, never holding more than ``limit`` bytes and one chunk.
-
-    Raises Refused for another media type or an encoding (415), a body that is larger (413, before it is read where its length
-    is stated), or one that takes longer than 15 seconds (408).
-    """
-    headers = request.headers
-    if headers.get("content-type", "").split(";")[0].strip().lower() != media_type:
-        raise Refused(415, f"the body must be sent as {media_type}")
-    if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, "the body must be sent without an encoding")
-    stated = headers.get("content-length")
-    if stated is not None and not (_LENGTH.fullmatch(stated) and int(stated) <= limit):
-        raise Refused(413, f"the body is larger than {limit} bytes, the most a request of this kind can have")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise Refused(
-                        413, f"the body is larger than {limit} bytes, the most a request of this kind can have"
-                    )
-    except TimeoutError:
-        raise Refused(408, "the body did not arrive in time; send it again") from None
-    return bytes(body)

@@ -33,11 +33,12 @@ from optrr.devices.export import compressed_size, deployment_of, fitted_deployme
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.releases.provenance import Provenance
-from optrr.survey import server
-from optrr.survey.app import FORMAT, HEADERS, ReportReader, page_files, survey_app
+from optrr.survey import guard
+from optrr.survey.app import FORMAT, ReportReader, survey_app
+from optrr.survey.guard import STRICT_HEADERS
+from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, new_token
-from optrr.survey.server import STRICT_HEADERS
 from optrr.survey.store import Report, Store, database_url, open_database
 from optrr.survey.stored_records import Packing
 from optrr.tables.estimation.estimator import estimate
@@ -225,7 +226,7 @@ def test_the_limit_holds_the_longest_report_of_a_design(seed: int) -> None:
 
 
 def test_a_body_that_does_not_come_is_given_up(app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.05)
     scope = {"type": "http", "method": "POST", "path": "/reports", "query_string": b""}
     scope["headers"] = [(b"content-type", b"application/json")]
     sent: list[dict[str, Any]] = []

@@ -19,7 +19,7 @@ import optrr
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
 from optrr.cli.deploying import serve
-from optrr.survey import preparing, server, store
+from optrr.survey import guard, preparing, server, store
 from optrr.survey.app import survey_app
 from optrr.survey.results import LASTS, Admission, new_token
 from optrr.survey.store import database_url, open_database
@@ -202,7 +202,7 @@ def test_settings_and_options_are_those_of_the_command(compose: dict[str, Any]) 
 def test_limits_are_those_of_the_code() -> None:
     (limits,) = re.findall(r"^- \*\*Limits\*\*: (.*)$", GUIDE, re.MULTILINE)
     assert limits == (
-        f"{server.HEADER_SECONDS:g} s for headers, {server.BODY_SECONDS:g} s for a body, {server.WRITE_SECONDS:g} s to read "
+        f"{server.HEADER_SECONDS:g} s for headers, {guard.BODY_SECONDS:g} s for a body, {server.WRITE_SECONDS:g} s to read "
         f"{server.READ_BYTES >> 10} KiB of an answer, {server.MOST_HEADER_BYTES >> 10} KiB and {server.MOST_FIELDS} fields of "
         f"headers and of what follows a body, {server._CONNECTIONS:,} connections (fewer where the system allows "
         f"fewer open files), {store._WAITING:,} reports waiting for the disk."

@@ -1,0 +1,95 @@
+"""The survey page: static files that fetch a deployment file, randomize in the browser and send only the result.
+
+What a server that shows the page has to offer, all below one address that ends in a slash; the page asks nobody else.
+
+==========  ====================  =====================================================================================
+request     answers with          remarks
+==========  ====================  =====================================================================================
+GET ./…     the files of          with :data:`HEADERS` and the file's media type; ``""`` is the page itself
+            :func:`page_files`
+GET         the deployment file   ``application/json``, byte for byte as ``optrr export`` wrote it (the deployment format)
+sampler.json
+GET         the wording           ``application/json``; an object with ``digest``, 64 hexadecimal digits that are others as
+survey.json                       soon as something else is asked; and, optional, ``title``, ``asker`` (who asks, in a few
+                                  words), ``introduction`` (a paragraph), ``language`` (of these texts and of the
+                                  categories, such as ``de``), ``questions`` (attribute's name → question; an attribute
+                                  without one is asked by its name)
+POST        see below             the report, ``application/json``
+reports
+==========  ====================  =====================================================================================
+
+The body of a report is that of the deployment format with the wording's digest:
+``{"format": "optrr-report/1", "design": "…", "id": "…", "values": ["low", null, "F"], "wording": "…"}`` with the file's digest
+of the design; the report's identifier, 128 random bits as 32 lower-case hexadecimal digits, drawn once and sent again with
+every repetition; and the randomized record, one category (text, or null for "missing") for each attribute in the file's
+order. Where the file has questions, ``table`` and ``cells`` stand in the place of ``values``: the page draws one question
+before it asks, keeps its number in the browser, and asks about its attributes alone. No cookie, no other header, no address.
+Surveys that ask different questions may have the same design: the browser keeps an entry for each design and wording, and
+whoever answered another wording is asked anew.
+
+What the page makes of the answer:
+
+=====================================  ================================================================================
+2xx with JSON ``{"kept": true}``       sent: the person sees the record that was sent beside what was entered. The
+                                       collector has the report on disk before it says so
+any other 2xx                          not sent yet: somebody else answered, such as the sign-in page of a network
+409                                    refused: another report has this identifier
+410                                    refused: the survey is closed
+any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: the body's ``error``, if it is JSON
+422)                                   ``{"error": "one line"}``; the record stays and can be sent again
+408, 425, 429, 5xx, no answer          not sent yet: the same record can be sent again, now or at the next visit
+=====================================  ================================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from optrr.show.text import sentences
+from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, STRICT_HEADERS
+
+# Sent with every file of the page: nothing from elsewhere runs, nothing is told to others, no other page shows this one.
+HEADERS = {**STRICT_HEADERS, "Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
+_OWN = (
+    "survey.html",
+    "survey.css",
+    "survey.js",
+    "form.js",
+    "report.js",
+    "question.js",
+    "memory.js",
+    "sending.js",
+    "words.js",
+    "elements.js",
+    "icon.svg",
+)
+_CLIENT = ("optrr.js", "browser-store.js")
+
+
+@dataclass(frozen=True)
+class PageFile:
+    """One file as it is served."""
+
+    media_type: str
+    body: bytes
+
+
+def page_files() -> dict[str, PageFile]:
+    """Every file of the page by its path below the survey's address; the page itself is ``""``."""
+    here = files(__name__)
+    sources = {name: here / name for name in _OWN} | {name: _client_file(here, name) for name in _CLIENT}
+    served = {name: PageFile(MEDIA_TYPES[Path(name).suffix], file.read_bytes()) for name, file in sources.items()}
+    served[""] = served.pop("survey.html")
+    script = f"export const SENTENCES = {json.dumps(sentences())};\n".encode()
+    served["sentences.js"] = PageFile(MEDIA_TYPES[".js"], script)
+    return served
+
+
+def _client_file(here: Traversable, name: str) -> Traversable:
+    """A file of the JavaScript client: beside the page in a wheel, in ``clients/javascript`` of a checkout."""
+    packed = here / name
+    return packed if packed.is_file() else Path(__file__).parents[3] / "clients" / "javascript" / name
