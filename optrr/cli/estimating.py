@@ -155,11 +155,12 @@ def estimate(
     if reports.mechanism is None:
         sample.check_answers({"--method": others["--method"], "--posterior": posterior})
     else:
-        weighted = bool(sample.columns(reports)) and not (restricted and not sample.by)
+        keywords, columns = run.sampled(sample)
+        weighted = bool(columns) and not (restricted and not sample.by)
         if weighted:
             sample.check({**others, "--simultaneous": False, "--posterior": posterior, **also})
             wished["by"] = split_names(sample.by) if sample.by else ()
-        wished |= sample.keywords(reports)
+        wished |= keywords
     if posterior:
         from optrr.tables.bayes import JEFFREYS  # noqa: PLC0415 (few ask for it)
 
@@ -174,7 +175,7 @@ def estimate(
     derived: list[Any] = [
         run.made(partial(reports.measure, s, *names, confidence=confidence, scores=its)) for s, its in of.items()
     ]
-    moved = reports.poisoning(*names, fakes=fakes, method=method) if fakes else None
+    moved = run.made(lambda: reports.poisoning(*names, fakes=fakes, method=method)) if fakes else None
 
     def page(given: Given) -> Page:
         from optrr.pages.table_pages import estimate_page  # noqa: PLC0415 (pages bring charts)

@@ -434,19 +434,22 @@ class Sampled:
                     f"an estimate by public columns takes no {option}; leave it out, or ignore the sample with --unweighted"
                 )
 
-    def keywords(self, reports: Reports) -> dict[str, Any]:
-        """The same as analyses of these reports take it. Raises InvalidInput as :meth:`columns`, and for answers."""
+    def keywords(self, reports: Reports) -> tuple[dict[str, Any], PublicColumns]:
+        """The same as analyses of these reports take it, and the :meth:`columns` that these then use.
+
+        Raises InvalidInput as :meth:`columns`, and for answers.
+        """
         if reports.mechanism is None:
             self.check_answers({})
-            return {}
-        self.columns(reports)
-        return {
+            return {}, NONE
+        keywords = {
             "weights": self.weight,
             "strata": self.stratum,
             "clusters": self.cluster,
             "single_cluster": self.single_cluster or "refuse",
             "unweighted": self.unweighted,
         }
+        return keywords, self.columns(reports)
 
     def check_answers(self, others: dict[str, bool]) -> None:
         """Raise InvalidInput for options, these or others, that answers to questions do not take."""

@@ -74,8 +74,8 @@ def measure(
     asked["scores"] = scores_of(scores, names[-1:]).get(names[-1])
     reports = run.open(pool, names)
     asked["among"] = among_of(among, reports.asking.domain)
-    asked |= Sampled.of(asked).keywords(reports)
-    _give(run, lambda: reports.measure(name, *names, **asked))
+    keywords, _ = run.sampled(Sampled.of(asked))
+    _give(run, lambda: reports.measure(name, *names, **asked, **keywords))
 
 
 def _give(run: Analysis, call: Callable[[], Any]) -> None:
@@ -147,8 +147,8 @@ def _read(text: str) -> Any:
 
 def _give_contrast(run: Analysis, shares: list[Any], asked: dict[str, Any]) -> None:
     reports = run.open()
-    asked |= Sampled.of(asked).keywords(reports)
-    _give(run, lambda: reports.contrast(*shares, **asked))
+    keywords, _ = run.sampled(Sampled.of(asked))
+    _give(run, lambda: reports.contrast(*shares, **asked, **keywords))
 
 
 @analysis(
@@ -178,5 +178,5 @@ def quantile(
     wanted = read_numbers(at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75")
     reports = run.open()
     asked |= {"among": among_of(among, run.asking.domain), "scores": scores_of(scores, names).get(names[0])}
-    asked |= Sampled.of(asked).keywords(reports)
-    _give(run, lambda: reports.quantiles(names[0], wanted, **asked))
+    keywords, _ = run.sampled(Sampled.of(asked))
+    _give(run, lambda: reports.quantiles(names[0], wanted, **asked, **keywords))

@@ -33,7 +33,7 @@ from optrr.cli.outputs import (
     table_option,
     write_estimate,
 )
-from optrr.cli.printing import json_option, late_bar, print_json, print_shown, print_table, say, warn
+from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
 from optrr.designs.design_file import load_design
 from optrr.errors import InvalidInput
 from optrr.models.loglinear.estimating import Comparison, LogLinear, beside
@@ -139,9 +139,9 @@ def regress(
     """Linear and logistic regression of the true records, from randomized ones."""
     true = () if true_predictors is None else split_names(true_predictors)
     reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
-    asked |= {"public": true, "scores": scores_by_name(scores), **Sampled.of(asked).keywords(reports)}
-    with late_bar() as show:
-        result = run.made(lambda: reports.regress(formula, progress=lambda done: show("regress", done), **asked))
+    keywords, _ = run.sampled(Sampled.of(asked))
+    asked |= {"public": true, "scores": scores_by_name(scores), **keywords}
+    result = run.made(lambda: reports.regress(formula, progress=lambda done: run.tell("regress", done), **asked))
     # warnings go to standard error, so the printed table has none of its own
     table = replace(result, warnings=()).summary()
     run.give(result, lambda: say(str(table)))

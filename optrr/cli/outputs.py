@@ -1,4 +1,7 @@
-"""Where commands put their results: a table's file, a page, and what is printed.
+"""The frame of commands that analyse records: what they open, the analysis that they run, and where its result goes.
+
+Reports are opened and pooled, progress is shown while they are read, and what the analysis warns of is said beside its result:
+in a table's file, on a page, and in what is printed.
 
 What makes a path impossible or misleading is said before any work is done. A page is sent to others, so it holds names of files
 without their folders, and of a database no more than its kind.
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from optrr.cli.inputs import design_option, input_argument, keep_input, said_of_input, several, with_pool
+from optrr.cli.inputs import Sampled, design_option, input_argument, keep_input, said_of_input, several, with_pool
 from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
 from optrr.designs.design import Asking, Design
 from optrr.errors import InvalidInput
@@ -27,6 +31,7 @@ from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
 if TYPE_CHECKING:
     from optrr.analyses import Reports
+    from optrr.domain.public import PublicColumns
     from optrr.pages.sections import Given
     from optrr.show.parts import Page
 
@@ -213,7 +218,10 @@ class Analysis:
         self.input, self.design_file = input, design_file
         self.output, self.report, self.as_json = output, report, as_json
         self.doubts: list[str] = []
+        # shows progress while an analysis runs
         self._show: Callable[[str, float | None], None] | None = None
+        # what becomes of records while they are read
+        self._verb = "counted"
         self.keep(input)
 
     def keep(self, place: RecordsAt) -> None:
@@ -228,20 +236,36 @@ class Analysis:
         return load_asking(self.design_file)
 
     def open(self, pool: Sequence[str] = (), names: Sequence[str] = (), groups: Sequence[RecordsAt] = ()) -> Reports:
-        """The reports, also those of other ``groups``, with the categories of these attributes pooled as --pool says."""
-        places = [place.watched(self._read) for place in (self.input, *groups)]
-        self.reports = with_pool(self.asking.reports(*places), pool, names)
+        """The reports, also those of other ``groups``, with the categories of these attributes pooled as --pool says.
+
+        What is counted of them is kept for this run, because statistics of a table, or its page, need the same counts, and
+        standard input can be read once.
+        """
+        watch = lambda done, share: self.tell(f"{done} records {self._verb}", share)  # noqa: E731
+        places = [place.watched(watch) for place in (self.input, *groups)]
+        self.reports = replace(with_pool(self.asking.reports(*places), pool, names), kept={})
         return self.reports
 
-    def _read(self, done: int, share: float | None) -> None:
+    def sampled(self, sample: Sampled) -> tuple[dict[str, Any], PublicColumns]:
+        """As :meth:`Sampled.keywords` of the reports; records with a sample's columns are read one by one, not counted."""
+        keywords, columns = sample.keywords(self.reports)
+        self._verb = "read" if columns else "counted"
+        return keywords, columns
+
+    def tell(self, text: str, share: float | None) -> None:
+        """Show how far the analysis is that runs (:meth:`made`), where one does."""
         if self._show is not None:
-            self._show(f"{done} records read", share)
+            self._show(text, share)
 
     def made(self, call: Callable[[], _Made]) -> _Made:
         """What a call of the front door returns; what it warns of is in doubt about the records."""
         known = self.reports.doubts
-        with late_bar() as self._show, heard() as lines:
-            result = call()
+        with late_bar() as show, heard() as lines:
+            self._show = show
+            try:
+                result = call()
+            finally:
+                self._show = None
         self.doubts = list(dict.fromkeys([*known, *self.doubts, *lines]))
         return result
 

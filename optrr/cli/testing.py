@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
@@ -32,7 +32,7 @@ from optrr.cli.outputs import Analysis, analysis, report_option
 from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain, PairScores, plain_scores, told_scores
-from optrr.domain.public import NONE
+from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from optrr.pages.sections import Given
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.weighting.estimating import WeightedEstimate
-    from optrr.tables.weighting.sampled import SampledRecords
+    from optrr.tables.weighting.linearised import Single
 
 # Of answers to questions, which are not drawn again.
 _LIMITS = ("auto", "asymptotic")
@@ -166,46 +166,65 @@ def test(
     if reports.mechanism is None:
         _check_answers(sample, groups, calibration)
     elif name == "independence":
-        how |= sample.keywords(reports)
-        columns = sample.columns(reports)
-        if columns:
-            why = "is for tests that ignore the sample; leave it out, or give --unweighted"
-            refuse_options(why, "calibration", "bootstrap", "random_state")
-
-    read: list[SampledRecords] = []
-
-    def tested(names: list[str], strata: list[str]) -> TestResult:
-        if columns:
-            from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
-            from optrr.tables.weighting.sampled import sample_of  # noqa: PLC0415 (as above)
-
-            # read once, because a page shows the table, too
-            read.append(run.made(lambda: sample_of(reports.places[0], reports.mechanism, names, columns)))
-            return tested_sample(read[-1], reports.mechanism, columns, how["single_cluster"])
-        wished = how | {"scores": scores_of_two(scores, names), "given": strata}
-        if proportions is not None:
-            wished["proportions"] = read_proportions(proportions, reports.asking.domain.subset(names))
-        return run.made(lambda: reports.test(*names, **wished))
-
-    made = [tested(*of) for of in tables]
-    names, strata = tables[0]
+        keywords, columns = run.sampled(sample)
+        how |= keywords
+    if columns:
+        why = "is for tests that ignore the sample; leave it out, or give --unweighted"
+        refuse_options(why, "calibration", "bootstrap", "random_state")
+    if proportions is not None:
+        how["proportions"] = read_proportions(proportions, reports.asking.domain.subset(tables[0][0]))
+    made = [
+        _of_sample(run, names, columns, how["single_cluster"])
+        if columns
+        else _of_table(run, names, strata, how | {"scores": scores_of_two(scores, names)})
+        for names, strata in tables
+    ]
+    (result, page), (names, strata) = made[0], tables[0]
     if also:
-        result = family([each for each, _ in tables], made, adjust)
-        run.give(result, lambda: _print_family(result, strata))
-        return
+        of_all = family([each for each, _ in tables], [each.result for each in made], adjust)
+        run.give(of_all, lambda: _print_family(of_all, strata))
+    else:
+        about = {"attributes": names, "given": strata}
+        run.give(result, lambda: _print_result(result, names, strata), page, about)
+
+
+class _Made(NamedTuple):
+    """A test's result, and its page."""
+
+    result: TestResult
+    page: Callable[[Given], Page]
+
+
+def _of_table(run: Analysis, names: list[str], strata: list[str], how: dict[str, Any]) -> _Made:
+    """A test of the records, or of answers to questions, that takes no account of a sample."""
+    reports = run.reports
+    result = run.made(lambda: reports.test(*names, given=strata, **how))
 
     def page(given: Given) -> Page:
         from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
 
-        if read:
-            from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
+        return test_page(result, given, _estimates(reports, [*names, *strata]))
 
-            table = estimate_sample(read[0], reports.mechanism, columns, single_cluster=how["single_cluster"])
-            return test_page(made[0], given, [("", table)])
-        return test_page(made[0], given, _estimates(reports, [*names, *strata]))
+    return _Made(result, page)
 
-    about = {"attributes": names, "given": strata}
-    run.give(made[0], lambda: _print_result(made[0], names, strata), page, about)
+
+def _of_sample(run: Analysis, names: list[str], columns: PublicColumns, single: Single) -> _Made:
+    """The test of independence that takes the sample into account; records are read once for it and its page."""
+    from optrr.models.weighted import tested_sample  # noqa: PLC0415 (most tests have no weights)
+    from optrr.tables.weighting.sampled import sample_of  # noqa: PLC0415 (as above)
+
+    reports = run.reports
+    sample = run.made(lambda: sample_of(reports.places[0], reports.mechanism, names, columns))
+    result = tested_sample(sample, reports.mechanism, columns, single)
+
+    def page(given: Given) -> Page:
+        from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
+        from optrr.tables.weighting.estimating import estimate_sample  # noqa: PLC0415 (only pages show the table)
+
+        table = estimate_sample(sample, reports.mechanism, columns, single_cluster=single)
+        return test_page(result, given, [("", table)])
+
+    return _Made(result, page)
 
 
 def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Estimate | WeightedEstimate]]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from math import prod
@@ -311,11 +311,14 @@ class _Part(NamedTuple):
 class OpenedRecords:
     """Randomized records that are read together, or compared, and what they were asked by.
 
-    Everything is found out when it is first needed, and once.
+    What they say of themselves is found out when it is first needed, and once; they are counted again each time, because a
+    frame may have changed since, or a file have grown. ``kept`` are counts that hold as long as these reports do: a command
+    that runs once has a dictionary for them.
     """
 
     asking: Asked
     given: tuple[Any, ...]
+    kept: dict[tuple[str, ...], tuple[Counts, ...]] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, asking: Asked, *given: Any) -> Self:
@@ -419,17 +422,15 @@ class OpenedRecords:
         known = zip(map(place_of, self.given), self.given, self.origins, strict=True)
         return [each if where is None else replace(where, origins=said) for where, each, said in known]
 
-    @cached_property
-    def _counted(self) -> dict[tuple[str, ...], tuple[Counts, ...]]:
-        return {}
-
     def counts(self, names: str | Iterable[str]) -> tuple[Counts, ...]:
-        """Counts of these attributes in each that is given; what was counted once is not read again."""
+        """Counts of these attributes in each that is given, which is read for it, unless they are ``kept``."""
         wanted = (names,) if isinstance(names, str) else tuple(names)
-        if wanted not in self._counted:
-            each = (count(place, self.asking.domain, wanted, allow_extra=True) for place in self.places)
-            self._counted[wanted] = tuple(each)
-        return self._counted[wanted]
+        if self.kept is not None and wanted in self.kept:
+            return self.kept[wanted]
+        counted = tuple(count(place, self.asking.domain, wanted, allow_extra=True) for place in self.places)
+        if self.kept is not None:
+            self.kept[wanted] = counted
+        return counted
 
 
 def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:

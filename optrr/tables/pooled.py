@@ -235,7 +235,7 @@ def pooled(reports: Opened, pool: Pool, names: Sequence[str] = ()) -> Opened:
             "categories are pooled in randomized records, once; pool all of them together, and no answers to questions"
         )
     if isinstance(pool, Mapping):
-        return replace(reports, asking=PooledAsking.declared(asking, pool))
+        return replace(reports, asking=PooledAsking.declared(asking, pool), kept=None)
     below = _share(pool)
     sets = [(name,) for name in names or asking.domain.names]
     tables = [count_many(place, asking.domain, sets, allow_extra=True) for place in reports.places]
@@ -243,7 +243,7 @@ def pooled(reports: Opened, pool: Pool, names: Sequence[str] = ()) -> Opened:
     for (name,) in sets:
         observed = np.sum([counts[(name,)].table for counts in tables], axis=0)
         estimates[name] = asking.mechanism.kernel((name,)).solve(observed / observed.sum())
-    return replace(reports, asking=PooledAsking.below(asking, below, estimates))
+    return replace(reports, asking=PooledAsking.below(asking, below, estimates), kept=None)
 
 
 def _share(pool: object) -> float:

@@ -1,6 +1,7 @@
 """Reports: randomized records opened once and bound to their design, the same from Python and for commands."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,20 @@ def test_one_opening_serves_every_table(design, monkeypatch):
     assert reports.doubts == reports.unweighted_doubts == []
     assert len(reports.stated) == 2 == len(read)
     assert design.estimate(design.reports("out.csv"), "a").n == N
+
+
+def test_a_grown_file_and_a_changed_frame_are_counted_again(design):
+    whole = Path("out.csv").read_bytes()
+    Path("part.csv").write_bytes(b"".join(whole.splitlines(keepends=True)[:101]))
+    reports = design.reports("part.csv")
+    assert reports.table("a").n == 100
+    Path("part.csv").write_bytes(whole)
+    assert reports.table("a").n == reports.measure("odds-ratio", "a", "b").n == N
+    frame = np.zeros((400, 2), dtype=int)
+    reports = design.reports(frame)
+    before = reports.table("a").proportions
+    frame[:200, 0] = 1
+    assert reports.table("a").proportions[0] < before[0]
 
 
 def test_places_know_what_their_records_say_and_several_files_each_their_own(design):
