@@ -27,7 +27,7 @@ from optrr.tables.estimation.estimator import estimate
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import RandomState
 
-_CELLS = ["cell", "truth", "optimum", "s.e.", "Kronecker", "s.e. (Kronecker)"]
+_COLUMNS = ["cell", "truth", "optimum", "s.e.", "Kronecker", "s.e. (Kronecker)"]
 _COMPARED = ["method", "total epsilon", "certified at least", "largest conditional", "faintest pair"]
 
 
@@ -57,11 +57,7 @@ def demo(output: Path | None, random_state: int | None, as_json: bool) -> None:
         f"(pairs kept, every attribute at {EPSILON:g}) and by Kronecker (every attribute at {each})."
     )
     for table in shown.tables:
-        print_table(
-            f"{' × '.join(table.domain.names)}: proportions",
-            _CELLS,
-            _rows(table),
-        )
+        print_table(f"{' × '.join(table.domain.names)}: proportions", _COLUMNS, _rows(table))
         click.echo(_ratio_line(table))
     click.echo(f"\n{seconds:.1f} s" + (f"; report written to {output}" if output is not None else ""))
 
@@ -135,16 +131,7 @@ def write_report(shown: Demonstration, output: Path) -> None:
     for table in shown.tables:
         title = " × ".join(table.domain.names)
         chart = Chart(_chart(table), "Bars: two standard errors each way.", f"Truth and both estimates of {title}")
-        sections.append(
-            Section(
-                title,
-                [
-                    chart,
-                    Text(_ratio_line(table)),
-                    Table(_CELLS, _rows(table)),
-                ],
-            )
-        )
+        sections.append(Section(title, [chart, Text(_ratio_line(table)), Table(_COLUMNS, _rows(table))]))
     lead = [
         f"{shown.records} records of the Adult census data (UCI Machine Learning Repository, CC BY 4.0), randomized twice at "
         f"the same total epsilon {epsilon_text(shown.used['optimum'].epsilon, TABLE_DECIMALS)}."

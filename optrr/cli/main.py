@@ -135,9 +135,11 @@ _GROUPS = {
         "demo": ("demo", "The main job on the bundled Adult data."),
     },
 }
+# Commands that are another one by a second name.
+_SECOND_NAMES = {"advise": "allocate"}
 # Each command's module, function and line of help.
 _COMMANDS = {
-    name: (f"optrr.cli.{module}", "allocate" if name == "advise" else name.replace("-", "_"), text)
+    name: (f"optrr.cli.{module}", _SECOND_NAMES.get(name, name).replace("-", "_"), text)
     for group in _GROUPS.values()
     for name, (module, text) in group.items()
 }

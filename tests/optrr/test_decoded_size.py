@@ -204,7 +204,7 @@ def test_what_is_cut_into_pieces_counts_the_same(suffix: str, tmp_path: Path, mo
 def test_lines_of_many_names_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(f'{{"a": "{k % 3}"}}\n' for k in range(1000)), "utf-8")
-    monkeypatch.setattr("optrr.records.reading.text_files._TABLE_CELLS", 64)
+    monkeypatch.setattr("optrr.records.reading.text_files._JSON_CELLS", 64)
     source = JsonLines(RecordsAt(path), None)
     assert sum(b.num_rows for b in source.batches(["a"])) == 1000
     path.write_text('{"a": "1"}' * 100 + "\n", "utf-8")

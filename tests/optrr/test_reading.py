@@ -331,7 +331,7 @@ def test_what_cannot_be_read(tmp_path, case):
 
 @pytest.mark.parametrize("block", [64, 1 << 22])
 def test_json_lines_are_read_in_pieces_none_of_which_begins_with_null(tmp_path, monkeypatch, block):
-    monkeypatch.setattr(text_files, "_LINES", block)
+    monkeypatch.setattr(text_files, "_BLOCK", block)
     path, domain = tmp_path / "a.jsonl", Domain.of({"sex": ["F", "M"]})
     path.write_text("\n".join(['{"sex": "F"}', "", '{"sex":', '"M"}', '{"sex": "M"}']))
     assert count(path, domain, "sex").table.tolist() == [1, 2]

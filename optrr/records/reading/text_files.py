@@ -67,7 +67,7 @@ def _alike(name: str) -> str:
 BLOCK = 1 << 20
 _LARGEST_BLOCK = 1 << 24
 # Cells of a block of wide records.
-_CELLS = 1 << 25
+_CSV_CELLS = 1 << 25
 # What Arrow says of a record with too many fields or too few. A handler of its own would not be told of one that is not UTF-8.
 _RAGGED = re.compile(r"CSV parse error: (?:Row #\d+: )?Expected \d+ columns, got (\d+)")
 
@@ -156,7 +156,7 @@ class CsvFile(ByteReader):
             ignore_empty_lines=len(self.schema) > 1,
         )
         # wide records come as many at a time as they have columns: drawing from some laws costs a pass over them
-        wanted = max(2, min(len(self.schema), _CELLS // len(self.schema)))
+        wanted = max(2, min(len(self.schema), _CSV_CELLS // len(self.schema)))
         block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
         size = max(BLOCK, block, 2 * self._longest_line())
         options = pa_csv.ReadOptions(block_size=size, encoding=self._encoding)
@@ -217,9 +217,9 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
 
 
 # Bytes read at once; a line must not be longer.
-_LINES = 1 << 22
+_BLOCK = 1 << 22
 # Cells of a table that is made at once: a record without a column takes as much of it as one with.
-_TABLE_CELLS = 1 << 24
+_JSON_CELLS = 1 << 24
 _NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 _OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
@@ -231,8 +231,8 @@ class JsonLines(ByteReader):
 
     def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
         super().__init__(where)
-        head = self.head(_LINES)
-        whole = head if len(head) < _LINES else head[: head.rfind(b"\n") + 1]
+        head = self.head(_BLOCK)
+        whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
         first = next(self._tables(whole, len(set(_NAME.findall(whole)))))
@@ -248,9 +248,9 @@ class JsonLines(ByteReader):
     def _blocks(self, stream: pa.NativeFile) -> Iterator[bytes]:
         """The text in pieces of whole lines; what is short enough for one piece is not cut."""
         rest = b""
-        while piece := stream.read(_LINES):
+        while piece := stream.read(_BLOCK):
             end = rest.rfind(b"\n") + 1
-            if not end and len(rest) > _LINES:
+            if not end and len(rest) > _BLOCK:
                 raise self._refusal()
             if rest[:end].strip():
                 yield rest[:end]
@@ -259,8 +259,8 @@ class JsonLines(ByteReader):
             yield rest
 
     def _tables(self, block: bytes, columns: int) -> Iterator[bytes]:
-        """The block in pieces of whole lines that fill at most ``_TABLE_CELLS`` cells of ``columns`` columns each."""
-        most = max(1, _TABLE_CELLS // max(1, columns))
+        """The block in pieces of whole lines that fill at most ``_JSON_CELLS`` cells of ``columns`` columns each."""
+        most = max(1, _JSON_CELLS // max(1, columns))
         if block.count(b"{") <= most:  # at least as many as there are records
             yield block
             return
