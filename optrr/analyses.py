@@ -577,7 +577,8 @@ class Reports(OpenedRecords):
         """What analyses of one table take: counts and what randomized them, or the table estimated from answers."""
         if self._of_records:
             return self._counts(attributes), self._mechanism
-        return self.asking.counted(self._alone(), attributes), None
+        (table,) = self.once(attributes, lambda names: (self.asking.counted(self._alone(), names),))
+        return table, None
 
     def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
         self,

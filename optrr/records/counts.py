@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -312,13 +312,13 @@ class OpenedRecords:
     """Randomized records that are read together, or compared, and what they were asked by.
 
     What they say of themselves is found out when it is first needed, and once; they are counted again each time, because a
-    frame may have changed since, or a file have grown. ``kept`` are counts that hold as long as these reports do: a command
+    frame may have changed since, or a file have grown. ``kept`` are tables that hold as long as these reports do: a command
     that runs once has a dictionary for them.
     """
 
     asking: Asked
     given: tuple[Any, ...]
-    kept: dict[tuple[str, ...], tuple[Counts, ...]] | None = field(default=None, repr=False)
+    kept: dict[tuple[str, ...], tuple[Any, ...]] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, asking: Asked, *given: Any) -> Self:
@@ -424,13 +424,17 @@ class OpenedRecords:
 
     def counts(self, names: str | Iterable[str]) -> tuple[Counts, ...]:
         """Counts of these attributes in each that is given, which is read for it, unless they are ``kept``."""
+        domain = self.asking.domain
+        return self.once(names, lambda wanted: tuple(count(x, domain, wanted, allow_extra=True) for x in self.places))
+
+    def once(self, names: str | Iterable[str], made: Callable[[tuple[str, ...]], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """The tables of these attributes that ``made`` reads, or those that are ``kept`` of an earlier time."""
         wanted = (names,) if isinstance(names, str) else tuple(names)
-        if self.kept is not None and wanted in self.kept:
-            return self.kept[wanted]
-        counted = tuple(count(place, self.asking.domain, wanted, allow_extra=True) for place in self.places)
-        if self.kept is not None:
-            self.kept[wanted] = counted
-        return counted
+        if self.kept is None:
+            return made(wanted)
+        if wanted not in self.kept:
+            self.kept[wanted] = made(wanted)
+        return self.kept[wanted]
 
 
 def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:

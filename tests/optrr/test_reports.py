@@ -1,6 +1,7 @@
 """Reports: randomized records opened once and bound to their design, the same from Python and for commands."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 import optrr
 from optrr import InvalidInput
 from optrr.cli.main import run
+from optrr.cli.outputs import Analysis
+from optrr.records import counts
 from optrr.records.reading import registry as module
 from optrr.records.reading.source import RecordsAt
 
@@ -53,6 +56,29 @@ def test_a_grown_file_and_a_changed_frame_are_counted_again(design):
     before = reports.table("a").proportions
     frame[:200, 0] = 1
     assert reports.table("a").proportions[0] < before[0]
+
+
+def test_a_command_reads_its_records_once(design, monkeypatch, capsys):
+    read = []
+    monkeypatch.setattr(
+        counts, "count", lambda place, *a, of=counts.count, **k: read.append(place) or of(place, *a, **k)
+    )
+    asked = ["estimate", "out.csv", "--design", "d.json", "--attributes", "a,b", "--report", "page.html"]
+    assert run([*asked, "--derive", "entropy", "--derive", "g-square", "--fake-reports", "3"]) == 0
+    assert run(["test", "out.csv", "--design", "d.json", "--attributes", "a,b", "--report", "page.html"]) == 0
+    assert len(read) == 2
+    capsys.readouterr()
+
+
+def test_progress_is_shown_by_one_bar_while_an_analysis_runs(design, monkeypatch):
+    shown = []
+    monkeypatch.setattr("optrr.cli.outputs.late_bar", lambda: nullcontext(lambda text, share: shown.append(text)))
+    analysis = Analysis(RecordsAt("out.csv"), Path("d.json"), None, None, False)
+    reports = analysis.open()
+    analysis.made(lambda: reports.table("a"))
+    assert shown == [f"{N} records counted"]
+    reports.table("b")
+    assert len(shown) == 1
 
 
 def test_places_know_what_their_records_say_and_several_files_each_their_own(design):
