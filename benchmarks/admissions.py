@@ -62,7 +62,7 @@ def row(epsilon: float, times: int, rng: np.random.Generator) -> dict[str, objec
     made = design(DOMAIN, epsilon, preserve="pairs")
     tables = randomized(times * people(), made.mechanism, rng)
     marginal = association(made.mechanism.kernel(("gender", "admitted")), "independence")
-    seen = chi_square_limit(marginal, tables.sum(axis=3)).p_value <= LEVEL
+    seen = chi_square_limit(marginal, tables.sum(axis=3)).tests.p_value <= LEVEL
     out: dict[str, object] = {
         "epsilon of each": epsilon,
         "epsilon of the record": round(made.epsilon, 2),
@@ -94,7 +94,7 @@ def on_true_records() -> str:
     """The same tests without randomization."""
     true = people()
     plain = association(unrandomized((2, 2)), "independence")
-    limit = chi_square_limit(plain, true.sum(axis=2)[None])
+    limit = chi_square_limit(plain, true.sum(axis=2)[None]).tests
     lines = [f"independence {limit.statistic[0]:.1f} (p = {limit.p_value[0]:.2g})"]
     clear = design(DOMAIN, 20.0).mechanism
     for name in ("common-association", "conditional-independence"):

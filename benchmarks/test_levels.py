@@ -33,7 +33,6 @@ from optrr import InvalidInput, design
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.calibration import calibrated, chi_square_limit, is_separable, simulated
 from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
-from optrr.models.tests.nullfit import ScoreTests
 from optrr.models.tests.simulation import Simulation
 from optrr.models.tests.testing import GENOTYPE_TESTS, SPARSE, association
 
@@ -132,17 +131,17 @@ def association_row(setting: Setting, name: str, rng: np.random.Generator, runs:
     law = kernel.expected(np.outer(rows, setting.columns)).ravel()
     tables = rng.multinomial(setting.n, law / law.sum(), size=runs).reshape(runs, *kernel.sizes).astype(np.float64)
     limit = chi_square_limit(chosen, tables)
+    tests = limit.tests
     if name in GENOTYPE_TESTS and kernel.sizes == (3, 2):
-        scores = ScoreTests(limit.statistic, limit.df, limit.p_value, limit.effect, limit.fit)
-        tail = calibrated(scores, tables, kernel, chosen.contrasts, chosen.fitter)
+        tail = calibrated(tests, tables, kernel, chosen.contrasts, chosen.fitter)
         return judged(tail.p_value, float(np.mean(tail.source == "tilted")), False, False)
     exact = is_separable(kernel)
-    p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
+    p, sparse = tests.p_value.copy(), np.flatnonzero(~limit.holds)
     if sparse.size:
         p[sparse] = simulated(
             chosen,
             tables[sparse],
-            replace(limit, statistic=limit.statistic[sparse], fit=limit.fit.part(sparse)),
+            replace(tests, statistic=tests.statistic[sparse], fit=tests.fit.part(sparse)),
             rng,
             RULE,
         )[0]

@@ -98,12 +98,13 @@ def of_association(name: str, mechanism: Randomizer) -> Tested:
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
         tables = drawn(kernel.expected(pair), n, rng)
         limit = chi_square_limit(chosen, tables)
-        p, sparse = limit.p_value.copy(), np.flatnonzero(~limit.holds)
+        tests = limit.tests
+        p, sparse = tests.p_value.copy(), np.flatnonzero(~limit.holds)
         if sparse.size:
             p[sparse] = simulated(
                 chosen,
                 tables[sparse],
-                replace(limit, statistic=limit.statistic[sparse], fit=limit.fit.part(sparse)),
+                replace(tests, statistic=tests.statistic[sparse], fit=tests.fit.part(sparse)),
                 rng,
                 RULE,
             )[0]
