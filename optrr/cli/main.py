@@ -84,7 +84,7 @@ class Command(click.Command):
 _GROUPS = {
     "Plan": {
         "plan": ("planning", "From a question to a total epsilon and its statement, on a page."),
-        "spec": ("planning", "Propose a specification from data."),
+        "spec": ("proposing", "Propose a specification from data."),
         "design": ("designing", "Find the mechanism with the smallest total epsilon."),
         "compare": ("designing", "Every applicable method side by side."),
         "allocate": ("advising", "The most accurate way of asking for a workload."),

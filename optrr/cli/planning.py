@@ -1,8 +1,7 @@
-"""optrr plan and spec: from a question, or from data, to what is asked; by a page on this machine or without one."""
+"""optrr plan: from a question, or from data, to what is asked; by a page on this machine or without one."""
 
 from __future__ import annotations
 
-import shlex
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,20 +11,18 @@ import click
 import numpy as np
 
 from optrr.cli.designing import attribute_option, people_option
-from optrr.cli.inputs import FILE, input_argument, public_option, refuse_options, said_of_input
-from optrr.cli.outputs import FOLDER, OUTPUT
+from optrr.cli.inputs import FILE, refuse_options
+from optrr.cli.outputs import FOLDER
 from optrr.cli.printing import (
     json_option,
-    late_bar,
     print_json,
     print_table,
     say,
     warn,
 )
-from optrr.designs.proposing import Proposal, Proposing, propose
+from optrr.designs.proposing import Proposing, propose
 from optrr.designs.specification import Specification, parse_attributes, read_specification
 from optrr.domain.domain import Domain
-from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, not_installed
 from optrr.plans.plan import Plan, refuse_foreign
 from optrr.plans.plan import plan as make_plan
@@ -33,11 +30,8 @@ from optrr.plans.plan_file import PlanCheck, SeenWay, is_plan, read_plan
 from optrr.plans.plan_file import checked as checked_plan
 from optrr.plans.preview import Preview
 from optrr.plans.question import Question
-from optrr.records.reading.source import RecordsAt
-from optrr.records.whole_files import whole_file
-from optrr.show import SOFTWARE
 from optrr.show.result import SHOWN
-from optrr.show.text import amount, brief, crossed
+from optrr.show.text import brief, crossed
 
 # Files of these kinds say what is asked; all others hold records.
 _DECLARED = (".toml", ".json")
@@ -193,156 +187,3 @@ def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:
             webbrowser.open(address)
 
     serve_plan(question, save, port, ready)
-
-
-@click.command()
-@input_argument
-@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
-@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
-@click.option(
-    "--bins",
-    multiple=True,
-    metavar="NAME=K|EDGE,EDGE,…",
-    help="Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); "
-    "K alone is for every column of more than 50 different numbers. Repeatable.",
-)
-@click.option(
-    "--missing", multiple=True, metavar="MARK", help="Text that means a missing value, such as NA; repeatable."
-)
-@click.option(
-    "--rare", type=click.IntRange(min=0), default=0, help="Merge categories that occur fewer times into 'other'."
-)
-@click.option(
-    "--epsilon",
-    type=float,
-    default=1.0,
-    show_default=True,
-    help="Epsilon of every attribute, in nats; to be confirmed.",
-)
-@public_option
-@json_option
-def spec(
-    input: RecordsAt,
-    output: Path | None,
-    columns: tuple[str, ...],
-    bins: tuple[str, ...],
-    missing: tuple[str, ...],
-    rare: int,
-    epsilon: float,
-    public: tuple[str, ...],
-    as_json: bool,
-) -> None:
-    """Propose a specification from INPUT; every line that a person should confirm is marked.
-
-    Looking at the records is not private, and what it gives away is printed.
-    """
-    if output is not None and output.suffix.lower() != ".toml":
-        raise InvalidInput(f"{output} ends in {output.suffix!r}; a proposed specification is written as .toml")
-    if not (np.isfinite(epsilon) and epsilon > 0):
-        raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
-    beside = PublicColumns.parsed(public)
-    wanted = Proposing(columns or None, _all_bins(bins), missing, rare, beside)
-    with late_bar() as show:
-        watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
-        proposal = propose(input.watched(watch), wanted)
-    specification = Specification(proposal.domain, np.full(proposal.domain.m, epsilon), public=beside)
-    commands = _next_commands(input, output, undeclared=bool(columns or proposal.left_out))
-    text = specification.to_toml(_notes(proposal), [*_opening(input, proposal), "Then:", *commands])
-    if output is not None:
-        with whole_file(output) as partial:
-            partial.write_text(text, encoding="utf-8")
-    warn([*([beside.warning()] if beside else []), *proposal.warnings()])
-    _report(proposal, output, text, as_json)
-    if output is not None and not as_json:
-        say(f"then: {'; '.join(commands)}")
-
-
-def _all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
-    """The bins of every column that is named, and under "" those of all others."""
-    given = [_bins(text) for text in texts]
-    names = [name for name, _ in given]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        which = f" for {twice[0]!r}" if twice[0] else " for every column"
-        raise InvalidInput(f"--bins is given twice{which}, and only one can count; give it once")
-    return dict(given)
-
-
-def _bins(text: str) -> tuple[str, int | list[str]]:
-    name, _, said = text.rpartition("=")
-    edges = [e.strip() for e in said.split(",")]
-    if len(edges) == 1:
-        if not edges[0].isdigit():
-            raise InvalidInput(f"--bins {text!r} cannot be read; give NAME=K or NAME=EDGE,EDGE,…, such as age=18,30,65")
-        return name, int(edges[0])
-    return name, edges
-
-
-def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
-    """The commands that design for this specification and randomize these records."""
-    written = [
-        word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
-    ]
-    spec_file = "spec.toml" if output is None else str(output)
-    drop = ["--drop-undeclared"] if undeclared else []
-    return [
-        shlex.join(["optrr", "design", spec_file, "-o", "design.json"]),
-        shlex.join(
-            [
-                "optrr",
-                "perturb",
-                *map(str, place.named),
-                *written,
-                "--design",
-                "design.json",
-                *drop,
-                "-o",
-                "released.csv",
-            ]
-        ),
-    ]
-
-
-def _notes(proposal: Proposal) -> dict[tuple[str, str], str]:
-    return {("", "epsilon"): "confirm: the accuracy of every attribute, in nats", **proposal.notes}
-
-
-def _opening(place: RecordsAt, proposal: Proposal) -> list[str]:
-    left_out = [f"left out: {name!r} has {why}" for name, why in proposal.left_out.items()]
-    return [
-        f"Proposed by {SOFTWARE} from {str(place)!r}, {amount(proposal.records, 'record')}.",
-        "Confirm every line marked so.",
-        *(f"Gives away: {line}" for line in proposal.disclosed[1:-1]),
-        *left_out,
-    ]
-
-
-def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -> None:
-    if as_json:
-        attributes = [{"name": a.name, "size": a.size, "ordered": a.ordered} for a in proposal.domain]
-        print_json(
-            {
-                "records": proposal.records,
-                "attributes": attributes,
-                "left_out": proposal.left_out,
-                "discloses": proposal.disclosed,
-                "doubts": proposal.doubts,
-                "specification": text,
-            }
-        )
-    elif output is None:
-        click.echo(text, nl=False)
-    else:
-        print_table(
-            f"proposed from {amount(proposal.records, 'record')}, written to {output}: confirm every line marked so",
-            ["attribute", "size", "confirm"],
-            [
-                (
-                    a.name,
-                    a.size,
-                    "; ".join(v.removeprefix("confirm: ") for (n, _), v in proposal.notes.items() if n == a.name),
-                )
-                for a in proposal.domain
-            ],
-        )
-    warn(proposal.disclosed, always=True)

@@ -21,7 +21,9 @@ import optrr
 from optrr.cli.main import run
 from optrr.designs.dependence import dependences_from_randomized
 from optrr.designs.design_file import load_design
+from optrr.errors import InvalidInput
 from optrr.records.observed import observed_domain
+from optrr.records.reading.source import RecordsAt
 
 N = 240
 CODES = np.random.default_rng(3).integers(0, [2, 3, 2], (N, 3))
@@ -161,10 +163,19 @@ def output_of(command: str, folder: Path, place, monkeypatch, capsys) -> dict:
     return {key: value for key, value in printed.items() if key not in ASIDE}
 
 
-def test_what_needs_a_pipe_twice_says_so(tmp_path, monkeypatch, capsys, design):
+def test_a_command_reads_a_pipe_once_and_what_needs_it_twice_says_so(tmp_path, monkeypatch, capsys, design):
+    (tmp_path / "file.csv").write_bytes(csv_bytes())
+    asked = ["--design", str(design), *PAIR, "--method", "adjusted", "--json"]
+    assert run(["estimate", str(tmp_path / "file.csv"), *asked]) == 0
+    from_file = json.loads(capsys.readouterr().out)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(csv_bytes())))
-    assert run(["estimate", "-", "--design", str(design), *PAIR, "--method", "adjusted"]) == 2
-    assert "standard input can be read only once; write it to a file" in capsys.readouterr().err
+    assert run(["estimate", "-", *asked]) == 0
+    assert json.loads(capsys.readouterr().out)["estimate"] == from_file["estimate"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(csv_bytes())))
+    reports = load_design(design).reports(RecordsAt(Path("-"), format="csv"))
+    assert reports.table("sex").n == 240
+    with pytest.raises(InvalidInput, match="standard input can be read only once; write it to a file"):
+        reports.table("answer, if any")
 
 
 @pytest.mark.slow

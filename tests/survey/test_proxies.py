@@ -230,11 +230,14 @@ def test_what_the_proxy_passes_on_refuses_and_adds(proxy: Proxy) -> None:
 def test_a_collector_that_is_gone_is_passed_over_and_no_address_is_written_down(
     kind: str, folder: Path, collectors: list[Server]
 ) -> None:
-    # nobody listens on a port that was free
-    with started(kind, folder / f"{kind}-one", [free_port(), collectors[0].port]) as proxy:
-        assert {proxy.ask("GET", "/health")[0] for _ in range(4)} == {200}
-    with started(kind, folder / f"{kind}-none", [free_port()]) as failing:
-        assert failing.first_status in (502, 503)
+    with socket.socket() as nobody:
+        # bound, so that nobody else takes it, and without a listener, so that it refuses
+        nobody.bind(("127.0.0.1", 0))
+        gone = int(nobody.getsockname()[1])
+        with started(kind, folder / f"{kind}-one", [gone, collectors[0].port]) as proxy:
+            assert {proxy.ask("GET", "/health")[0] for _ in range(4)} == {200}
+        with started(kind, folder / f"{kind}-none", [gone]) as failing:
+            assert failing.first_status in (502, 503)
     for running in (proxy, failing):
         # what a proxy says of itself at its start may name the places where it listens
         lines = [line for line in running.log.read_text().splitlines() if "127.0.0.1" in line]
