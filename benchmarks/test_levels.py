@@ -31,10 +31,11 @@ from inference_level import RESULTS, markdown, write
 
 from optrr import InvalidInput, design
 from optrr.mechanisms.kernel import Kernel
-from optrr.models.tests.calibration import calibrated, chi_square_limit, is_separable, simulated
+from optrr.models.tests.calibration import Association, Limit, calibrated, chi_square_limit, is_separable, simulated
 from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
 from optrr.models.tests.simulation import Simulation
 from optrr.models.tests.testing import GENOTYPE_TESTS, SPARSE, association
+from optrr_solvers.arrays import FloatArray, IntArray
 
 RUNS = 20_000
 # Runs of a row that was not within the limits: with so many, a true 0.1 % stays within them but once in 10^12.
@@ -117,6 +118,18 @@ def absent_settings(count: int) -> Iterator[Setting]:
         )
 
 
+def limit_or_simulated(
+    test: Association, tables: FloatArray, limit: Limit, rng: np.random.Generator, rule: Simulation
+) -> tuple[FloatArray, IntArray]:
+    """p-values of tables by the χ² limit where it holds, simulated elsewhere; and which those are."""
+    tests = limit.tests
+    p, sparse = tests.p_value.copy(), np.flatnonzero(~limit.holds)
+    if sparse.size:
+        chosen = replace(tests, statistic=tests.statistic[sparse], fit=tests.fit.part(sparse))
+        p[sparse] = simulated(test, tables[sparse], chosen, rng, rule)[0]
+    return p, sparse
+
+
 def association_row(setting: Setting, name: str, rng: np.random.Generator, runs: int) -> dict[str, object]:
     kernel = setting.kernel(("a", "b"))
     try:
@@ -136,15 +149,7 @@ def association_row(setting: Setting, name: str, rng: np.random.Generator, runs:
         tail = calibrated(tests, tables, kernel, chosen.contrasts, chosen.fitter)
         return judged(tail.p_value, float(np.mean(tail.source == "tilted")), False, False)
     exact = is_separable(kernel)
-    p, sparse = tests.p_value.copy(), np.flatnonzero(~limit.holds)
-    if sparse.size:
-        p[sparse] = simulated(
-            chosen,
-            tables[sparse],
-            replace(tests, statistic=tests.statistic[sparse], fit=tests.fit.part(sparse)),
-            rng,
-            RULE,
-        )[0]
+    p, sparse = limit_or_simulated(chosen, tables, limit, rng, RULE)
     stated = not exact and (chosen.is_ratio or float(np.median(limit.fewest)) < SPARSE)
     return judged(p, sparse.size / runs, exact, stated)
 

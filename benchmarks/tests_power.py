@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from inference_level import RESULTS, markdown, write
 from scipy.stats import chi2
+from test_levels import limit_or_simulated
 
 from optrr import Domain, design
 from optrr.mechanisms.mechanism import Randomizer
@@ -36,7 +37,7 @@ from optrr.models.regression.families import Equations
 from optrr.models.regression.fitting import equations, model
 from optrr.models.regression.formulas import Formula
 from optrr.models.regression.solving import solve, test
-from optrr.models.tests.calibration import chi_square_limit, simulated
+from optrr.models.tests.calibration import chi_square_limit
 from optrr.models.tests.homogeneity import goodness_tests, homogeneity_tests
 from optrr.models.tests.power_analysis import (
     Alternative,
@@ -97,18 +98,7 @@ def of_association(name: str, mechanism: Randomizer) -> Tested:
 
     def p_values(n: int, rng: np.random.Generator) -> FloatArray:
         tables = drawn(kernel.expected(pair), n, rng)
-        limit = chi_square_limit(chosen, tables)
-        tests = limit.tests
-        p, sparse = tests.p_value.copy(), np.flatnonzero(~limit.holds)
-        if sparse.size:
-            p[sparse] = simulated(
-                chosen,
-                tables[sparse],
-                replace(tests, statistic=tests.statistic[sparse], fit=tests.fit.part(sparse)),
-                rng,
-                RULE,
-            )[0]
-        return p
+        return limit_or_simulated(chosen, tables, chi_square_limit(chosen, tables), rng, RULE)[0]
 
     return Tested(p_values, alternative_of(name, pair, kernel, domain=DOMAIN.subset(("a", "b"))))  # type: ignore[arg-type]  # one of the names
 
