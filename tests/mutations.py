@@ -64,11 +64,11 @@ def _changed(value: Any, rng: np.random.Generator, texts: Texts) -> Any:
 
 @dataclass
 class Cost:
-    """What one step took: seconds of the processor, also of processes that it started and that have ended, and bytes of this
-    one at its highest above those before (0 where unknown).
+    """What one step took: seconds of the processor, which no other work on the machine adds to, also of processes that it
+    started and that have ended; and bytes of this one at its highest above those before (0 where unknown).
     """
 
-    seconds: float = 0.0
+    processor_seconds: float = 0.0
     memory: int = 0
 
 
@@ -83,7 +83,7 @@ def measured() -> Iterator[Cost]:
     started = os.times()
     yield cost
     ended = os.times()
-    cost.seconds = sum(ended[:4]) - sum(started[:4])
+    cost.processor_seconds = sum(ended[:4]) - sum(started[:4])
     cost.memory = resident("VmHWM") - before
 
 

@@ -167,8 +167,8 @@ def test_no_mutation_that_verifies_breaks_a_promise(count: int, tmp_path: Path) 
         path = written(content, tmp_path / "s.json")
         with measured() as cost:
             holds = verified(path)
-        seconds, memory = max(seconds, cost.seconds), max(memory, cost.memory)
-        assert cost.seconds < 10 and cost.memory < 1 << 30, number
+        seconds, memory = max(seconds, cost.processor_seconds), max(memory, cost.memory)
+        assert cost.processor_seconds < 10 and cost.memory < 1 << 30, number
         if holds:
             passed += 1
             assert not broken_promises(content), (number, name)

@@ -317,7 +317,7 @@ def test_work_is_limited(tell: Callable[[Content], None], tmp_path: Path) -> Non
         for read in (verify, load_design):
             with pytest.raises(InvalidInput, match=r"take more than 2 s or 0\.65 GB"):
                 read(path)
-    assert cost.seconds < 10 and cost.memory < 1 << 30
+    assert cost.processor_seconds < 10 and cost.memory < 1 << 30
 
 
 def honest(m: int) -> str:
@@ -333,8 +333,8 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
     path = resealed(content, tmp_path / "d.json")
     with measured() as cost:
         assert verify(path).holds
-    print(f"{m} attributes, honest: {cost.seconds:.1f} s")
-    assert cost.seconds < 10
+    print(f"{m} attributes, honest: {cost.processor_seconds:.1f} s")
+    assert cost.processor_seconds < 10
     load_design(path)
     for tell in (finer, repeated, sharper):
         lie = json.loads(json.dumps(content))
@@ -344,11 +344,12 @@ def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_i
             with measured() as cost:
                 holds = read(path)
             print(
-                f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
+                f"{m} attributes, {tell.__name__}, {read.__name__}: {holds}, {cost.processor_seconds:.1f} s, "
+                f"{cost.memory / 1e6:.0f} MB"
             )
             # whoever loads a large file waits for it longer
             most = 10 if read is verified else checks.Limits.of(path.read_bytes(), loading=True).seconds + 2
-            assert cost.seconds < most and cost.memory < 1 << 30
+            assert cost.processor_seconds < most and cost.memory < 1 << 30
 
 
 def loaded(path: Path) -> bool:
@@ -371,8 +372,8 @@ def test_no_mutation_that_verifies_breaks_a_promise(count: int, tmp_path: Path) 
         for read in (verified, loaded):
             with measured() as cost:
                 holds = read(path)
-            seconds, memory = max(seconds, cost.seconds), max(memory, cost.memory)
-            assert cost.seconds < 10 and cost.memory < 1 << 30, number
+            seconds, memory = max(seconds, cost.processor_seconds), max(memory, cost.memory)
+            assert cost.processor_seconds < 10 and cost.memory < 1 << 30, number
             if holds:
                 passed += read is verified
                 assert not broken_promises(path), (number, kind)

@@ -104,9 +104,11 @@ ALWAYS = {"deep lists"}
 
 def refused_in_time(path: Path) -> str:
     code, said, cost = cost_of_command("verify", str(path))
-    print(f"{path.stat().st_size / 1e6:.0f} MB: exit {code}, {cost.seconds:.1f} s, {cost.memory / 1e6:.0f} MB")
+    print(
+        f"{path.stat().st_size / 1e6:.0f} MB: exit {code}, {cost.processor_seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
+    )
     assert code in (0, 1, 2) and said.count("\n") <= 1, said[:300]
-    assert cost.seconds < MOST_SECONDS and cost.memory < MOST_MEMORY
+    assert cost.processor_seconds < MOST_SECONDS and cost.memory < MOST_MEMORY
     return said
 
 
@@ -137,7 +139,7 @@ def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
     path.write_text(honest(m))
     assert not refused_in_time(path)
     code, _, cost = cost_of_command("verify", str(path))
-    assert code == 0 and cost.seconds < MOST_SECONDS / 2
+    assert code == 0 and cost.processor_seconds < MOST_SECONDS / 2
 
 
 # The same for a longitudinal design, which holds the file of a design.
