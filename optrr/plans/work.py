@@ -53,7 +53,7 @@ class ComputingProcess:
         self._stops = 0
 
     def ticket(self) -> int:
-        """Admits to one computation, until the next stop."""
+        """Admits to one computation; after the next stop it is another one, and what the old one admitted to has no answer."""
         with self._lock:
             return self._stops
 
@@ -230,9 +230,9 @@ class PlanWork:
                 ticket = self._computing.ticket()
             outcome = self._computing.point(asked.question.at(total), ticket)
             with self._changed:
-                given_up = self._given_up()
                 self._running = None
-                if not given_up:
+                # whatever was stopped meanwhile has no answer, even if its question is by now asked again
+                if ticket == self._computing.ticket():
                     asked.outcomes[total] = outcome
 
     def _next(self) -> tuple[Hashable, _Asked, float] | None:
@@ -242,7 +242,3 @@ class PlanWork:
         key = next(reversed(self._asked))
         total = self._asked[key].next_total()
         return None if total is None else (key, self._asked[key], total)
-
-    def _given_up(self) -> bool:
-        """Whether another question was asked meanwhile: what came is then perhaps no answer."""
-        return self._closed or but_way(next(reversed(self._asked))) != but_way(self._running)

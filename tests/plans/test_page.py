@@ -252,6 +252,28 @@ def test_the_least_total_is_put_into_the_form(page):
     page.get_by_text("Every table is known to ± 5 points or better, as you wished.").wait_for()
 
 
+@pytest.mark.parametrize("change", ["#undo", "#keep"])
+def test_an_answer_to_a_question_that_has_been_changed_is_not_put_into_the_new_one(page, change):
+    for name, value in (("n", "3000"), ("margin", "5")):
+        page.locator(f"#{name}").fill(value)
+        page.locator(f"#{name}").blur()
+    wait_for_exact(page)
+    page.locator("#status").get_by_text(f"{EXACT}.", exact=True).wait_for()
+    held = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/required", hold)
+    page.locator("#find-people").click()
+    page.locator(change).click()
+    page.wait_for_timeout(100)
+    with page.expect_response("**/required"):
+        held[0].continue_()
+    page.wait_for_timeout(100)
+    assert page.locator("#n").input_value() == "3000"
+
+
 def test_lines_are_copied(page):
     page.get_by_role("button", name="Copy the Python lines").click()
     page.get_by_text("Copied.").wait_for()

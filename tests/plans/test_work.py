@@ -127,6 +127,28 @@ def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(s
     work.close()
 
 
+class SlowToStop(Gated):
+    """What is stopped says so only when the test lets it."""
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+def test_a_question_left_and_asked_again_before_its_computation_has_stopped_is_computed_anew(school):
+    computing = SlowToStop()
+    work = PlanWork(computing)
+    work.ask(school)
+    computing.began.acquire()
+    work.ask(replace(school, keep="records"))
+    work.ask(school)
+    for _ in range(len(LADDER) + 1):
+        computing.gate.release()
+    known = finished(work, school)
+    assert (known.done, known.error, computing.stops) == (len(LADDER), None, 1)
+    assert [asked.total for asked in computing.asked][:2] == [1.0, 1.0]
+    work.close()
+
+
 def test_another_way_of_the_same_lets_the_allocation_finish(school):
     computing = Gated()
     work = PlanWork(computing)

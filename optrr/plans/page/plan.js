@@ -93,6 +93,7 @@ function stepByKey(event) {
 /** Shows another state; `kept` makes it a step that can be undone. */
 function go(other, kept = false) {
   state = other;
+  clearTimeout(finding);
   text("note", "");
   if (kept) steps.push(state);
   form.show(state);
@@ -195,8 +196,10 @@ async function ask(path, body) {
 /** What the wished margin needs goes into the form, as soon as the totals that it is read off are computed. */
 async function find(kind, key) {
   clearTimeout(finding);
+  const asked = JSON.stringify(state.question);
   const answer = await ask("required", { question: state.question });
-  if (!answer) return;
+  // the answer to a question that has been changed meanwhile is not put into the new one
+  if (!answer || asked !== JSON.stringify(state.question)) return;
   text("required", answer.error ?? answer[`${kind}_said`]);
   if (answer.waiting?.[kind]) finding = setTimeout(() => find(kind, key), AGAIN);
   if (answer[kind]) form.set({ [key]: answer[kind] });
