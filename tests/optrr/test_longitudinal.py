@@ -154,6 +154,36 @@ def test_both_totals_are_kept(second):
         assert total - 1e-5 <= design.spent(1).epsilon <= total and forever * (1 - 1e-5) <= design.epsilon <= forever
 
 
+@pytest.mark.parametrize("one_report", [0.3078437979303667, 2.526212166305462, 20.0])
+def test_one_report_of_one_attribute_stays_within_its_total(one_report):
+    design = longitudinal({"a": 2}, 1.0, 1.1 * one_report, one_report=one_report)
+    assert one_report * (1 - 1e-6) <= design.spent(1).epsilon <= one_report
+
+
+@pytest.mark.parametrize(
+    ("sizes", "asked", "forever", "second"),
+    [
+        ((2,), (20.0,), 40.0, "whole"),
+        ((2, 3), (22.0, 3e-6), 30.0, "whole"),
+        ((2,), (24.0,), 24.24, "kronecker"),
+        ((2, 3), (30.0, 1.0), 40.0, "kronecker"),
+        ((2, 3), (14.0, 13.0), (14.0, 20.0), "kronecker"),
+        ((2,), (50.0,), (50.0,), "kronecker"),
+    ],
+)
+def test_accuracies_near_certainty_are_met_at_the_least_that_they_cost(sizes, asked, forever, second, tmp_path):
+    """What a second stage loses of an eigenvalue near 1 must not cancel: a report has what was asked for, and is no dearer."""
+    domain = {f"a{i}": r for i, r in enumerate(sizes)}
+    known = dict(zip(domain, forever, strict=True)) if isinstance(forever, tuple) else forever
+    design = longitudinal(domain, asked, known, stages=Stages(second))
+    np.testing.assert_allclose(design.mechanism.attribute_epsilons, asked, rtol=1e-9, atol=1e-11)
+    assert design.spent(1).epsilon <= design.epsilon
+    if second == "whole":
+        assert design.spent(1).epsilon <= design.optimum.epsilon * (1 + 1e-9)
+    optrr.save(design, tmp_path / "long.json")
+    assert load_longitudinal(tmp_path / "long.json").epsilon == design.epsilon
+
+
 def test_permanent_accuracies_can_be_asked_for_by_name():
     design = longitudinal({"a": 3, "b": 4}, 0.5, {"a": 2.0, "b": 1.0}, stages=Stages("kronecker"))
     np.testing.assert_allclose(design.permanent.attribute_epsilons, [2.0, 1.0], atol=1e-9)
@@ -170,6 +200,8 @@ def test_permanent_accuracies_can_be_asked_for_by_name():
         (({"a": 2}, 1.0, 1.0), {"one_report": 2.0}, "give one report less"),
         (({"a": 2}, 1.0, {"a": 2.0}), {}, "need the second stage 'kronecker'"),
         (({"a": 2}, 1.0, {"a": 0.5}), {"stages": Stages("kronecker")}, "less for ever"),
+        (({"a": 2}, 46.0, 240.0), {}, "a coin of more than 64 bits"),
+        (({"a": 2, "b": 2}, 24.0, 48.48), {"one_report": 43.632}, "a coin of more than 64 bits"),
     ],
 )
 def test_what_cannot_be_is_refused(arguments, options, message):

@@ -46,10 +46,12 @@ from optrr.ways.longitudinal.stages import (
     WholeOrUniform,
     eigenvalues_of,
     epsilons_of,
+    losses_between,
+    losses_of,
     sharpened,
 )
 from optrr_solvers import SolveOptions, solve
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.arrays import FloatArray, real
 from optrr_solvers.calibrate import calibrate
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.record import law_of, record_of
@@ -63,12 +65,16 @@ Second = Literal["whole", "kronecker"]
 SECONDS: tuple[str, ...] = get_args(Second)
 # Halvings of the share that a report keeps: its total is then met to 2^-40 of it.
 _HALVINGS = 40
-# Shares are raised by what eigenvalues lose in doubles, so that no accuracy is missed by rounding.
-_RAISED = 1 + 2.0**-48
+# What a second stage loses is lowered by what it is off in doubles, so that no accuracy is missed by rounding.
+_LOWERED = 1 - 2.0**-48
 # The label of a law exceeds the total that it was made for by a few last places at most.
 _BELOW = 1 - 2.0**-49
-# A share closer to 1 than this has an ε that doubles no longer resolve.
-_MOST_SHARE = 1 - 2.0**-40
+# So far below its total one report is made for, as the coin is rounded towards accuracy; totals are met within 1e-6 of them.
+_BELOW_ONE = 1 - 2.0**-36
+# Below this, scales of eigenvalues differ too little from 1 for doubles: an attribute is asked for at 19 nats or more.
+_TOLD_FROM_ONE = 1 + 1e-8
+# ε of a second stage in nats where nothing is to be lost in it; what this loses is nothing beside the largest accuracy.
+_MOST_EPSILON = 2 * EPSILON_RANGE[1]
 
 
 class _LongitudinalContent(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -400,7 +406,7 @@ def longitudinal(
             )
         return _kronecker(stages.optimum(declared, epsilon_vector(declared, forever)), asked)
     for name, total in (("forever", forever), ("one_report", one_report)):
-        if total is not None and not (isinstance(total, int | float) and 0 < total < math.inf):
+        if total is not None and not 0 < real(total) < math.inf:
             raise InvalidInput(f"{name} = {total!r}; give a positive number of nats")
     if one_report is not None and one_report >= forever:
         raise InvalidInput(
@@ -408,7 +414,10 @@ def longitudinal(
             "without rounds, whose answer is sent once"
         )
     if stages.second == "whole":
-        return with_coin(stages.optimum(declared, asked, one_report), float(forever))
+        design = with_coin(stages.optimum(declared, asked, one_report and one_report * _BELOW_ONE), float(forever))
+        if one_report is not None and design.mechanism.epsilon > one_report:
+            raise _too_fine(one_report)
+        return design
     if one_report is not None:
         return _kronecker_at_totals(stages.optimum(declared, asked, float(forever)), one_report)
     return _kronecker(_at_accuracies(declared, asked, float(forever), stages), asked)
@@ -417,14 +426,25 @@ def longitudinal(
 def with_coin(optimum: Design, forever: float) -> LongitudinalDesign:
     """Reports by a given optimum, from a permanent answer of total ``forever`` and a coin.
 
-    Raises InvalidInput where the optimum costs as much itself.
+    Raises InvalidInput where the optimum costs as much itself, or a coin of 64 bits replaces too much for its accuracies.
     """
     # what is drawn is labelled some last places above the law's own total, and the label is to keep to what was asked for
     permanent = Mechanism(optimum.domain, sharpened(optimum.law, forever * _BELOW))
-    shares = optimum.law.one_way_eigenvalues() / permanent.law.one_way_eigenvalues()
-    threshold = math.ceil(Fraction(float(shares.max() * _RAISED)) * WORD)
-    coin = WholeOrUniform(optimum.domain, min(max(threshold, 1), WORD - 1))
+    before, after = permanent.law.attribute_epsilons(), optimum.law.attribute_epsilons()
+    # all attributes lose the same share, which doubles tell best by the most accurate one
+    lost = float(losses_between(before, after, optimum.domain.sizes)[np.argmax(after)]) * _LOWERED
+    replaced = math.floor(Fraction(lost) * WORD)
+    if not replaced:
+        raise _too_fine(optimum.epsilon)
+    coin = WholeOrUniform(optimum.domain, WORD - replaced)
     return LongitudinalDesign(optimum, TwoStage(permanent, coin), optimum.requested_epsilons)
+
+
+def _too_fine(one_report: float) -> InvalidInput:
+    return InvalidInput(
+        f"one report of {epsilon_text(one_report)} nats would need a coin of more than 64 bits; ask for less accuracy, or take "
+        "the second stage 'kronecker'"
+    )
 
 
 def _at_accuracies(domain: Domain, asked: FloatArray, forever: float, stages: Stages) -> Design:
@@ -440,28 +460,34 @@ def _at_accuracies(domain: Domain, asked: FloatArray, forever: float, stages: St
     # at half of the largest ε, eigenvalues are still told from 1
     most = eigenvalues_of(np.full(domain.m, EPSILON_RANGE[1] / 2), sizes)
 
+    largest = float((most / eigenvalues).min())
+    if largest < _TOLD_FROM_ONE:
+        return alone
+
     def solved(scale: float) -> Any:
         return solve(wishes.problem(domain, epsilons_of(scale * eigenvalues, sizes)), stages.method, stages.options)
 
-    return Design(domain, calibrate(solved, forever, (1.0, float((most / eigenvalues).min()))).solution)
+    return Design(domain, calibrate(solved, forever, (1.0, largest)).solution)
 
 
 def _kronecker(permanent: Design, asked: FloatArray) -> LongitudinalDesign:
     """The second stage after which every attribute is at least as accurate as asked for."""
-    sizes = permanent.domain.sizes
-    shares = eigenvalues_of(asked, sizes) / eigenvalues_of(permanent.attribute_epsilons, sizes)
-    if shares.max() > 1:
-        i = int(np.argmax(shares))
+    known = permanent.attribute_epsilons
+    missing = asked - known - SAME * (1 + asked)
+    if missing.max() > 0:
+        i = int(np.argmax(missing))
         raise InvalidInput(
             f"attribute {permanent.domain.names[i]!r} is asked for at epsilon {asked[i]:g} in one report and less for ever; "
             "ask for more for ever"
         )
-    return _each(permanent, shares * _RAISED, asked)
+    return _each(permanent, losses_between(known, asked, permanent.domain.sizes) * _LOWERED, asked)
 
 
-def _each(permanent: Design, shares: FloatArray, asked: FloatArray | None) -> LongitudinalDesign:
+def _each(permanent: Design, losses: FloatArray, asked: FloatArray | None) -> LongitudinalDesign:
+    """Both stages where the second loses these shares of every λ_i, shape (m,)."""
     sizes = permanent.domain.sizes
-    law = ProductLaw(sizes, epsilons_of(np.minimum(shares, _MOST_SHARE), sizes))
+    lost = np.maximum(losses, losses_of(np.full(sizes.size, _MOST_EPSILON), sizes))
+    law = ProductLaw(sizes, np.log1p(sizes * (1 - lost) / lost))
     both = TwoStage(permanent.mechanism, Mechanism(permanent.domain, law))
     return LongitudinalDesign(permanent, both, both.attribute_epsilons if asked is None else asked)
 
@@ -471,8 +497,8 @@ def _kronecker_at_totals(permanent: Design, one_report: float) -> LongitudinalDe
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         share = (low + high) / 2
-        fits = _each(permanent, np.full(permanent.domain.m, share), None).mechanism.epsilon <= one_report
+        fits = _each(permanent, np.full(permanent.domain.m, 1 - share), None).mechanism.epsilon <= one_report
         low, high = (share, high) if fits else (low, share)
     if not low:
         raise InvalidInput(f"no report costs as little as {one_report:g} nats; give more")
-    return _each(permanent, np.full(permanent.domain.m, low), None)
+    return _each(permanent, np.full(permanent.domain.m, 1 - low), None)

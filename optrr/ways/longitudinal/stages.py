@@ -392,7 +392,7 @@ class TwoStage(Randomizer):
         stages = [stage.attribute_epsilons for stage in (self.permanent, self.instantaneous)]
         first, second = (eigenvalues_of(each, sizes) for each in stages)
         # 1 − λ of both, as a sum of what each stage loses: the plain difference cancels where both are near 1
-        lost = [sizes * np.exp(-each) / (1 + (sizes - 1) * np.exp(-each)) for each in stages]
+        lost = [losses_of(each, sizes) for each in stages]
         out = np.log1p(sizes * first * second / (lost[0] + first * lost[1]))
         return np.asarray(out + _REPORT_ROUNDING * (1 + out) * (out > 0))
 
@@ -483,7 +483,14 @@ class TwoStage(Randomizer):
     def _of_one(self, first: Densities, second: Densities) -> ReportsEpsilon:
         densities = composed(first, second, self.permanent.domain.sizes)
         steps = np.array([_largest_step(densities, axis) for axis in range(densities.ndim)])
-        return ReportsEpsilon(1, log_ceiling(Fraction(densities.max(), densities.min())), steps, exact=True)
+        return self._within(1, log_ceiling(Fraction(densities.max(), densities.min())), steps)
+
+    def _within(self, reports: int, total: float, conditional: FloatArray) -> ReportsEpsilon:
+        """Exact numbers, which rounding may have put an ulp above those of all reports for ever."""
+        known = self.spent()
+        return ReportsEpsilon(
+            reports, min(total, known.epsilon), np.minimum(conditional, known.conditional), exact=True
+        )
 
     def _enumerated(self, reports: int) -> ReportsEpsilon | None:
         sizes = self.permanent.domain.sizes
@@ -494,14 +501,24 @@ class TwoStage(Randomizer):
         worst = enumerated(*self._densities, sizes, reports)
         if worst is None:
             return None
-        worst = np.minimum(worst, [self.permanent.epsilon, *self.permanent.conditional_epsilons])
-        return ReportsEpsilon(reports, float(worst[0]), worst[1:], exact=True)
+        return self._within(reports, float(worst[0]), worst[1:])
 
 
 def eigenvalues_of(epsilons: FloatArray, sizes: IntArray) -> FloatArray:
     """λ_i = (e^{ε_i} − 1)/(e^{ε_i} + r_i − 1), shape (m,)."""
     shrunk = np.exp(-epsilons)
     return np.asarray(-np.expm1(-epsilons) / (1 + (sizes - 1) * shrunk))
+
+
+def losses_of(epsilons: FloatArray, sizes: IntArray) -> FloatArray:
+    """1 − λ_i without cancellation, shape (m,)."""
+    shrunk = np.exp(-epsilons)
+    return np.asarray(sizes * shrunk / (1 + (sizes - 1) * shrunk))
+
+
+def losses_between(before: FloatArray, after: FloatArray, sizes: IntArray) -> FloatArray:
+    """1 − λ_i/λ'_i without cancellation, shape (m,): what a stage loses that leaves ε_i ``after`` of ε'_i ``before``."""
+    return np.asarray(losses_of(after, sizes) * np.expm1(after - before) / np.expm1(-before))
 
 
 def epsilons_of(eigenvalues: FloatArray, sizes: IntArray) -> FloatArray:
