@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     Seed = int | np.random.Generator | None
 
 _GOODNESS, _HOMOGENEITY, _WITHIN_STRATA = "goodness-of-fit", "homogeneity", "conditional-independence"
+# Tables that a bootstrap draws unless another number is asked for.
+_DRAWN = 1999
 
 
 class SampleColumns(TypedDict, total=False):
@@ -142,6 +144,8 @@ class Reports(OpenedRecords):
         chosen = [name for name, given in own.items() if given]
         # who counts goes with a sample, but not with a table for each group of it
         apart = [name for name in chosen if groups or name in ("method", "prior")] if sample else []
+        if prior is not None and simultaneous:
+            raise InvalidInput("credible intervals hold for each cell alone; leave out simultaneous")
         if len(chosen) > 1 or apart:
             beside = "the public columns of a sample" if apart else chosen[-1]
             raise InvalidInput(f"a table takes {(apart or chosen)[0]} or {beside}, not both; leave one out")
@@ -169,7 +173,7 @@ class Reports(OpenedRecords):
                 "clusters": sample.cluster,
                 "by": groups,
             }
-            self._warn(ignoring=NONE)
+            self._warn(ignoring=None if unweighted else NONE)
             return estimate_weighted(
                 self._place(), self._mechanism, attributes, single_cluster=single_cluster, **how, **intervals
             )
@@ -330,7 +334,7 @@ class Reports(OpenedRecords):
         single_cluster: Single = "refuse",
         unweighted: bool = False,
         calibration: str = "auto",
-        bootstrap: int = 1999,
+        bootstrap: int = _DRAWN,
         random_state: Seed = None,
     ) -> TestResult:
         """A hypothesis about the true records, tested.
@@ -350,7 +354,8 @@ class Reports(OpenedRecords):
         weights, strata, clusters, single_cluster, unweighted
             of a sample, for independence (:func:`optrr.models.weighted.test_weighted`).
         calibration, bootstrap
-            of associations: where the p-value comes from, and how many tables a bootstrap draws (:func:`optrr.models.test`).
+            of associations without strata or a sample: where the p-value comes from, and how many tables a bootstrap draws
+            (:func:`optrr.models.test`). Elsewhere they are refused.
         """
         within = (given,) if isinstance(given, str) else tuple(given)
         asked = PublicColumns(weights, strata, clusters)
@@ -361,7 +366,10 @@ class Reports(OpenedRecords):
                 needs = "``proportions``" if special == _GOODNESS else "reports of several groups"
                 raise InvalidInput(f"{special} goes with {needs}, and {name!r} does not; give both or neither")
         drawn: dict[str, Any] = {"random_state": random_state}
-        if name == "independence" and not within and (sample := self._sample(asked, (), unweighted)):
+        sample = self._sample(asked, (), unweighted) if name == "independence" and not within else NONE
+        if sample or within or name in stated:
+            _check_left_out(name, calibration, bootstrap, None if within else scores)
+        if sample:
             from optrr.models.weighted import test_weighted
 
             how: dict[str, Any] = {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
@@ -646,6 +654,14 @@ class Reports(OpenedRecords):
     def _warn(self, ignoring: PublicColumns | None = None) -> None:
         """What is in doubt about people who may count twice, and the columns that the analysis ignores."""
         warn([*self.pooled_notes, *self.twice, *(self.public if ignoring is None else ignoring).ignored()])
+
+
+def _check_left_out(name: str, calibration: str, bootstrap: int, scores: GivenScores | None) -> None:
+    """Raise InvalidInput for what a test that knows no trend, and chooses where its p-value comes from, would ignore."""
+    given = {"calibration": calibration != "auto", "bootstrap": bootstrap != _DRAWN, "scores": scores is not None}
+    for option, is_given in given.items():
+        if is_given:
+            raise InvalidInput(f"{name} of these records takes no {option}, which would be ignored; leave it out")
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -144,7 +144,8 @@ def _options(context: click.Context, given: bool = False) -> Iterator[tuple[str,
     """Every option that has a value, by default too or only where it was given, with that value."""
     for param in context.command.params:
         value = context.params.get(str(param.name))
-        if param.name in _LEFT_OUT or value in (None, False, ()):
+        # a seed of 0 is given, although 0 equals False
+        if param.name in _LEFT_OUT or value is None or value is False or value == ():
             continue
         if given and context.get_parameter_source(str(param.name)) is click.core.ParameterSource.DEFAULT:
             continue

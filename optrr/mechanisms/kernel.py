@@ -52,6 +52,10 @@ MAX_DENSE = 4096
 # tenth of the time that reductions over axes of two or three take.
 _SMALL = 64
 
+# A variance this small is rounding: against the mean square of the weights whose variance it is, or against the largest square,
+# to which the way through effects rounds what is small. One record that counts among 10^12 that do not has more.
+_ROUNDING, _LEAST_ROUNDING = 1e-12, 1e-15
+
 # Probabilities that were written with six digits still sum to 1 this closely.
 WRITTEN_SUM = 1e-6
 
@@ -168,6 +172,10 @@ class Kernel(ABC):
         """Exact multinomial variance of every cell of the unbiased estimate, if outputs have these probabilities."""
         lam = np.asarray(expected, dtype=np.float64)
         return np.asarray(np.maximum(self.solve_power(lam, 2) - self.solve(lam) ** 2, 0.0) / n)
+
+    def rounding(self, observed: ArrayLike) -> FloatArray:
+        """What rounding may leave of each cell's variance of one record where all reports that tell about it are alike."""
+        return np.asarray(_ROUNDING * self.solve_power(observed, 2) + _LEAST_ROUNDING * self.heavy_weights**2)
 
     def data_variance(self, observed: ArrayLike, n: float) -> FloatArray:
         """Unbiased estimate of every cell's variance around *this data set's* proportions: (P⁻¹)²λ̂ − π̂, over n.

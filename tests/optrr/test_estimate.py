@@ -4,6 +4,7 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, count, design
@@ -12,6 +13,7 @@ from optrr.mechanisms.kernel import EffectKernel, SingularMarginal
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.tables.estimation.estimator import METHODS, estimate
 from optrr.tables.estimation.simplex import clip, projection
+from optrr.tables.weighting.estimating import estimate_weighted
 from optrr_solvers.laws import ProductLaw
 from tests import naive
 
@@ -154,6 +156,26 @@ def test_reports_that_are_all_alike_show_no_standard_error():
     assert np.isnan(some.standard_errors).tolist() == [False, False, True]
     # around exactly these records only the randomization varies, and that is known
     assert np.isfinite(estimate(alike, mechanism, target="data").standard_errors).all()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 6.0, 8.0, 15.0, 20.0, 30.0, 40.0])
+def test_rounding_is_no_standard_error_however_little_is_randomized(epsilon):
+    """What reports count for a category that nobody reports is tiny at large ε; such errors were 0 or 10⁻⁹, without a word."""
+    for size in (3, 5):
+        mechanism = design({"a": size}, epsilon).mechanism
+        for table in ([20, 30], [700, 300], [7, 0, 11]):
+            counts = np.pad(table, (0, size - len(table)))
+            some = estimate(Counts(mechanism.domain, counts), mechanism)
+            assert (np.isnan(some.standard_errors) == (counts == 0)).all()
+            assert f"{np.sum(counts == 0)} of {size} cells have no standard error" in " ".join(some.warnings) or all(
+                counts
+            )
+            frame = pd.DataFrame({"a": np.repeat(np.arange(size), counts), "w": 1.0})
+            weighted = estimate_weighted(frame, mechanism, "a", weights="w").table
+            assert (np.isnan(weighted.standard_errors) == (counts == 0)).all()
+    # one report in a billion is no rounding
+    rare = estimate(Counts(mechanism.domain, np.array([10**9, 1, 0, 0, 0])), mechanism)
+    assert np.isnan(rare.standard_errors).tolist() == [False, False, True, True, True]
 
 
 def test_the_bootstrap_agrees_with_the_exact_standard_error(mechanism):

@@ -96,6 +96,11 @@ def test_tables_of_a_sample(design: optrr.Design, people: pd.DataFrame) -> None:
     assert declared.reports(frame).test("sex", "income").test == sample.test("sex", "income", weights="w").test
     with pytest.raises(optrr.InvalidInput, match="count in independence"):
         sample.test("sex", "income", hypothesis="trend", weights="w")
+    with pytest.warns(optrr.OptrrWarning, match="weight 'w', which is ignored here"):
+        declared.reports(frame).table("sex", by="region", unweighted=True)
+    for ignored in ({"calibration": "bootstrap"}, {"bootstrap": 99}, {"scores": [[0, 1], None]}):
+        with pytest.raises(optrr.InvalidInput, match=f"takes no {next(iter(ignored))}"):
+            sample.test("sex", "income", weights="w", **ignored)
 
 
 def test_measures(reports: Reports, design: optrr.Design) -> None:
@@ -123,6 +128,11 @@ def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> 
     for wrong in ({"hypothesis": "homogeneity"}, {"hypothesis": "trend", "proportions": [0.5, 0.5]}):
         with pytest.raises(optrr.InvalidInput, match="give both or neither"):
             reports.test("sex", "income", **wrong)
+    for wrong in ({"given": "race"}, {"proportions": np.full((2, 2), 0.25)}):
+        with pytest.raises(optrr.InvalidInput, match="takes no calibration"):
+            reports.test("sex", "income", calibration="bootstrap", **wrong)
+    with pytest.raises(optrr.InvalidInput, match="takes no scores"):
+        both.test("race", scores=[[0, 1, 2, 3, 4], None])
     with pytest.raises(optrr.InvalidInput, match="opened from 2 places"):
         both.table("sex")
 

@@ -203,6 +203,9 @@ def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = ("--test", "homogeneity", "--group", "seeded.csv", "--random-state", "1")
     page = report(place, monkeypatch, "test", "out.csv", *CALL, "grade", *groups)
     assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
+    # a seed of 0 is a seed
+    page = report(place, monkeypatch, "test", "out.csv", *CALL, f"grade,{ODD}", "--random-state", "0")
+    assert "--random-state 0 --report" in page.text
 
 
 @pytest.mark.slow

@@ -233,6 +233,20 @@ def test_simultaneous_intervals_are_wider_and_reports_alike_have_no_error():
 
 @pytest.mark.slow
 @pytest.mark.simulation
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("epsilon", [1.5, 30.0])
+def test_a_group_of_one_record_shows_nothing(epsilon):
+    mechanism = design({"a": 3}, epsilon).mechanism
+    data = pd.DataFrame({"a": [0, 1, 0, 1, 0], "g": list("vvvvu")})
+    alone, _ = estimate_weighted(data, mechanism, "a", by="g").tables
+    assert (
+        alone.n == 1 and np.isnan(alone.standard_errors).all() and np.ptp([alone.lower, alone.upper], axis=0).min() == 1
+    )
+    # nobody reports category 2: its total shows as little of an error as its share
+    whole = estimate_weighted(data, mechanism, "a").table
+    assert np.isnan(whole.standard_errors).tolist() == np.isnan(whole.total_errors).tolist() == [False, False, True]
+
+
 def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
     # 2 % of the records weigh 30 times as much as the others, so that 3 % of the people are often in none of them. Covered in
     # some 98 of 100 samples; 49 or fewer of 60 come once in 10^8 at that rate, and nearly always at 65 %
@@ -249,8 +263,9 @@ def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
 
 
 WRONG = {
-    "a negative weight": ({"w": -1.0}, {"weights": "w"}, "record 1: no weight of at least 0"),
-    "a missing weight": ({"w": None}, {"weights": "w"}, "record 1: no weight of at least 0"),
+    "a negative weight": ({"w": -1.0}, {"weights": "w"}, "record 1: no weight"),
+    "a missing weight": ({"w": None}, {"weights": "w"}, "record 1: no weight"),
+    "weights whose squares are 0": ({"w": 1e-170}, {"weights": "w"}, "record 1: no weight"),
     "a weight in words": ({"w": "much"}, {"weights": "w"}, "no number"),
     "no weight": ({"w": 0.0}, {"weights": "w"}, "every weight is 0"),
     "a missing stratum": ({"region": None}, {"strata": "region"}, "record 1: missing value"),

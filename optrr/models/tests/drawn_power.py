@@ -24,7 +24,7 @@ from typing import Literal
 import numpy as np
 
 from optrr.models.tests.homogeneity import DifferentMechanisms, homogeneity_tests
-from optrr.models.tests.simulation import CLEAR_OF_ZERO, MANY_EXPECTED, Simulation, chi_square_holds
+from optrr.models.tests.simulation import CLEAR_OF_ZERO, MANY_EXPECTED, Simulation, chi_square_holds, least_equal
 from optrr.show.result import Result
 from optrr.tables.distributions import chi2
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -36,7 +36,7 @@ _LAW_HOLDS = 1000.0
 _MOST_RECORDS = 10**8
 # More outcomes are not enumerated.
 _MOST_OUTCOMES = 10**6
-# Statistics that differ by less than this, relatively, are equal: they are rounded sums.
+# Distances that differ by less than this, relatively, are equal: they are rounded.
 _EQUAL = 1e-9
 # No p-value is simulated that is smaller.
 _LEAST = 1 / (Simulation.most + 1)
@@ -128,7 +128,7 @@ class Surveys:
             p = np.asarray(chi2.sf(statistic, self.df))
         elif self.null is not None:
             drawn = np.sort(self._tested(self.null, n, self._shared, rng)[0])
-            p = (drawn.size - np.searchsorted(drawn, statistic * (1 - _EQUAL)) + 1) / (drawn.size + 1)
+            p = (drawn.size - np.searchsorted(drawn, least_equal(statistic)) + 1) / (drawn.size + 1)
             error = float(np.sqrt(level * (1 - level) / drawn.size))
         share, low, high = (float(np.mean((p <= at) & ~refused)) for at in (level, level - error, level + error))
         # one more survey of each kind, so that no error is 0
@@ -190,7 +190,7 @@ class TwoReports:
         largest = np.argsort(-statistic, kind="stable")
         falling = statistic[largest]
         tail = np.cumsum(binom.pmf(k, n, self.null[0])[largest])
-        reached = np.searchsorted(-falling, -statistic * (1 - _EQUAL), side="right")
+        reached = np.searchsorted(-falling, -least_equal(statistic), side="right")
         exact = np.minimum(tail[reached - 1], 1.0)
         return _where_held(statistic, 1, n * float(self.null.min()), exact)
 

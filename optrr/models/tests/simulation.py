@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from optrr.tables.distributions import chi2
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Statistics that differ by less than this, relatively, are equal: they are rounded sums.
-_EQUAL = 1e-9
+# Statistics that differ by less than this, relatively or in units of χ², are equal: they are rounded sums. Where all records
+# have one category of an attribute, every table that may be dealt is the observed one, and rounding is all that differs.
+_EQUAL, _ROUNDING = 1e-9, 1e-6
 # numpy deals at most this many records at random.
 MOST_RECORDS = 10**9
 # Doubles held at once: 32 MB.
@@ -39,6 +40,11 @@ class Simulation:
     most: int = 99_999
 
 
+def least_equal(statistic: FloatArray) -> FloatArray:
+    """The smallest drawn statistics, of the scale of χ², that count as large as these."""
+    return statistic * (1 - _EQUAL) - _ROUNDING
+
+
 def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> tuple[FloatArray, IntArray]:
     """Of every observed statistic (B,): the p-value, and how many of its own draws reached it."""
     reached, drawn = np.zeros(statistics.size, dtype=np.int64), np.zeros(statistics.size, dtype=np.int64)
@@ -47,7 +53,7 @@ def simulated_p_values(statistics: FloatArray, draw: Draw, rule: Simulation) -> 
     open_, size, total = np.arange(statistics.size), 2 * rule.hits, 0
     while open_.size and total < rule.most:
         size = min(size, rule.most - total)
-        as_large = draw(open_, size) >= statistics[open_, None] * (1 - _EQUAL)
+        as_large = draw(open_, size) >= least_equal(statistics[open_, None])
         seen = reached[open_, None] + np.cumsum(as_large, axis=1)
         stopped = seen[:, -1] >= rule.hits
         # the first draw at which the count is complete

@@ -56,7 +56,7 @@ from scipy.special import log_ndtr
 
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.nullfit import Fitter, NullFit, influence, score_tests
-from optrr.models.tests.simulation import HELD
+from optrr.models.tests.simulation import HELD, least_equal
 from optrr.tables.distributions import chi2
 from optrr_solvers.arrays import FloatArray
 
@@ -370,8 +370,7 @@ def tail_probability(  # noqa: PLR0913 (the test, the table, and how to simulate
     draws = rng.multinomial(n, (proposals / proposals.sum(axis=1, keepdims=True))[chosen]).astype(np.float64)
     weights = _likelihood_ratio(draws, exponents - cumulants[:, None])
     again = score_tests(draws.reshape(-1, *table.shape), kernel, contrasts, fitter).statistic
-    # statistics that are equal may differ by rounding
-    reached = np.where(again >= observed.statistic[0] * (1 - 1e-9), weights, 0.0)
+    reached = np.where(again >= least_equal(observed.statistic[0]), weights, 0.0)
     p = float(reached.mean())
     error = float(reached.std(ddof=1) / np.sqrt(samples))
     return TailProbability(min(p, 1.0), error / p if p > 0 else float("inf"))

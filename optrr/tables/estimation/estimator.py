@@ -178,8 +178,6 @@ class Estimate(CellsResult):
 
 # Tables with more cells have no intervals unless asked for: a cell's takes about 0.3 ms.
 INTERVAL_CELLS = 1 << 15
-# A variance this small against the mean square of the weights it is computed from is rounding.
-_ALIKE = 1e-12
 
 
 def with_errors(  # noqa: PLR0913 (what an estimate is made of)
@@ -227,7 +225,7 @@ def with_errors(  # noqa: PLR0913 (what an estimate is made of)
     if target == "data":
         return replace(plain, standard_errors=np.sqrt(variances), errors="unbiased")
     # all reports that tell about a cell are alike here, so they show no variance, although there is one
-    alike = variances * (n - 1) <= _ALIKE * kernel.solve_power(observed, 2)
+    alike = variances * (n - 1) <= kernel.rounding(observed)
     warnings = (*without_error(alike, "the reports that tell about them are"), *warnings)
     errors = np.where(alike, np.nan, np.sqrt(variances))
     return replace(plain, standard_errors=errors, errors="unbiased", warnings=warnings)

@@ -257,7 +257,7 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         return np.asarray(values.reshape(kernel.sizes))
 
     covariance = through(kernel, reports.covariance, reports)
-    totals = np.sqrt(np.diag(through(kernel, reports.totals_covariance, reports, reports.total)))
+    of_totals = np.diag(through(kernel, reports.totals_covariance, reports, reports.total))
     proportions = kernel.solve(shaped(reports.shares))
     variances = np.diag(covariance)
     effective = effective_records(kernel, reports, variances)
@@ -271,11 +271,11 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         reports.total,
         reports.total**2 / reports.squares,
         proportions,
-        shaped(np.where(variances > 0, np.sqrt(variances), np.nan)),
+        shaped(np.sqrt(np.where(variances > 0, variances, np.nan))),
         np.minimum(shaped(lower), inside),
         np.maximum(shaped(upper), inside),
         reports.total * proportions,
-        shaped(totals),
+        shaped(np.sqrt(np.where(of_totals > 0, of_totals, np.nan))),
         shaped(effective),
         covariance,
     )

@@ -97,8 +97,6 @@ Single = Literal["refuse", "centred"]
 SINGLE: tuple[str, ...] = get_args(Single)
 # Strata whose sums are held at once times cells: 128 MB of doubles.
 _AT_A_TIME = 1 << 24
-# A variance this small against the squares that it is the difference of is rounding.
-_ROUNDING = 1e-12
 # Effective records below which a sample's own variance may be nothing but chance: benchmarks/weighted_coverage.py.
 SEEN = 30.0
 
@@ -251,7 +249,7 @@ def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, sc
     half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
     out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))
     squares = reports.squares * (scale / reports.total) ** 2
-    least = _ROUNDING * squares * kernel.solve_power(reports.shares.reshape(kernel.sizes), 2).ravel()
+    least = squares * kernel.rounding(reports.shares.reshape(kernel.sizes)).ravel()
     place = np.arange(len(out))
     out[place, place] = np.where(np.diag(out) > least, np.diag(out), 0.0)
     return out
@@ -287,7 +285,9 @@ def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
     each = Moments.mixed(p, means.inside, means.outside)
     second = each.second - p**2
     fourth = each.fourth - 4 * p * each.third + 6 * p**2 * each.second - 3 * p**4
-    return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(fourth / second**2 - 3, -2) / 2))
+    # half of the people in a cell, told without noise, have the variance that they have, whoever was sampled
+    with np.errstate(divide="ignore"):
+        return np.asarray(reports.degrees / (1 + reports.alone * np.maximum(fourth / second**2 - 3, -2) / 2))
 
 
 def alike_cells(

@@ -22,7 +22,7 @@ from optrr.releases.provenance import Origin
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Larger weights have fourth powers that are no numbers.
+# Larger weights, and ones as many times smaller than 1, have fourth powers that are no numbers.
 _LARGEST = 1e50
 # A group by the values of its columns, None where one is missing.
 Label = tuple[str | None, ...]
@@ -141,11 +141,11 @@ def _weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
     except pa.ArrowException:
         # Arrow's message holds the value, so it is not shown
         raise InvalidInput(f"column {shown(name)} holds something that is no number; weights are numbers") from None
-    bad = np.flatnonzero(~((values >= 0) & (values <= _LARGEST)))
+    bad = np.flatnonzero(~((values == 0) | ((values >= 1 / _LARGEST) & (values <= _LARGEST))))
     if bad.size:
         raise InvalidInput(
-            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight of at least 0 and at most {_LARGEST:g}; "
-            "mend it, or leave the record out"
+            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight, which is 0 or between "
+            f"{1 / _LARGEST:g} and {_LARGEST:g}; mend it, or leave the record out"
         )
     return values
 
