@@ -196,7 +196,12 @@ class Asking(ABC):
         raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
 
     def standard_error(self, names: str | Iterable[str], n: int) -> float:
-        """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most."""
+        """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most.
+
+        Raises InvalidInput for n below 1.
+        """
+        if not n >= 1:
+            raise InvalidInput(f"n = {n}; give a number of people of at least 1")
         cells = prod(self.domain.attributes[i].size for i in self.domain.indices(names))
         return sqrt(self.table_error(names) / (n * cells))
 

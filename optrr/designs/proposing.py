@@ -198,7 +198,10 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
     if asked is None or (general and (not numbers or len(known) <= MOST_CATEGORIES)):
         return None
     if not numbers:
-        raise InvalidInput(f"column {shown(name)} is not one of numbers or dates; leave out its bins")
+        raise InvalidInput(
+            f"column {shown(name)} is not one of numbers such as 1.5 or dates such as 2024-03-01; write "
+            "them so, or leave out its bins"
+        )
     if not isinstance(asked, int):
         return bins_of(list(asked))
     if column.full:
@@ -328,7 +331,9 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
     """One sentence for each thing that looks wrong about the values of a column, beside those declared ``missing``."""
     said: list[str] = []
     if name != name.strip():
-        said.append("its name begins or ends with a space; mend it in the file, or every command must write it so")
+        said.append(
+            "its name begins or ends with a space, which no list of names in a command can hold; mend it in the file"
+        )
     elif not unicodedata.is_normalized("NFC", name):
         said.append(
             "its name stores accents apart from their letters (not Unicode's NFC), so it is not found as it is typed"

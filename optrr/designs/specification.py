@@ -94,6 +94,8 @@ _WHOLE: dict[str, _Kind] = {
     "language": _TEXT,
     "public": ((dict,), 'columns by what they are for, such as weight = "w" under [public]'),
 }
+# The first key of a plan, which has attributes, too.
+_PLAN = re.compile(rb'\s*format\s*=\s*"optrr-plan/')
 # A line of TOML with which attributes begin.
 _TOML_ATTRIBUTES = re.compile(rb"^[ \t]*(\[\[[ \t]*attributes[ \t]*\]\]|attributes[ \t]*=)", re.MULTILINE)
 
@@ -124,6 +126,8 @@ def refuse_specification(raw: bytes, source: Given, command: str = "design {} -o
     """
     # A stranger's file is not parsed to find this out: a TOML key of a hundred thousand parts would take gigabytes.
     text = raw.removeprefix(codecs.BOM_UTF8)
+    if _PLAN.match(text):
+        raise InvalidInput(f"{source} is a plan; give the design that was saved with it, design.json in its folder")
     try:
         outline = msgspec.json.decode(text, type=_Outline)
         mistaken = outline.format is msgspec.UNSET and outline.law is msgspec.UNSET
@@ -331,6 +335,11 @@ class Specification:
 def read_specification(path: Given) -> Specification:
     """Read a TOML or JSON file, by suffix. Raises InvalidInput with the place in the file and the remedy."""
     raw = read_declared(path, "specification", "attributes")
+    if isinstance(raw, Mapping) and str(form := raw.get("format")).startswith("optrr-"):
+        raise InvalidInput(
+            f"specification {path_of(path)}: it is a file of {shown(str(form))}; give a file of questions, such as a plan's "
+            "specification.toml"
+        )
     try:
         return declared(raw)
     except (ValueError, RecursionError) as error:

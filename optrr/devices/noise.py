@@ -403,7 +403,7 @@ def true_records_in_turns(label: Label, answers: Answers) -> Worst:
             at: int, k: IntArray = periods, n: IntArray = turns, most: IntArray = most, run: int = number
         ) -> str:
             return (
-                f"of every {k[at]}th record of run {run}, from some record on, {most[at]} of {n[at]} come back unchanged; "
+                f"of records {k[at]} apart in run {run}, from some record on, {most[at]} of {n[at]} come back unchanged; "
                 f"{n[at] * kept:.4g} are expected"
             )
 

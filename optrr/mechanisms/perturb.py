@@ -24,7 +24,7 @@ import pyarrow.csv as pa_csv
 from optrr.domain.columns import is_polars_lazyframe
 from optrr.domain.domain import Domain, listed
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions
+from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, checked_mechanism
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
@@ -52,8 +52,9 @@ def perturb(  # noqa: PLR0913 (all but two have defaults)
     A file is shuffled, unless ``keep_order``; frames and batches keep the order of the data, and pandas frames their index. No
     ε covers these: in sorted or grouped data a record's place tells its values.
 
-    Raises InvalidInput also for a file without a target.
+    Raises InvalidInput also for a file without a target, and for a design in place of its mechanism.
     """
+    checked_mechanism(mechanism)
     if target is not None:
         options = ReleaseOptions(again=again, keep_order=keep_order)
         return release_file(data, mechanism, target, random_state, options).records

@@ -146,6 +146,8 @@ class Counts(CellsResult):
 
 def count(data: Any, domain: Domain, attributes: str | Iterable[str], allow_extra: bool = False) -> Counts:
     """Counts of one attribute set; see :func:`count_many`."""
+    if not isinstance(domain, Domain):
+        raise InvalidInput(f"got a {type(domain).__name__} for a domain; give a Domain, such as design.domain")
     chosen = tuple(domain.names[i] for i in domain.indices(attributes))
     return count_many(data, domain, [chosen], allow_extra)[chosen]
 

@@ -24,8 +24,10 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from optrr.domain.bins import number_text
 from optrr.domain.columns import (
     ColumnCodec,
     as_plain,
@@ -39,7 +41,7 @@ from optrr.domain.domain import Domain, listed, shown
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.releases.provenance import Provenance
-from optrr_solvers.arrays import IntArray
+from optrr_solvers.arrays import FloatArray, IntArray
 
 Frame = TypeVar("Frame")
 Kernel = Callable[[NDArray[np.int32]], None]
@@ -47,6 +49,8 @@ Kernel = Callable[[NDArray[np.int32]], None]
 # Records converted at once. At 8 attributes their codes and columns take a few megabytes and stay near the cache.
 RECORDS = 1 << 17
 
+# Larger weights, and ones as many times smaller than 1, have fourth powers that are no numbers.
+_LARGEST = 1e50
 _NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
@@ -93,7 +97,7 @@ class FrameCodec:
     can say which record is bad.
 
     Raises InvalidInput for missing, repeated, undeclared columns, a type that cannot be categorical, and public columns that
-    are attributes or are not there.
+    are attributes or are not there; with a batch also for weights that are no numbers, and missing strata or clusters.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class FrameCodec:
         checked_columns(_attributes(schema.names, public, domain) if public else schema.names, domain, domain)
         self.domain = domain
         self.schema = schema
+        self.public = public
         self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
         self.records = first_record
 
@@ -119,6 +124,8 @@ class FrameCodec:
 
     def encode(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
         """Codes, shape (n, m), column-major."""
+        if self.public:
+            _checked_public(batch, self.public, self.records)
         out = np.empty((batch.num_rows, self.domain.m), dtype=np.int32, order="F")
         for i, name in enumerate(self.domain.names):
             out[:, i] = self.columns[name].encode(batch.column(name), self.records)
@@ -166,6 +173,93 @@ class FrameCodec:
         return np.dtype(np.min_scalar_type(-int(self.domain.sizes.max())))
 
 
+def _checked_public(batch: pa.RecordBatch, public: PublicColumns, start: int) -> None:
+    """Refuse what no estimate could use: after a release it cannot be mended without another one, which spends again."""
+    public_weights(batch, public.weight, start)
+    for name in (public.stratum, public.cluster):
+        PublicNames(name).add(batch, start, missing=False)
+
+
+def public_weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
+    """A column of weights, (n,), all 1 without one. Raises InvalidInput for what is neither 0 nor from 1e-50 to 1e50."""
+    if name is None:
+        return np.ones(batch.num_rows)
+    try:
+        values = np.asarray(
+            _plain(batch.column(name)).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
+        )
+    except pa.ArrowException:
+        # Arrow's message holds the value, so it is not shown
+        raise InvalidInput(
+            f"column {shown(name)} holds something that is no number; weights are numbers such as 1.5, with a point"
+        ) from None
+    bad = np.flatnonzero(~((values == 0) | ((values >= 1 / _LARGEST) & (values <= _LARGEST))))
+    if bad.size:
+        raise InvalidInput(
+            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight, which is 0 or between "
+            f"{1 / _LARGEST:g} and {_LARGEST:g}; mend it, or leave the record out"
+        )
+    return values
+
+
+class PublicNames:
+    """A column of names as numbers, batch by batch; all 0 where there is no column."""
+
+    def __init__(self, name: str | None) -> None:
+        self.name = name
+        self._numbers: dict[str | None, int] = {}
+        self._codes: list[IntArray] = []
+
+    def add(self, batch: pa.RecordBatch, start: int, missing: bool) -> None:
+        """Take a batch; a value may be ``missing``, or InvalidInput is raised."""
+        if self.name is None:
+            self._codes.append(np.zeros(batch.num_rows, dtype=np.int64))
+            return
+        column = _plain(batch.column(self.name))
+        try:
+            coded = pc.dictionary_encode(column)
+        except pa.ArrowNotImplementedError:
+            raise InvalidInput(
+                f"column {shown(self.name)} holds {column.type}, which names nothing; give texts, numbers or dates"
+            ) from None
+        texts = [_text(value) for value in coded.dictionary.to_pylist()]
+        place = np.array(
+            [self._numbers.setdefault(text, len(self._numbers)) for text in [*texts, None]], dtype=np.int64
+        )
+        codes = place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+        empty = np.flatnonzero(codes == self._numbers[None])
+        if empty.size and not missing:
+            raise InvalidInput(
+                f"column {shown(self.name)}, record {start + int(empty[0]) + 1}: missing value; every record needs a stratum "
+                "and a cluster: fill it in, or leave the record out"
+            )
+        self._codes.append(codes)
+
+    @property
+    def texts(self) -> list[str | None]:
+        """By number."""
+        return list(self._numbers)
+
+    def codes(self) -> IntArray:
+        """(n,)."""
+        return np.concatenate(self._codes)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column of a type that Arrow can encode and convert: no dictionary, and no views of texts."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+
+
+def _text(value: Any) -> str | None:
+    if value is None or value == "" or value != value:  # noqa: PLR0124 (only nan differs from itself)
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return number_text(value)
+    return str(value)
+
+
 def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -> list[str]:
     """The columns that are not public. Raises InvalidInput where a public column is an attribute, or is not there."""
     missing = [name for name in public.apart_from(domain).names if name not in present]
@@ -181,7 +275,7 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColu
     """The frame with its codes edited by ``kernel``, of the kind it was given as; public columns go through as they are.
 
     O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
-    :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, and for public columns that are attributes or are not there.
+    :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, and for public columns that :class:`FrameCodec` refuses.
     """
     names = column_names(data)
     names = _attributes(names, public, domain) if public else names
@@ -194,6 +288,11 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColu
                 f"the index is called {shown(true[0])} like an attribute, and would go through with the true values; drop it "
                 "with reset_index(drop=True)"
             )
+    if public and public.samples:
+        start, said = 0, dict.fromkeys(filter(None, (public.weight, public.stratum, public.cluster)))
+        for batch in frame_batches(data, list(said)):
+            _checked_public(batch, public, start)
+            start += batch.num_rows
     alone = _selected(data, names) if public else data
     table = frame_table(alone)
     if not table.num_rows:

@@ -347,7 +347,7 @@ def test_true_records_in_turns_are_caught(planted: Mechanism) -> None:
         return out
 
     said = {f.check: f.says for f in optrr.audit(planted, answer, AuditOptions(8_000)).findings if f.violates}
-    assert "of every 97th record of run" in said["true records in turns"]
+    assert "of records 97 apart in run" in said["true records in turns"]
 
 
 def test_those_who_remember_what_they_answered_are_no_violation(planted: Mechanism) -> None:

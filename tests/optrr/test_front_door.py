@@ -170,6 +170,27 @@ def test_doubts_are_said_in_python(design: optrr.Design, people: pd.DataFrame) -
         other.reports(design.randomize(people)).table("sex")
 
 
+def test_what_is_easily_taken_for_another_thing_is_refused_in_one_line(
+    design: optrr.Design, people: pd.DataFrame, tmp_path: Path
+) -> None:
+    with pytest.raises(optrr.InvalidInput, match="got a Design for a mechanism; give a Mechanism"):
+        optrr.perturb(people, design)
+    with pytest.raises(optrr.InvalidInput, match="got a Design for a mechanism; give a Mechanism"):
+        optrr.perturb(people, design, tmp_path / "out.csv")
+    with pytest.raises(optrr.InvalidInput, match="got a dict for a domain; give a Domain"):
+        optrr.count(people, {"sex": ["F", "M"]}, "sex")
+    with pytest.raises(optrr.InvalidInput, match="give a number of people of at least 1"):
+        optrr.worksheet(design, 0)
+
+
+def test_a_plan_s_file_is_neither_a_design_nor_a_specification(tmp_path: Path) -> None:
+    optrr.plan({"a": ["x", "y"], "b": ["1", "2"]}, 1.0).save(tmp_path / "plan")
+    with pytest.raises(optrr.InvalidInput, match="is a plan; give the design that was saved with it"):
+        optrr.load(tmp_path / "plan" / "plan.toml")
+    with pytest.raises(optrr.InvalidInput, match=r"a file of 'optrr-plan/1'; .* a plan's specification\.toml"):
+        optrr.read_specification(tmp_path / "plan" / "plan.toml")
+
+
 def test_files_of_every_kind(design: optrr.Design, tmp_path: Path) -> None:
     path = tmp_path / "design.json"
     optrr.save(design, path)

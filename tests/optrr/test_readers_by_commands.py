@@ -169,8 +169,13 @@ def test_a_command_reads_a_pipe_once_and_what_needs_it_twice_says_so(tmp_path, m
     assert run(["estimate", str(tmp_path / "file.csv"), *asked]) == 0
     from_file = json.loads(capsys.readouterr().out)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(csv_bytes())))
+    # what lies beside a file called - says nothing of a pipe
+    monkeypatch.chdir(tmp_path)
+    Path("-.optrr.json").write_text("{")
     assert run(["estimate", "-", *asked]) == 0
-    assert json.loads(capsys.readouterr().out)["estimate"] == from_file["estimate"]
+    piped = json.loads(capsys.readouterr().out)
+    assert piped["estimate"] == from_file["estimate"]
+    assert piped["doubts"][0].startswith("standard input is not bound to a design")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(csv_bytes())))
     reports = load_design(design).reports(RecordsAt(Path("-"), format="csv"))
     assert reports.table("sex").n == 240

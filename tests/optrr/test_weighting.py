@@ -394,6 +394,19 @@ def test_frames_carry_public_columns_unchanged(declared, kind):
         )
 
 
+@pytest.mark.parametrize("case", ["a negative weight", "a missing weight", "a weight in words", "a missing stratum"])
+def test_public_columns_that_no_estimate_could_read_are_not_released(declared, case):
+    """What is mended after a release is bound to it no more, and a second release spends again."""
+    columns, _, said = WRONG[case]
+    data = people(np.random.default_rng(9)).assign(**columns)
+    with pytest.raises(InvalidInput, match=said):
+        load_design(declared / "design.json").perturb(data)
+    data.to_csv(declared / "wrong.csv", index=False)
+    design_file, target = declared / "design.json", declared / "released.csv"
+    assert run(["perturb", str(declared / "wrong.csv"), "--design", str(design_file), "-o", str(target)]) == 2
+    assert not target.exists()
+
+
 @pytest.mark.slow
 def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     files = ("--design", declared / "design.json", "--attributes", "a")

@@ -70,7 +70,8 @@ class Formula:
                 _ = parsed.required_variables
         except Exception as error:  # reading Python may raise anything
             raise InvalidInput(
-                f"the formula {text!r} cannot be read: {_plain(error)}; write one such as 'y ~ a + b'"
+                f"the formula {text!r} cannot be read: {_plain(error)}; write one such as 'y ~ a + b', a name with "
+                "spaces as `a name`"
             ) from None
         sides = (getattr(parsed, "lhs", None), getattr(parsed, "rhs", None))
         left = [] if sides[0] is None else list(sides[0])

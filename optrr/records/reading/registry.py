@@ -314,6 +314,9 @@ def _of_place(where: RecordsAt) -> Iterator[Origin]:
         yield Origin(str(where))
     for each in files:
         path = Path(str(each.place))
+        if str(path) == STANDARD_INPUT:
+            yield Origin("standard input")
+            continue
         beside = origin_from_sidecar(path)
         source = None
         if beside.provenance is None and not _is_pipe(path):

@@ -7,23 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from optrr.domain.bins import number_text
 from optrr.domain.domain import Domain, shown
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
 from optrr.records.counts import Counts
-from optrr.records.frames import FrameCodec, checked_columns
+from optrr.records.frames import FrameCodec, PublicNames, checked_columns, public_weights
 from optrr.records.reading.registry import open_source, origins_of
 from optrr.releases.provenance import Origin
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Larger weights, and ones as many times smaller than 1, have fourth powers that are no numbers.
-_LARGEST = 1e50
 # A group by the values of its columns, None where one is missing.
 Label = tuple[str | None, ...]
 
@@ -81,7 +76,8 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
     checked_columns(source.column_names(), wanted, None)
     codec: FrameCodec | None = None
     cells, weights = [], []
-    stratum, cluster, group = _Names(columns.stratum), _Names(columns.cluster), [_Names(g) for g in columns.group]
+    stratum, cluster = PublicNames(columns.stratum), PublicNames(columns.cluster)
+    group = [PublicNames(name) for name in columns.group]
     for batch in source.batches([*domain.names, *columns.names]):
         attributes = batch.select(list(domain.names))
         start = 0 if codec is None else codec.records
@@ -89,7 +85,7 @@ def read_sample(data: Any, domain: Domain, columns: PublicColumns) -> SampledRec
             codec = FrameCodec(domain, attributes.schema, first_record=start)
         codes = codec.encode(attributes)
         cells.append(np.ravel_multi_index(tuple(codes.T), tuple(domain.sizes)))
-        weights.append(_weights(batch, columns.weight, start))
+        weights.append(public_weights(batch, columns.weight, start))
         for names in (stratum, cluster, *group):
             names.add(batch, start, missing=names in group)
     if codec is None or not codec.records:
@@ -113,7 +109,7 @@ def sample_of(
     return sample
 
 
-def _crossed(columns: Sequence[_Names], n: int) -> tuple[tuple[Label, ...], IntArray]:
+def _crossed(columns: Sequence[PublicNames], n: int) -> tuple[tuple[Label, ...], IntArray]:
     """The combinations of the groups' columns that occur, sorted, missing values last, and which each record has."""
     rows, which = np.unique(
         np.stack([c.codes() for c in columns] or [np.zeros(n, dtype=np.int64)]), axis=1, return_inverse=True
@@ -129,80 +125,3 @@ def _rank(text: str | None) -> tuple[bool, float, str]:
         return text is None, float(text or ""), ""
     except ValueError:
         return text is None, np.inf, text or ""
-
-
-def _weights(batch: pa.RecordBatch, name: str | None, start: int) -> FloatArray:
-    if name is None:
-        return np.ones(batch.num_rows)
-    try:
-        values = np.asarray(
-            _plain(batch.column(name)).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
-        )
-    except pa.ArrowException:
-        # Arrow's message holds the value, so it is not shown
-        raise InvalidInput(f"column {shown(name)} holds something that is no number; weights are numbers") from None
-    bad = np.flatnonzero(~((values == 0) | ((values >= 1 / _LARGEST) & (values <= _LARGEST))))
-    if bad.size:
-        raise InvalidInput(
-            f"column {shown(name)}, record {start + int(bad[0]) + 1}: no weight, which is 0 or between "
-            f"{1 / _LARGEST:g} and {_LARGEST:g}; mend it, or leave the record out"
-        )
-    return values
-
-
-class _Names:
-    """A column of names as numbers, batch by batch; all 0 where there is no column."""
-
-    def __init__(self, name: str | None) -> None:
-        self.name = name
-        self._numbers: dict[str | None, int] = {}
-        self._codes: list[IntArray] = []
-
-    def add(self, batch: pa.RecordBatch, start: int, missing: bool) -> None:
-        """Take a batch; a value may be ``missing``, or is refused."""
-        if self.name is None:
-            self._codes.append(np.zeros(batch.num_rows, dtype=np.int64))
-            return
-        column = _plain(batch.column(self.name))
-        try:
-            coded = pc.dictionary_encode(column)
-        except pa.ArrowNotImplementedError:
-            raise InvalidInput(
-                f"column {shown(self.name)} holds {column.type}, which names nothing; give texts, numbers or dates"
-            ) from None
-        texts = [_text(value) for value in coded.dictionary.to_pylist()]
-        place = np.array(
-            [self._numbers.setdefault(text, len(self._numbers)) for text in [*texts, None]], dtype=np.int64
-        )
-        codes = place[coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
-        empty = np.flatnonzero(codes == self._numbers[None])
-        if empty.size and not missing:
-            raise InvalidInput(
-                f"column {shown(self.name)}, record {start + int(empty[0]) + 1}: missing value; every record needs a stratum "
-                "and a cluster: fill it in, or leave the record out"
-            )
-        self._codes.append(codes)
-
-    @property
-    def texts(self) -> list[str | None]:
-        """By number."""
-        return list(self._numbers)
-
-    def codes(self) -> IntArray:
-        """(n,)."""
-        return np.concatenate(self._codes)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """A column of a type that Arrow can encode and convert: no dictionary, and no views of texts."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
-
-
-def _text(value: Any) -> str | None:
-    if value is None or value == "" or value != value:  # noqa: PLR0124 (only nan differs from itself)
-        return None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return number_text(value)
-    return str(value)

@@ -95,7 +95,8 @@ class Key:
                 f"{path} exists already, and permanent answers may depend on it; choose another name"
             ) from error
         except OSError as error:
-            raise InvalidInput(f"cannot write the key {path}: {in_one_line(error)}") from error
+            reason = in_one_line(error.strerror or error)
+            raise InvalidInput(f"cannot write the key {path}: {reason}; choose another path") from error
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(self.secret.hex() + "\n")
 
