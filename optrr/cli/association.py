@@ -364,9 +364,6 @@ def gwas_variants(
         estimated, pairs = _reported(cohort_of, design, by_status, window)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
     warn(dict.fromkeys([*reports.doubts, *estimated.warnings, *(pairs.warnings if pairs else ()), *left_out]))
-    for path, table in ((output, estimated), (ld_output, pairs)):
-        if path is not None and table is not None:
-            table.write_tsv(path)
 
     def page() -> Page:
         # answers have no page that says how they were asked
@@ -375,7 +372,11 @@ def gwas_variants(
         )
         return variants_page(estimated, pairs, design, f"Variants of {input.name}", where)
 
-    write_report(report, page)
+    with held_back():
+        for path, table in ((output, estimated), (ld_output, pairs)):
+            if path is not None and table is not None:
+                table.write_tsv(path)
+        write_report(report, page)
     if as_json:
         linked = {} if pairs is None else {"linkage": pairs.summary()}
         print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": reports.doubts})

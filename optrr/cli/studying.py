@@ -27,7 +27,7 @@ from optrr.genomics.cohort import read_panel
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.study.pages import all_figures, por_figures, por_page, study_page, write_figures
 from optrr.genomics.study.por import SIZES, PorSetting, run_por
-from optrr.records.whole_files import whole_file
+from optrr.records.whole_files import held_back, whole_file
 from optrr.show.result import TableResult
 from optrr.show.text import counted
 
@@ -129,10 +129,11 @@ def gwas_study(
     with progress_bar("study") as progress:
         study = run_study(panel, chosen, progress, groups=groups, state=options["state"])
     warn([*filters.absent_names(panel.genotypes.people), *_study_warnings(study)])
-    _write_rows(output, study)
-    write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
-    if figures is not None:
-        write_figures(all_figures(study), figures)
+    with held_back():
+        _write_rows(output, study)
+        write_report(report, lambda: study_page(study, f"Protected association study of {input.name}"))
+        if figures is not None:
+            write_figures(all_figures(study), figures)
     if as_json:
         print_json(study.summary())
     else:
@@ -188,10 +189,11 @@ def _por(
     setting = PorSetting(snps, options["repeats"], seed=options["random_state"], **known)
     with progress_bar("POR Fig. 5") as progress:
         errors = run_por(setting, progress, options["state"])
-    _write_rows(output, errors)
-    write_report(report, lambda: por_page(errors))
-    if figures is not None:
-        write_figures(por_figures(errors), figures)
+    with held_back():
+        _write_rows(output, errors)
+        write_report(report, lambda: por_page(errors))
+        if figures is not None:
+            write_figures(por_figures(errors), figures)
     if as_json:
         print_json(errors.summary())
     else:

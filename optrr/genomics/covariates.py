@@ -117,7 +117,7 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
         that name nobody of these people, or somebody twice; where nobody has all values.
     """
     where = f"{asked.table}" if isinstance(asked.table, (Path, str)) else "the table of covariates"
-    table, names = _opened(asked, people.size, where)
+    table, names = _opened(asked, people, where)
     wanted = _wanted(asked, list(table), where)
     place, absent = _places(names, people, where)
     texts = {name: [None if k is None else table[name][k] for k in place] for name in wanted}
@@ -148,16 +148,18 @@ def read_covariates(asked: CovariateColumns, people: Texts) -> CovariateValues:
     )
 
 
-def _opened(asked: CovariateColumns, n: int, where: str) -> tuple[dict[str, list[str | None]], list[str | None] | None]:
+def _opened(
+    asked: CovariateColumns, people: Texts, where: str
+) -> tuple[dict[str, list[str | None]], list[str | None] | None]:
     """Columns as texts, None where missing, and people's names; None for an array, or a frame without names, in their order."""
-    table = asked.table
+    table, n = asked.table, people.size
     if isinstance(table, (Path, str)):
         path = Path(table)
         present = table_columns(path)
         read = {name: text_column(path, name) for name in _read(asked, present, where)}
         if "IID" in read and asked.sample is None:
             # where several families have the same IID, PLINK's people are named by both
-            read["IID"] = people_column(path, None if is_plink_table(path) else "IID")
+            read["IID"] = people_column(path, None if is_plink_table(path) else "IID", people.tolist())
     elif isinstance(table, np.ndarray):
         array = table[:, None] if table.ndim == 1 else table
         present = [f"column {k + 1}" for k in range(array.shape[1] if array.ndim == 2 else 0)]

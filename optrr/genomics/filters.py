@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.genomics.genotypes import MISSING, Codes, Texts, Variants, plain_name
+from optrr.genomics.genotypes import LARGEST_POSITION, MISSING, Codes, Texts, Variants, plain_name, whole_number
 from optrr.genomics.people_tables import listed_people
 from optrr.show.text import amount
 from optrr_solvers.arrays import FloatArray
 
 OUTSIDE = "outside the regions"
-_LARGEST = 2**31 - 1
 # A dosage as near as this to a whole number and its half is none: 1.5 is as near to 1 as to 2.
 _HALF = 0.5
 
@@ -68,10 +67,11 @@ class GenotypeFilter:
             if not colon:
                 chromosome, ends = ends, ""
             first, dash, last = ends.replace(",", "").partition("-")
-            given = [first, last if dash else str(_LARGEST)] if colon else ["0", str(_LARGEST)]
-            if not chromosome or not all(number.isdigit() for number in given) or int(given[0]) > int(given[1]):
+            start = whole_number(first) if colon else 0
+            end = whole_number(last) if dash else LARGEST_POSITION
+            if not chromosome or start is None or end is None or start > end:
                 raise InvalidInput(f"region {text!r} is none; write CHROMOSOME, CHROMOSOME:FROM or CHROMOSOME:FROM-TO")
-            yield plain_name(chromosome), int(given[0]), min(int(given[1]), _LARGEST)
+            yield plain_name(chromosome), start, min(end, LARGEST_POSITION)
 
     def check_kind(self, path: Path, kind: str) -> None:
         """Raise InvalidInput where files of this kind (vcf, pgen, bed or table) lack what is asked of them."""
@@ -116,7 +116,7 @@ class GenotypeFilter:
         """
         if self.keep is None:
             return np.ones(people.size, dtype=np.bool_)
-        listed = listed_people(self.keep)
+        listed = listed_people(self.keep, people.tolist())
         kept = np.array([str(person) in listed for person in people], dtype=np.bool_)
         if not kept.any():
             raise InvalidInput(
@@ -126,7 +126,7 @@ class GenotypeFilter:
 
     def absent_names(self, people: Texts) -> list[str]:
         """One line where names are on the list of people and not among these."""
-        gone = 0 if self.keep is None else len(listed_people(self.keep) - set(map(str, people)))
+        gone = 0 if self.keep is None else len(listed_people(self.keep, people.tolist()) - set(map(str, people)))
         return [f"not in the genotype file: {amount(gone, 'name')} of {self.keep}"] if gone else []
 
     def order(self) -> dict[str, Any]:

@@ -183,6 +183,17 @@ def checked_people(names: Sequence[str], where: str) -> Texts:
 SINGLE = {"X": "X", "23": "X", "Y": "Y", "24": "Y", "MT": "MT", "M": "MT", "26": "MT"}
 
 
+# The largest position that PLINK's files, VCF and the libraries that read them hold.
+LARGEST_POSITION = 2**31 - 1
+# Digits of a number that 64 bits hold whatever they are.
+_DIGITS = 18
+
+
+def whole_number(text: str) -> int | None:
+    """A text of at most 18 of the digits 0 to 9 as a number; None for any other: to Python ``²`` is a digit, and no number."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
+
+
 def plain_name(chromosome: str) -> str:
     """A chromosome's name in capitals and without ``chr``."""
     return chromosome.strip().upper().removeprefix("CHR")

@@ -1,16 +1,16 @@
 """Tables of people, column by column, as texts: CSV, Parquet, and phenotype and covariate files as PLINK has them.
 
 PLINK's have fields between blanks, below a line that names them and begins with ``FID IID``, ``#FID IID`` or ``#IID``. People
-are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files. Lines that begin with ``##``
-before it say nothing here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its
-place.
+are named by IID, or by FID_IID where an IID occurs in several families, as in PLINK's fam files; beside a genotype file by
+the one of both that it has, because among some of its people an IID may occur once. Lines that begin with ``##`` before it say
+nothing here. A line is read up to a megabyte, and a value that is not what its column should hold is told by its place.
 
 A list of people is a text file of names, one a line, or of FID and IID as PLINK's ``--keep`` has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -64,23 +64,30 @@ def text_column(path: Path, column: str) -> list[str | None]:
     return out
 
 
-def people_column(path: Path, column: str | None) -> list[str | None]:
-    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID (with FID where it repeats)."""
+def people_column(path: Path, column: str | None, known: Collection[str] = ()) -> list[str | None]:
+    """Names of the table's people: that column, or else ``sample``, or in PLINK's files IID (with FID where it repeats).
+
+    ``known``: names of a genotype file, to be matched.
+    """
     if column is not None or not is_plink_table(path):
         return text_column(path, column or "sample")
     families = text_column(path, _FAMILY) if _FAMILY in table_columns(path) else None
-    return names_of_people(families, text_column(path, _PERSON))
+    return names_of_people(families, text_column(path, _PERSON), known)
 
 
-def names_of_people(families: Sequence[str | None] | None, persons: Sequence[str | None]) -> list[str | None]:
-    """IIDs, or FID_IID where an IID occurs in several families."""
-    if families is None or len(set(persons)) == len(persons):
+def names_of_people(
+    families: Sequence[str | None] | None, persons: Sequence[str | None], known: Collection[str] = ()
+) -> list[str | None]:
+    """IIDs, or FID_IID where an IID occurs in several families; of each person the one of both that is ``known``, if one is."""
+    if families is None:
         return list(persons)
-    return [f"{f}_{i}" for f, i in zip(families, persons, strict=True)]
+    repeated, known = len(set(persons)) < len(persons), frozenset(known)
+    pairs = [(i, f"{f}_{i}") for f, i in zip(families, persons, strict=True)]
+    return [both if both in known or (repeated and i not in known) else i for i, both in pairs]
 
 
-def listed_people(path: Path) -> set[str]:
-    """The names of a list of people. Raises InvalidInput where it is none."""
+def listed_people(path: Path, known: Collection[str] = ()) -> set[str]:
+    """The names of a list of people, as :func:`names_of_people` has them. Raises InvalidInput where it is none."""
     if not path.is_file():
         raise InvalidInput(f"{path} does not exist; give a text file of people's names")
     try:
@@ -90,12 +97,12 @@ def listed_people(path: Path) -> set[str]:
     if lines and lines[0][0].lstrip("#") in (_FAMILY, _PERSON):
         if not is_plink_table(path):
             raise InvalidInput(f"{path} has a line of names, and an ending of other files; call it .txt")
-        return {str(name) for name in people_column(path, None)}
+        return {str(name) for name in people_column(path, None, known)}
     wrong = next((k for k, fields in enumerate(lines, start=1) if len(fields) > _FIELDS), None)
     if wrong is not None:
         raise InvalidInput(f"{path}, line {wrong} has more than FID and IID; write one person a line")
     families = [fields[0] for fields in lines] if any(len(fields) == _FIELDS for fields in lines) else None
-    return {str(name) for name in names_of_people(families, [fields[-1] for fields in lines])}
+    return {str(name) for name in names_of_people(families, [fields[-1] for fields in lines], known)}
 
 
 def check_rows(path: Path, rows: int) -> None:

@@ -188,7 +188,7 @@ def _by_person(
     values = text_column(table, column)
     if same_file:
         return dict(zip(people, values, strict=True))
-    names = people_column(table, phenotype.sample)
+    names = people_column(table, phenotype.sample, people.tolist())
     which = "column of people's names" if phenotype.sample is None else f"column {phenotype.sample!r}"
     by_person = dict(zip(names, values, strict=True))
     if len(by_person) < len(names):

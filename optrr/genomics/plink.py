@@ -22,6 +22,7 @@ from optrr.errors import InvalidInput, in_one_line
 from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, called
 from optrr.genomics.genotypes import (
     BLOCK,
+    LARGEST_POSITION,
     MISSING,
     Codes,
     Variants,
@@ -29,6 +30,7 @@ from optrr.genomics.genotypes import (
     required,
     single_copy_chromosomes,
     unique_names,
+    whole_number,
 )
 from optrr.genomics.people_tables import names_of_people, people_column, table_columns, text_column
 from optrr.genomics.phenotypes import SEX, PhenotypeColumns, sexes
@@ -41,10 +43,9 @@ PLINK_FILES = (".bed", ".fam", ".bim")
 # What a fam file writes for men and women; anything else is unknown.
 _FAM_MALE = {1: 1, 2: 0}
 
-# Fields of a line of a bim or fam file, those that are whole numbers, and the largest that bed-reader holds (int32).
+# Fields of a line of a bim or fam file, and those that are whole numbers.
 _FIELDS = 6
 _NUMBERS = {".fam": {4: "sex"}, ".bim": {3: "position"}}
-_LARGEST = 2**31 - 1
 
 PGEN_FILES = (".pgen", ".pvar", ".psam")
 # A variant's columns where there is no line of names: those of a bim file, which may lack the third.
@@ -87,7 +88,7 @@ class PlinkGenotypes:
                 chromosome, name, a1, a2 = (np.array(x, dtype=object) for x in texts)
                 position = np.asarray(bed.bp_position, dtype=np.int64)
                 self.fam_phenotype = [str(p) for p in bed.pheno]
-                self._families = [np.asarray(x).astype(str) for x in (bed.fid, bed.father, bed.mother)]
+                self._families, *self._parents = (np.asarray(x).astype(str) for x in (bed.fid, bed.father, bed.mother))
                 self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in bed.sex], dtype=np.int8)
         except InvalidInput:
             raise
@@ -102,12 +103,12 @@ class PlinkGenotypes:
         self.skipped: Mapping[str, int] = {OUTSIDE: gone} if gone else {}
 
     def relatives(self, rows: NDArray[np.int64]) -> int:
-        """How many of these people share a family (a FID that is neither 0 nor their own IID) or a parent with another."""
-        related, own = np.zeros(rows.size, dtype=np.bool_), self._bed.iid.astype(str)[rows]
-        for column in self._families:
-            names = np.where((column[rows] == "0") | (column[rows] == own), "", column[rows])
-            _, which, times = np.unique(names, return_inverse=True, return_counts=True)
-            related |= (names != "") & (times[which] > 1)
+        """How many of these people share a family (a FID other than 0) or a parent, who is one of that family, with another."""
+        related, families = np.zeros(rows.size, dtype=np.bool_), self._families[rows]
+        for column in (families, *(parents[rows] for parents in self._parents)):
+            pairs = np.stack([families, column], axis=1)
+            _, which, times = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
+            related |= (column != "0") & (times[which] > 1)
         return int(related.sum())
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
@@ -144,11 +145,11 @@ def _wrong_with(fields: list[str], numbers: Mapping[int, str]) -> str:
         return f"has {len(fields)} fields instead of {_FIELDS}"
     for k, what in numbers.items():
         try:
-            good = abs(int(fields[k])) <= _LARGEST
+            good = abs(int(fields[k])) <= LARGEST_POSITION
         except ValueError:
             good = False
         if not good:
-            return f"has no whole number up to {_LARGEST} as its {what} (field {k + 1})"
+            return f"has no whole number up to {LARGEST_POSITION} as its {what} (field {k + 1})"
     return ""
 
 
@@ -273,13 +274,15 @@ def _rows(pvar: Path) -> tuple[list[tuple[str, int, str, str, str]], IntArray]:
             at = [names.index(name) for name in _WANTED]
             if line.startswith("#"):
                 continue
-        if len(fields) <= max(at) or not fields[at[1]].isdigit():
+        position = whole_number(fields[at[1]]) if len(fields) > max(at) else None
+        if position is None or position > LARGEST_POSITION:
             raise InvalidInput(
-                f"{pvar}, line {number} has too few fields, or no whole number as its position; mend it there"
+                f"{pvar}, line {number} has too few fields, or no whole number up to {LARGEST_POSITION} as its position; "
+                "mend it there"
             )
-        chromosome, position, name, alternate, reference = (fields[k] for k in at)
+        chromosome, _, name, alternate, reference = (fields[k] for k in at)
         alleles.append(1 + max(1, len(alternate.split(","))))
-        rows.append((chromosome, int(position), name, alternate, reference))
+        rows.append((chromosome, position, name, alternate, reference))
     return rows, np.array(alleles, dtype=np.int64)
 
 

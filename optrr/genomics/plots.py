@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import beta as beta_law
 
 from optrr.errors import InvalidInput
-from optrr.genomics.genotypes import Variants
+from optrr.genomics.genotypes import Variants, plain_name, whole_number
 from optrr.genomics.tests import GENOME_WIDE
 from optrr.records.whole_files import whole_file
 from optrr.show.charts import COLOURS, label_text, legend_below, new_figure, plain_logarithms
@@ -69,9 +69,8 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
 
 def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float], list[str]]:
     """Order, positions on one axis, the middle of each chromosome, and the chromosomes, numbers first."""
-    names = sorted(
-        set(variants.chromosome), key=lambda c: (not str(c).isdigit(), int(c) if str(c).isdigit() else 0, str(c))
-    )
+    numbers = {name: whole_number(plain_name(str(name))) for name in set(variants.chromosome)}
+    names = sorted(numbers, key=lambda name: (numbers[name] is None, numbers[name] or 0, str(name)))
     rank = {name: k for k, name in enumerate(names)}
     number = np.array([rank[c] for c in variants.chromosome])
     order = np.lexsort((variants.position, number))

@@ -26,7 +26,10 @@ the shares of the other cells, which are free (Fisher scoring); so it is Rao's t
 mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased share outside of what shares can be, the nearest
 proper ones are the fit, as in :mod:`optrr.models.tests.nullfit`. Small p-values, and those of tables with few expected reports,
 are by a saddlepoint given the fit (:mod:`optrr.models.tests.tail`): without a mechanism, near the tails of the exact
-test given the counts of alleles. People with one copy of a chromosome have no such proportions, and are left out.
+test given the counts of alleles, by half of the chance of the table itself (mid-p). Where homozygotes come one by one and the
+mechanism invents hardly any, p goes in steps, and some levels are passed more often than they say: where some report is
+expected less than `STEPPED` times, 1.7 to 9.3 % of true proportions have p below 5 %, and .01 to .24 % below .1 %; elsewhere
+3.6 to 5.8 % below 5 %. People with one copy of a chromosome have no such proportions, and are left out.
 
 Letters: V variants, S tables of each (1, or 2), R rows (3 genotypes, and a fourth for missing calls), C cells of all tables.
 """
@@ -49,6 +52,8 @@ from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray, IntArray
 
 CONTROLS, CASES = 0, 1
+# Where fewer reports of a kind are expected, p-values of Hardy–Weinberg proportions go in steps that can be seen.
+STEPPED = 10.0
 # Copies of A1 as a share of two.
 HALVES = np.arange(GENOTYPES) / 2
 # Variants at once, so that a dozen arrays of their cells stay near the cache.
@@ -320,7 +325,8 @@ class _RatioMeans(Means):
         law /= law.sum(axis=1, keepdims=True)
         each = (self.above - p[:, None] * self.below) / self.whole[:, None]
         each = each - np.sum(law * each, axis=1, keepdims=True)
-        chance, none = np.sum(law * self.heavy, axis=1), np.zeros_like(p)
+        # rounding may take the chances of all reports above 1
+        chance, none = np.minimum(np.sum(law * self.heavy, axis=1), 1.0), np.zeros_like(p)
         variance = np.maximum(np.sum(law * each**2, axis=1), _NO_VARIANCE)
         third, together = np.sum(law * each**3, axis=1), np.sum(law * self.heavy * each, axis=1)
         spread = chance * (1 - chance)

@@ -29,6 +29,7 @@ from optrr.genomics.layout import Layout
 from optrr.genomics.proportions import (
     CASES,
     CONTROLS,
+    STEPPED,
     Group,
     Proportions,
     ProportionsTest,
@@ -209,14 +210,22 @@ def _reported(
     if not tables.people.any():
         raise InvalidInput("no variant has a single call; nothing can be estimated")
     who = (2, 1) if tables.one.any() else (2,)
+    proportions, in_controls = (proportions_test(Group.of(tables, kernel, s)) for s in (None, CONTROLS))
+    few = int(np.count_nonzero((proportions.expected < STEPPED) | (in_controls.expected < STEPPED)))
+    doubts = (
+        f"in {amount(few, 'variant')} some report of a genotype is expected less than {STEPPED:g} times, so that HWE_P goes in "
+        "steps, homozygote by homozygote: of variants in Hardy-Weinberg proportions 2 to 9 % are below 0.05 there; judge by "
+        "smaller p-values (0.001 and below)",
+    )
     cases, controls = (frequencies(Group.of(tables, kernel, s, who)) if by_status else None for s in (CASES, CONTROLS))
     return VariantReport(
         variants,
         tables.people.astype(np.int64),
         frequencies(everybody(tables, kernel)),
         rates,
-        proportions_test(Group.of(tables, kernel)),
-        proportions_test(Group.of(tables, kernel, CONTROLS)),
+        proportions,
+        in_controls,
         cases,
         controls,
+        warnings=doubts if few else (),
     )

@@ -202,6 +202,8 @@ def test_people_of_a_list(tmp_path):
     [
         ({"regions": ("1:5-2",)}, "region '1:5-2' is none; write CHROMOSOME"),
         ({"regions": ("1:x",)}, "is none"),
+        ({"regions": ("1:²",)}, "is none"),
+        ({"regions": ("1:5-" + "9" * 5000,)}, "is none"),
         ({"regions": (":5",)}, "is none"),
         ({"min_gq": -1.0}, "--min-gq is -1"),
         ({"min_dp": np.inf}, "--min-dp is inf"),

@@ -123,6 +123,14 @@ def test_a_region():
         plots.region(Variants.named(["a"]), np.array([0.5]), 0)
 
 
+def test_chromosomes_stand_in_the_order_of_their_numbers():
+    """Whether or not they are called chr, and after them what is no number, though Python takes it for a digit."""
+    names = ["chr10", "chr2", "chrX", "chr1", "chr22", "²"]
+    variants = Variants.of([(name, 1 + k, f"rs{k}", "A", "G") for k, name in enumerate(names)])
+    (axes,) = plots.manhattan(variants, np.full(6, 0.5)).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["chr1", "chr2", "chr10", "chr22", "chrX", "²"]
+
+
 def test_the_naive_test_is_in_the_qq_plot():
     (axes,) = scanned(300.0).plot("qq").axes
     labels = axes.get_legend_handles_labels()[1]

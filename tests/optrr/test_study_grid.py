@@ -512,6 +512,45 @@ def test_bad_traits(arguments: dict, message: str) -> None:
         PlantedTrait(**arguments)
 
 
+def test_a_structure_without_groups_is_refused() -> None:
+    """It would confound nothing, and the study would look as if confounding did no harm."""
+    cohort, _ = panel(50)
+    options = StudyOptions((4.0,), 2, methods=("unrandomized",), trait=PlantedTrait(1, 2.0, structure=0.5))
+    for groups in (None, np.full(50, "north", dtype=object)):
+        with pytest.raises(InvalidInput, match=r"all people are of one; name the column of their groups"):
+            run_study(cohort, options, groups=groups)
+
+
+@pytest.mark.parametrize("cases", [0.001, 0.5, 0.99])
+def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
+    codes, groups = np.random.default_rng(3).binomial(2, 0.3, (200, 500)).astype(np.int8), np.zeros(200, dtype=np.int64)
+    risk = PlantedTrait(500, 100.0, cases=cases).planted(codes, groups, np.random.default_rng(4))
+    assert risk.chances(codes, groups).mean() == pytest.approx(cases, abs=1e-6)
+
+
+def test_where_a_page_cannot_be_made_no_table_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, table, design, records = (tmp_path / name for name in ("g.csv", "t.tsv", "d.json", "r.csv"))
+    codes = np.random.default_rng(1).integers(0, 3, (40, 3)).tolist()
+    lines = ["sample,ill,v0,v1,v2", *(f"p{k},{k % 2},{a},{b},{c}" for k, (a, b, c) in enumerate(codes))]
+    data.write_text("\n".join(lines) + "\n")
+
+    def fails(*_: object) -> None:
+        raise InvalidInput("no page")
+
+    monkeypatch.setattr("optrr.cli.studying.study_page", fails)
+    monkeypatch.setattr("optrr.cli.association.variants_page", fails)
+    who = [str(data), "--phenotype-column", "ill", "--case", "1"]
+    assert run(["gwas-design", *who, "--total-epsilon", "8", "-o", str(design)]) == 0
+    assert run(["gwas-perturb", *who, "--design", str(design), "-o", str(records)]) == 0
+    study = [*who, "--methods", "unrandomized", "--total-epsilon", "4", "--repeats", "2"]
+    for arguments in (["gwas-study", *study], ["gwas-variants", str(records), "--design", str(design)]):
+        capsys.readouterr()
+        assert run([*arguments, "-o", str(table), "--report", str(tmp_path / "p.html")]) == 2
+        assert "no page" in capsys.readouterr().err and not table.exists()
+
+
 # POR's Fig. 5, and the command
 
 

@@ -35,6 +35,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # The rarest allele of a planted variant; rarer ones show no effect in a panel of thousands.
 _RAREST_CAUSAL = 0.05
+# So far from everybody's score nobody is a case, or everybody is.
+_FARTHEST = 60.0
 # People by whom the tables of a population of mosaics are worked out, and cells of them at once.
 _REFERENCE_PEOPLE, _CELLS = 50_000, 1 << 24
 
@@ -80,7 +82,15 @@ class PlantedTrait:
             )
 
     def planted(self, codes: Codes, groups: IntArray, generator: np.random.Generator) -> PlantedRisk:
-        """The trait in these people, (n, V) and (n,). Raises InvalidInput where fewer variants vary enough."""
+        """The trait in these people, (n, V) and (n,).
+
+        Raises InvalidInput where fewer variants vary enough, and for a structure of one group.
+        """
+        if self.structure > 0 and not groups.any():
+            raise InvalidInput(
+                "a structure is between groups, and all people are of one; name the column of their groups (--group-column, "
+                "groups=), or leave the structure out"
+            )
         called = np.ma.masked_outside(codes, 0, GENOTYPES - 1)
         frequency = np.asarray(called.mean(axis=0).filled(0.0)) / 2
         fit = np.flatnonzero(np.minimum(frequency, 1 - frequency) >= _RAREST_CAUSAL)
@@ -100,9 +110,10 @@ class PlantedTrait:
         if shifts.size > 1:
             shifts = (shifts - shifts.mean()) / shifts.std()
         middle = np.asarray(chosen.mean(axis=0))
-        risk = PlantedRisk(which, effects, middle, self.structure * shifts * (shifts.size > 1), noise, 0.0)
+        risk = PlantedRisk(which, effects, middle, self.structure * shifts, noise, 0.0)
         scores = risk.scores(codes, groups)
-        level = brentq(lambda a: risk.of_scores(scores + a).mean() - self.cases, -60.0, 60.0)
+        farthest = _FARTHEST + float(np.abs(scores).max())
+        level = brentq(lambda a: risk.of_scores(scores + a).mean() - self.cases, -farthest, farthest)
         return PlantedRisk(which, effects, middle, risk.shifts, noise, float(level))
 
 
