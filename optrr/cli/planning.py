@@ -26,7 +26,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, not_installed
 from optrr.plans.plan import Plan, refuse_foreign
 from optrr.plans.plan import plan as make_plan
-from optrr.plans.plan_file import PlanCheck, SeenWay, is_plan, read_plan
+from optrr.plans.plan_file import PlanCheck, RecordedPlan, SeenWay, is_plan, read_plan
 from optrr.plans.plan_file import checked as checked_plan
 from optrr.plans.preview import Preview
 from optrr.plans.question import Question
@@ -111,33 +111,39 @@ def plan(
         raise InvalidInput("--json is for --write and --check; leave it out with the page")
     chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
     opened = _opened(source, attributes)
+    if isinstance(opened, RecordedPlan):
+        refuse_options("is settled in the plan that is opened; leave it out", *_OF_PLANS[:-1])
+    if not write:
+        refuse_options("is for --write; the page has a place for it", "reason")
     if write:
         if opened is None:
             raise InvalidInput("nothing is asked; give SPEC, DATA or --attribute name=size")
-        if isinstance(opened, Question):
-            refuse_options("is settled in the plan that is opened; leave it out", *_OF_PLANS[:-1])
-            made = Plan.of(opened, reason)
+        if isinstance(opened, RecordedPlan):
+            # what is not decided anew stays as it was written down
+            made = Plan.of(opened.question, reason or opened.reason, opened.seen)
         else:
             made = make_plan(opened, total_epsilon, learn=workload, n=n, reason=reason, **chosen)
         _written(made, folder, as_json)
         return 0
-    if not isinstance(opened, Question):
+    if isinstance(opened, RecordedPlan):
+        question = opened.question
+    else:
         start = {"total": 1.0 if total_epsilon is None else total_epsilon, "n": 1000 if n is None else n}
         first = Domain.of(_FIRST)
         shown = opened or Specification(first, np.full(first.m, np.nan))
-        opened = Question.of(shown, workload, **start, **chosen)
-    _serve(opened, folder, port, browser=not no_browser)
+        question = Question.of(shown, workload, **start, **chosen)
+    _serve(question, folder, port, browser=not no_browser)
     return 0
 
 
-def _opened(source: Path | None, attributes: tuple[str, ...]) -> Specification | Question | None:
-    """What is asked: a specification, or a plan's whole question; None where neither SPEC nor an attribute is given."""
+def _opened(source: Path | None, attributes: tuple[str, ...]) -> Specification | RecordedPlan | None:
+    """What is asked: a specification, or a whole plan; None where neither SPEC nor an attribute is given."""
     if source is not None and attributes:
         raise InvalidInput(f"give either {source} or --attribute, not both")
     if source is None:
         return parse_attributes(attributes) if attributes else None
     if source.suffix.lower() in _DECLARED:
-        return read_plan(source).question if is_plan(source) else read_specification(source)
+        return read_plan(source) if is_plan(source) else read_specification(source)
     proposal = propose(source, Proposing())
     warn(proposal.warnings())
     warn(proposal.disclosed, always=True)

@@ -13,6 +13,7 @@ plan are replaced, and no others. ``sampler.design.json`` is there where the sam
 from __future__ import annotations
 
 import math
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -426,6 +427,6 @@ def _write(made: Path, preview: Preview, asking: Design | SampledTables) -> None
     known = [table.attributes for table in preview.point.tables if table.error < float("inf")]
     tables = "[\n" + "".join(f"    {tuple(names)!r},\n" for names in known) + "]"
     (made / "analysis.py").write_text(_ANALYSIS.format(tables=tables), encoding="utf-8")
-    named = ",".join(name.replace(",", ",,") for name in known[0]) if known else "NAME"
+    named = shlex.quote(",".join(name.replace(",", ",,") for name in known[0])) if known else "NAME"
     lines = [f"{name}: {about.replace('{names}', named)}\n" for name, about in _ABOUT.items() if (made / name).exists()]
     (made / "README.txt").write_text("".join(lines) + refusal, encoding="utf-8")

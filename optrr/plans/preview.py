@@ -166,8 +166,9 @@ def between(low: Point, high: Point, total: float) -> Point:
         conditional = mixed(a.conditional_epsilon, b.conditional_epsilon)
         return replace(shown, epsilon=total, error=mixed(a.error, b.error), conditional_epsilon=conditional)
 
-    others = {way.name: way for way in high.ways}
-    ways = [way_between(way, way, others[way.name]) for way in low.ways if way.name in others]
+    lower = {way.name: way for way in low.ways}
+    # what a way gives up is said in numbers of its total, and those of the larger one are not below the truth
+    ways = [way_between(way, lower[way.name], way) for way in high.ways if way.name in lower]
     return replace(
         near,
         total=total,

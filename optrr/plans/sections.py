@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -343,7 +344,7 @@ def shell_lines(question: Question) -> list[str]:
         tables = (f"[[tables]]\nattributes = {_json(list(t.attributes))}" for t in question.learn.tables)
         lines += _here_document(_TABLES, "\n\n".join(tables))
     options += f" --keep {question.keep}" if question.keep else ""
-    options += f" --way {question.way}" if question.way else ""
+    options += f" --way {shlex.quote(question.way)}" if question.way else ""
     return [*lines, f"optrr allocate {_QUESTIONS} {options}"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,13 @@ def test_a_survey_takes_the_files(seed: int, tmp_path: Path) -> None:
     assert survey.wording == plan.question.specification.wording
     assert survey.design.digest == plan.asking.digest
     assert survey.deployment.to_bytes() == (tmp_path / "plan" / "sampler.json").read_bytes()
+
+
+def test_the_commands_of_the_readme_take_names_with_spaces(tmp_path: Path) -> None:
+    optrr.plan({"question 1": 2, "it's, so": 2}, 1.0, learn="pairs").save(tmp_path / "plan")
+    (line,) = (x for x in (tmp_path / "plan" / "README.txt").read_text().splitlines() if "optrr estimate" in x)
+    command = shlex.split(line.partition(": ")[2])
+    assert command[command.index("--attributes") + 1 :] == ["question 1,it's,, so"]
 
 
 @pytest.fixture(scope="module")

@@ -223,6 +223,37 @@ def test_the_command_makes_and_checks_plans(
     assert "--attribute" in capsys.readouterr().err
 
 
+def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = optrr.plan({"theft": 2, "class": 4}, 2.0, n=800)
+    made = Plan.of(first.question, "small harm", [SeenWay.of(first.preview)])
+    made.save(tmp_path / "plan")
+    written = str(tmp_path / "plan" / "plan.toml")
+    assert run(["plan", written, "--write", "-o", str(tmp_path / "plan")]) == 0
+    assert read_plan(written).reason == "small harm" and read_plan(written).seen == made.seen
+    assert run(["plan", written, "--write", "--reason", "less harm", "-o", str(tmp_path / "plan")]) == 0
+    assert read_plan(written).reason == "less harm"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["{plan}", "--n", "5"], "--n is settled in the plan"),
+        (["{plan}", "--total-epsilon", "3", "--write"], "--total-epsilon is settled in the plan"),
+        (["--attribute", "a=2", "--reason", "so"], "--reason is for --write"),
+    ],
+)
+def test_an_option_that_a_page_would_not_heed_is_refused(
+    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("optrr.cli.planning._serve", lambda *_, **__: pytest.fail("the page was served"))
+    optrr.plan({"theft": 2}, 2.0).save(tmp_path / "plan")
+    given = [option.format(plan=tmp_path / "plan" / "plan.toml") for option in options]
+    assert run(["plan", *given, "-o", str(tmp_path / "other")]) == 2
+    assert said in capsys.readouterr().err and not (tmp_path / "other").exists()
+
+
 def test_of_data_only_the_header_and_the_categories_are_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

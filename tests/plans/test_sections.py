@@ -6,6 +6,7 @@ import html
 import json
 import math
 import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -113,6 +114,18 @@ def test_the_lines_to_copy_give_the_numbers_of_the_page(seed, tmp_path, monkeypa
     said = json.loads(capsys.readouterr().out)
     assert said["way"] == expected.way.name
     assert said["error"] == pytest.approx(expected.way.error, rel=1e-9)
+
+
+def test_what_a_way_gives_up_is_never_said_of_a_smaller_total(school):
+    low, high = (point(replace(school.at(total), n=10**10)) for total in LADDER[6:8])
+    between = nearest([low, high], school.at(1.3))
+    said = {way.name: way.gives_up for way in high.ways}
+    assert [way.gives_up for way in between.ways] == [said[way.name] for way in between.ways]
+
+
+def test_a_way_of_a_strange_name_is_one_word_of_the_command(school):
+    *_, command = shell_lines(replace(school, way="optimum; echo"))
+    assert shlex.split(command)[-1] == "optimum; echo"
 
 
 def test_where_nothing_can_be_learned_the_remedy_is_said(school):
