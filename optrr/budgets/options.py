@@ -193,8 +193,8 @@ def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, err
 
 
 def _within(split: Split, total: float) -> FloatArray:
-    """The split's ε with their sum at most ``total``: rounding may have left it above."""
-    return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-50)))
+    """The split's ε with their sum at most ``total``, also as laws state it, who round up for every block."""
+    return np.asarray(split.epsilons * min(1.0, total / float(split.epsilons.sum()) * (1 - 2.0**-46)))
 
 
 def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
@@ -203,7 +203,8 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
     visible = 1 / float(split.eigenvalues[0]) if domain.m > 1 else None
-    return Option(
+    epsilons = _within(split, total)
+    option = Option(
         "whole-record",
         "One randomized response on the whole record",
         total,
@@ -215,8 +216,25 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
             f"conditional privacy (conditional epsilon {total:.3g})",
             "one-way accuracy, for equal visibility of all effects",
         ),
-        lambda: baseline_design(domain, joint_law(domain.sizes, total), "whole-record"),
+        lambda: baseline_design(domain, joint_law(domain.sizes, float(epsilons[0])), "whole-record"),
     )
+    return _if_told(option, domain, [range(domain.m)], epsilons)
+
+
+def _if_told(option: Option, domain: Domain, groups: Sequence[Sequence[int]], epsilons: FloatArray) -> Option:
+    """The option, which does not suit where randomized response on a group's many cells tells too little of an attribute."""
+    for members, gain in zip(groups, (epsilons + np.log(-np.expm1(-epsilons))).tolist(), strict=True):
+        logs = np.log(domain.sizes[list(members)])
+        if logs.min() + gain - logs.sum() < np.log(np.expm1(EPSILON_RANGE[0])):
+            said = f"of some attribute an answer tells less than randomized response at {EPSILON_RANGE[0]:g} nats"
+            break
+    else:
+        return option
+
+    def refuse() -> Asking:
+        raise InvalidInput(f"way {option.name!r}: {said}; raise the total, or choose another way")
+
+    return replace(option.without(said), build=refuse)
 
 
 def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence[Sequence[str]]) -> Option:
@@ -226,13 +244,14 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = best_split(arrays, cluster_blocks(arrays, groups), total)
     shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
+    epsilons = _within(split, total)
 
     def build() -> Asking:
-        each = zip(groups, _within(split, total).tolist(), strict=True)
+        each = zip(groups, epsilons.tolist(), strict=True)
         law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
         return baseline_design(domain, law, "clusters")
 
-    return Option(
+    option = Option(
         "clusters",
         f"Clusters {shown} (best split)",
         total,
@@ -243,6 +262,7 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
         ("conditional privacy inside a cluster", "pairs across clusters are as under Kronecker"),
         build,
     )
+    return _if_told(option, domain, groups, epsilons)
 
 
 def partition(domain: Domain, clusters: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from optrr import allocate
+from optrr import InvalidInput, allocate, plan
 from optrr.cli.main import run
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
@@ -30,3 +30,20 @@ def test_whoever_watches_sees_the_bracket_close():
     allocation = allocate(DOMAIN, 1.0, progress=lambda error, lower: seen.append((error, lower)))
     assert seen and all(lower <= error * (1 + 1e-12) for error, lower in seen)
     assert seen[-1][0] == pytest.approx(allocation.error, rel=1e-4)
+
+
+@pytest.mark.parametrize("total", [0.3, 3.8122461836596644, 11.926961393471055])
+def test_no_way_spends_more_than_the_total(total):
+    for way in allocate(DOMAIN, total, clusters=[["a", "b"]]).ways:
+        assert total * (1 - 1e-4) <= way.asking.epsilon <= total, way.name
+
+
+def test_a_way_that_tells_too_little_of_an_attribute_is_compared_and_not_taken():
+    domain = {"a": 1000, "b": 1000, "c": 3}
+    allocation = allocate(domain, 0.5, clusters=[["a", "b", "c"]])
+    assert {way.name for way in allocation.ways if not way.suits} == {"whole-record", "clusters"}
+    for name in ("whole-record", "clusters"):
+        with pytest.raises(InvalidInput, match="raise the total, or choose another way"):
+            _ = allocation.choosing(name).asking
+    # a plan looks at every way that suits
+    assert plan(domain, 0.5, margin=40).point.total == 0.5
