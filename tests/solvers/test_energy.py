@@ -153,6 +153,14 @@ def test_one_attribute_reaches_it_by_subset_selection(size, total):
     assert error_bound(workload, total) == pytest.approx((1 - 1 / size) * (size - 1) / energies[1], rel=1e-8)
 
 
+@pytest.mark.parametrize("total", [1.2663801734674021e-06, 2.0309e-6, 2.5719e-6, 1e-5, 1e-4, 9.9e-3, 2e-2, 0.1])
+def test_binary_attributes_asked_one_by_one_reach_it_at_small_totals(total):
+    workload = marginals(*single([2, 2]))
+    questions = [Question((i,), whole_table((2,), total)) for i in (0, 1)]
+    error, bound = shared_error(workload, questions, np.array([0.5, 0.5]), total), error_bound(workload, total)
+    assert bound <= error <= bound * (1 + 1e-8)
+
+
 def test_parities_reach_it_as_epsilon_falls():
     """One answer on whether two binary attributes are alike, for all who want only that: tanh²(ε/2) against sinh²."""
     sizes = (2, 2)

@@ -48,6 +48,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _MANY_CELLS = 1 << 20
 # What rounding may have added to a bound, relative.
 _ROUNDING = 1e-9
+# Below this t − 1, c_B is a series, which is off by a third of the above at most.
+_SERIES = 1e-2
 # A total is bounded to this, relative, and no further than this many nats.
 _TOTAL_FOUND, _MOST_TOTAL = 1e-6, 512.0
 
@@ -221,8 +223,11 @@ def _constraints(workload: TableWorkload, total: float) -> tuple[FloatArray, sp.
 
 def _entropy_rate(cells: int, total: float) -> float:
     """c_B: the least ratio of relative entropy to variance of a margin over this many cells."""
-    t = cells / (1 + (cells - 1) * math.exp(-total))
-    return (t * math.log(t) - t + 1) / (t - 1) ** 2
+    above = (cells - 1) * -math.expm1(-total) / (1 + (cells - 1) * math.exp(-total))
+    if above < _SERIES:
+        # the differences would cancel; the series alternates, and ends below its sum
+        return 1 / 2 - above / 6 + above**2 / 12 - above**3 / 20
+    return ((1 + above) * math.log1p(above) - above) / above**2
 
 
 def _partitions(workload: TableWorkload) -> list[list[tuple[int, ...]]]:
