@@ -15,13 +15,12 @@ import asyncio
 import hashlib
 import hmac
 import io
-import os
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
@@ -29,9 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from optrr.designs.design import Design
@@ -293,6 +291,8 @@ _FORM_BYTES = 1024
 # longer.
 _FRESH, _SHARE = 3.0, 10.0
 _KEPT = 32
+# Bytes of a download that are sent at once.
+_PIECE = 1 << 18
 
 
 class Recent:
@@ -301,9 +301,17 @@ class Recent:
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._kept: dict[object, tuple[float, bytes]] = {}
+        self._asked: dict[object, asyncio.Task[bytes]] = {}
 
     async def get(self, key: object, compute: Callable[[], bytes]) -> bytes:
         """The answer of that key, at most a few seconds old."""
+        if key not in self._asked:
+            self._asked[key] = asyncio.create_task(self._made(key, compute))
+            self._asked[key].add_done_callback(lambda _: self._asked.pop(key))
+        # it goes on where whoever asked waits no longer: asked again, it is there, or nearer to its end
+        return await asyncio.shield(self._asked[key])
+
+    async def _made(self, key: object, compute: Callable[[], bytes]) -> bytes:
         async with self._lock:
             now = time.monotonic()
             self._kept = {k: v for k, v in self._kept.items() if v[0] > now}
@@ -384,27 +392,21 @@ class ResultsPages:
         return _download(body, "report.html", _HTML)
 
     async def _parquet(self, request: Request) -> Response:
-        path = await asyncio.to_thread(self._written_parquet)
-        return FileResponse(
-            path,
-            media_type="application/vnd.apache.parquet",
-            filename="reports.parquet",
-            background=BackgroundTask(os.unlink, path),
-        )
+        file = await asyncio.to_thread(self._written_parquet)
+        headers = {"Content-Disposition": 'attachment; filename="reports.parquet"', "Content-Length": str(file.tell())}
+        # whole, whatever part is asked for: other reports are there each time, and parts of two files make none
+        return StreamingResponse(_pieces(file), 200, headers, "application/vnd.apache.parquet")
 
     async def _design(self, request: Request) -> Response:
         return _download(self._survey.files.design, "design.json", "application/json")
 
-    def _written_parquet(self) -> str:
-        with tempfile.NamedTemporaryFile(prefix="optrr-", suffix=".parquet", delete=False) as file:
-            try:
-                with pq.ParquetWriter(file, self._records.schema) as writer:
-                    for batch in self._records.batches(self._records.column_names()):
-                        writer.write_batch(batch)
-            except BaseException:
-                os.unlink(file.name)
-                raise
-        return file.name
+    def _written_parquet(self) -> BinaryIO:
+        """The reports in a file without a name, so that nothing of it stays, whatever becomes of the request; at its end."""
+        file = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed when it was sent, or is not wanted any more)
+        with pq.ParquetWriter(file, self._records.schema) as writer:
+            for batch in self._records.batches(self._records.column_names()):
+                writer.write_batch(batch)
+        return file
 
     def _shown(self, chosen: Sequence[str]) -> bytes:
         names = self._survey.design.domain.names[:_MOST_OFFERED]
@@ -432,6 +434,13 @@ def _html(body: bytes, status: int = 200) -> Response:
 
 def _download(body: bytes, name: str, media_type: str) -> Response:
     return Response(body, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, media_type)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def _rendered(template: str, page: Page, **more: object) -> bytes:

@@ -9,6 +9,8 @@ import random
 import re
 import secrets
 import sqlite3
+import tempfile
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from survey_client import TOKEN, acceptable, call, called, kept_reports, malformed, report_body
+from survey_client import TOKEN, Reply, acceptable, call, called, kept_reports, malformed, report_body
 
 import optrr
 
@@ -33,12 +35,13 @@ from optrr.devices.export import compressed_size, deployment_of, fitted_deployme
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.releases.provenance import Provenance
+from optrr.show.parts import Page
 from optrr.survey import guard
 from optrr.survey.app import FORMAT, ReportReader, survey_app
 from optrr.survey.guard import STRICT_HEADERS
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.results import Admission, new_token
+from optrr.survey.results import Admission, Results, new_token
 from optrr.survey.store import Report, Store, database_url, open_database
 from optrr.survey.stored_records import Packing
 from optrr.tables.estimation.estimator import estimate
@@ -464,6 +467,44 @@ def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engi
     for wrong in ("attribute=nobody", "attribute=sex&attribute=sex"):
         assert call(app, "GET", f"/results?{wrong}", **admitted).status == 400
     assert call(app, "POST", "/results/leave", **admitted).headers["location"] == "../results"
+
+
+def test_results_that_take_too_long_are_there_when_they_are_asked_for_again(
+    app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admitted, asked, enough = entered(app), [], threading.Event()
+
+    def slow(results: Results, names: tuple[str, ...]) -> Page:
+        asked.append(names)
+        enough.wait()
+        return Page("slow", ())
+
+    monkeypatch.setattr(Results, "page", slow)
+    monkeypatch.setattr(guard, "ANSWER_SECONDS", 0.2)
+
+    async def twice() -> tuple[Reply, Reply]:
+        late = await called(app, "GET", "/results", **admitted)
+        monkeypatch.setattr(guard, "ANSWER_SECONDS", 600.0)
+        again = asyncio.create_task(called(app, "GET", "/results", **admitted))
+        await asyncio.sleep(0.1)
+        enough.set()
+        return late, await again
+
+    late, again = asyncio.run(twice())
+    assert (late.status, again.status, len(asked)) == (503, 200, 1)
+
+
+@pytest.mark.parametrize("part", ["bytes=2-5", "bytes=9999999-", "bytes=x"])
+def test_a_download_is_whole_and_leaves_no_file(
+    part: str, app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(survey.design, engine, 30, 6)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    before = set(tmp_path.iterdir())
+    reply = call(app, "GET", "/results/reports.parquet", range=part, **entered(app))
+    assert (reply.status, reply.headers["content-length"]) == (200, str(len(reply.body)))
+    assert pq.read_table(io.BytesIO(reply.body)).num_rows == 30
+    assert set(tmp_path.iterdir()) == before
 
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+cmd", "-2+3", "@SUM(1)", "\t=1", " =1", "＝1", "-"]
