@@ -74,6 +74,8 @@ def encoded(data: Any, domain: Domain) -> NDArray[np.int32]:
 
 # All tables of one pass together: 2^27 cells of 8 bytes are 1 GiB.
 MAX_CELLS = 1 << 27
+# Records of a table: two such tables can still be added.
+_MOST_RECORDS = 1 << 62
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -83,7 +85,7 @@ class Counts(CellsResult):
     ``origins`` are what the records that were counted say of their randomization; none where the table was given, or made
     from codes, which can say nothing.
 
-    Raises InvalidInput for another shape, or entries that are not whole numbers of at least 0.
+    Raises InvalidInput for another shape, or entries that are not whole numbers of at least 0 with a sum below 2^62.
     """
 
     domain: Domain
@@ -104,6 +106,10 @@ class Counts(CellsResult):
         )
         if not whole or given.min() < 0:
             raise InvalidInput("a table of counts holds whole numbers of at least 0; give counts, not proportions")
+        if given.sum(dtype=np.float64) >= _MOST_RECORDS:
+            raise InvalidInput(
+                f"the table counts {given.sum(dtype=np.float64):.2g} records; give one of fewer than 2^62"
+            )
         table = given.astype(np.int64)
         table.setflags(write=False)
         object.__setattr__(self, "table", table)

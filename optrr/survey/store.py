@@ -118,8 +118,9 @@ def shown(url: sa.URL) -> str:
     if url.drivername == "sqlite":
         file = url.database or ""
         return unquote(file.removeprefix("file:")) if "uri" in url.query else file
+    hidden = {key: "hidden" for key in url.query if key.endswith("password")}
     # without the name of the program that talks to it, which nobody wrote
-    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+    return url.set(drivername=url.get_backend_name()).update_query_dict(hidden).render_as_string(hide_password=True)
 
 
 @contextmanager

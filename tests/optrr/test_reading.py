@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import io
 import json
 import sqlite3
@@ -111,6 +112,46 @@ def test_pipes_tell_what_they_carry_and_are_read_once(monkeypatch, make):
     assert [r | {"age": int(r["age"])} for r in rows] == EXPECTED
     with pytest.raises(InvalidInput, match="only once"):
         list(source.batches(DOMAIN.names))
+
+
+class Pipe(io.RawIOBase):
+    """Hands out no more at once than a pipe holds."""
+
+    def __init__(self, content):
+        self.content = io.BytesIO(content)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        return self.content.readinto(memoryview(buffer)[: 1 << 16])
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
+def test_a_compressed_pipe_may_be_longer_than_what_comes_at_once(monkeypatch, compress):
+    texts = "".join(f"{'FM'[k % 2]},{h}\n" for k in range(4000) for h in [hashlib.sha256(b"%d" % k).hexdigest()])
+    content = compress(b"sex,other\n" + texts.encode())
+    assert len(content) > 1 << 16
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(content))))
+    assert count("-", Domain.of({"sex": ["F", "M"]}), "sex", allow_extra=True).table.tolist() == [2000, 2000]
+
+
+def test_a_line_of_names_without_its_end_holds_no_records(tmp_path):
+    path, domain = tmp_path / "a.csv", Domain.of({"sex": ["F", "M"]})
+    for text in ("sex", "sex\n"):
+        path.write_text(text)
+        with pytest.raises(InvalidInput, match="the data holds no records"):
+            count(path, domain, "sex")
+
+
+def test_json_that_is_of_another_type_below_its_beginning_is_said_to_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_BLOCK", 64)
+    path = tmp_path / "a.jsonl"
+    for first, later in (("null", '"F"'), ('"2024-01-01"', '"F"'), ("1", "1.5")):
+        path.write_text(f'{{"sex": {first}}}\n' * 20 + f'{{"sex": {later}}}\n')
+        with pytest.raises(InvalidInput, match="holds values of another type than in the first") as caught:
+            list(open_source(path).batches(["sex"]))
+        assert '"F"' not in str(caught.value)
 
 
 def test_parquet_does_not_come_through_a_pipe(monkeypatch):
@@ -256,10 +297,11 @@ def test_batches_of_other_types_than_the_first_are_refused_without_their_values(
     assert "secret" not in str(refused.value) and "give every column one type" in str(refused.value)
 
 
-def test_a_password_is_not_shown():
+@pytest.mark.parametrize("place", ["somebody:secret@nowhere", "somebody:se:secret@nowhere", "nowhere/?password=secret"])
+def test_a_password_is_not_shown(place):
     pytest.importorskip("adbc_driver_postgresql")
-    where = RecordsAt("postgresql://somebody:secret@nowhere.invalid/people", query="SELECT 1")
-    with pytest.raises(InvalidInput, match=r"somebody:…@nowhere") as caught:
+    where = RecordsAt(f"postgresql://{place}.invalid", query="SELECT 1")
+    with pytest.raises(InvalidInput, match=r"postgresql://(somebody:…@)?nowhere") as caught:
         open_source(where)
     assert "secret" not in str(caught.value)
 
@@ -298,6 +340,12 @@ class Here(Source):
 REFUSED = {
     "no header": ("a.csv", b"F,yes,1\nM,no,2\n", "holds none of the names 'sé'", "yes"),
     "ragged": ("a.csv", csv_bytes() + b"F,1\n", f"record {N + 1} has 2 fields and the first line 3", "F,1"),
+    "ragged below a long text": (
+        "a.csv",
+        csv_bytes() + b"F," + b"Z" * 140_000 + b",1\nF,1\n",
+        "a record has 2 fields and the first line 3",
+        "Z",
+    ),
     "ragged and cut off": ("a.csv", csv_bytes() + b"F,\xc3", f"record {N + 1} has 2 fields and the first line 3", "Ã"),
     "open quote": ("a.csv", csv_bytes() + b'F,"' + b"secret" * 600_000, "a quoted value is not closed", "secret"),
     "utf-8 too late": (

@@ -339,6 +339,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password(files: SurveyF
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith("; check server and address")
     assert shown(engine.url) == "postgresql://optrr:***@127.0.0.1:1/x"
+    assert shown(database_url("postgresql://a@h/x?password=secret")) == "postgresql://a@h/x?password=hidden"
 
 
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:

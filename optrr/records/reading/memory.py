@@ -204,7 +204,7 @@ _DRIVERS = {
     "postgres": "adbc_driver_postgresql",
 }
 # What a connection string may hold and nobody else should read.
-_PASSWORD = re.compile(r"(?<=:)[^:@/]+(?=@)")
+_PASSWORD = re.compile(r"(?<=:)[^@/]+(?=@)|(?<=password=)[^&]+")
 # Rows from which SQLite's driver takes the types of the columns, unless it is told otherwise.
 _TYPING_ROWS = 1024
 

@@ -23,7 +23,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -322,8 +322,8 @@ def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-# Bytes of standard input that are looked at to tell what it is.
-_LOOK = 1 << 20
+# Bytes of standard input that are looked at to tell what it is, and those of them that are decompressed at once.
+_LOOK, _PIECE = 1 << 20, 1 << 12
 
 
 def plain_suffix(name: str) -> str:
@@ -362,6 +362,9 @@ class StandardInput(io.RawIOBase):
         while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
             self._seen += more
         self.compression = next((name for magic, name in _MAGIC.items() if self._seen.startswith(magic)), None)
+        # a compressed block may be long, and shows nothing before its end
+        while self.compression and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
+            self._seen += more
         self._opened = False
 
     def head(self, size: int) -> bytes:
@@ -369,11 +372,12 @@ class StandardInput(io.RawIOBase):
         self._require_unread()
         if self.compression is None:
             return self._seen[:size]
-        with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream:
-            try:
-                return bytes(stream.read(size))
-            except OSError:  # what was looked at ends in the middle of a compressed block
-                return b""
+        out = b""
+        with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream, suppress(OSError):
+            # what was looked at may end in the middle of a compressed block, and a piece that reaches beyond gives nothing
+            while len(out) < size and (piece := stream.read(min(_PIECE, size - len(out)))):
+                out += piece
+        return out
 
     def open(self) -> pa.NativeFile:
         """All of it, as it came, once."""

@@ -170,6 +170,8 @@ class CsvFile(ByteReader):
                 for batch in batches:
                     yield batch if self._domain is None else _empty_fields(batch, self._domain)
         except (pa.ArrowException, UnicodeError) as error:
+            if "Empty CSV file" in str(error):
+                return  # the line of names alone, without its end
             # what the library says may hold a record, so it is not passed on
             raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
 
@@ -199,9 +201,12 @@ class CsvFile(ByteReader):
         # only fields are counted, so that a text in another encoding does no harm
         with io.TextIOWrapper(self.open(), encoding=self._encoding, errors="replace", newline="") as text:
             rows = csv.reader(text, delimiter=self._delimiter)
-            next(rows, None)
-            records = enumerate(filter(None, rows), 1)
-            return next((at for at, row in records if len(row) != len(self.schema)), None)
+            try:
+                next(rows, None)
+                records = enumerate(filter(None, rows), 1)
+                return next((at for at, row in records if len(row) != len(self.schema)), None)
+            except csv.Error:  # a field is longer than this reader takes
+                return None
 
 
 def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
@@ -220,6 +225,11 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
 _BLOCK = 1 << 22
 # Cells of a table that is made at once: a record without a column takes as much of it as one with.
 _JSON_CELLS = 1 << 24
+# What is said where every line is a record of its own, and Arrow does not read them together.
+_CHANGED = (
+    f"a field holds values of another type than in the first {_BLOCK >> 20} MB, where it has only missing ones, dates or whole "
+    "numbers"
+)
 _NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 _OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
@@ -285,11 +295,10 @@ class JsonLines(ByteReader):
                 return pa_json.read_json(pa.BufferReader(lines), read_options=read, parse_options=options)
             except pa.ArrowException:
                 pass
-        raise self._refusal()
+        raise self._refusal() if options is None else self._refusal(_CHANGED)
 
-    def _refusal(self) -> InvalidInput:
-        """Which line is no record; Arrow's own words may hold one."""
-        said = "it is not JSON lines"
+    def _refusal(self, said: str = "it is not JSON lines") -> InvalidInput:
+        """Which line is no record, or what is ``said``; Arrow's own words may hold one."""
         if self.path is not None:
             kinds: dict[str, type] = {}
             with io.TextIOWrapper(self.open(), encoding="utf-8", errors="replace") as lines:
