@@ -127,13 +127,15 @@ class Pipe(io.RawIOBase):
         return self.content.readinto(memoryview(buffer)[: 1 << 16])
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
-def test_a_compressed_pipe_may_be_longer_than_what_comes_at_once(monkeypatch, compress):
-    texts = "".join(f"{'FM'[k % 2]},{h}\n" for k in range(4000) for h in [hashlib.sha256(b"%d" % k).hexdigest()])
-    content = compress(b"sex,other\n" + texts.encode())
-    assert len(content) > 1 << 16
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress])
+@pytest.mark.parametrize("form", ["sex,other\n{},{}\n", '{{"sex":"{}","other":"{}"}}\n'])
+def test_a_pipe_may_be_longer_than_what_comes_at_once(monkeypatch, form, compress):
+    head, record = form.splitlines(keepends=True) if "\n{" in form else ("", form)
+    others = (hashlib.sha256(b"%d" % k).hexdigest() for k in range(8000))
+    content = compress((head + "".join(record.format("FM"[k % 2], other) for k, other in enumerate(others))).encode())
+    assert len(content) > 4 << 16
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(Pipe(content))))
-    assert count("-", Domain.of({"sex": ["F", "M"]}), "sex", allow_extra=True).table.tolist() == [2000, 2000]
+    assert count("-", Domain.of({"sex": ["F", "M"]}), "sex", allow_extra=True).table.tolist() == [4000, 4000]
 
 
 def test_a_line_of_names_without_its_end_holds_no_records(tmp_path):

@@ -322,7 +322,7 @@ def sound(batch: pa.RecordBatch, name: str) -> pa.RecordBatch:
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-# Bytes of standard input that are looked at to tell what it is, and those of them that are decompressed at once.
+# Bytes of standard input that are looked at, and decompressed, at once.
 _LOOK, _PIECE = 1 << 20, 1 << 12
 
 
@@ -357,27 +357,32 @@ class StandardInput(io.RawIOBase):
         return cls._known
 
     def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self._seen: bytes = stream.read1(_LOOK)
-        while self._seen and b"\n" not in self._seen and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
-            self._seen += more
+        self.stream, self._seen, self._opened = stream, b"", False
+        self._look(max(map(len, _MAGIC)))
         self.compression = next((name for magic, name in _MAGIC.items() if self._seen.startswith(magic)), None)
-        # a compressed block may be long, and shows nothing before its end
-        while self.compression and len(self._seen) < _LOOK and (more := stream.read1(_LOOK)):
+
+    def _look(self, size: int) -> None:
+        """Have so many bytes looked at, fewer where it ends before: a pipe hands out what it holds, which may be less."""
+        while len(self._seen) < size and (more := self.stream.read1(_LOOK)):
             self._seen += more
-        self._opened = False
 
     def head(self, size: int) -> bytes:
-        """Its first bytes, decompressed, as far as they have been looked at."""
+        """Its first bytes, decompressed; fewer only where it has no more."""
         self._require_unread()
         if self.compression is None:
+            self._look(size)
             return self._seen[:size]
-        out = b""
-        with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream, suppress(OSError):
-            # what was looked at may end in the middle of a compressed block, and a piece that reaches beyond gives nothing
-            while len(out) < size and (piece := stream.read(min(_PIECE, size - len(out)))):
-                out += piece
-        return out
+        held = _LOOK
+        while True:
+            self._look(held)
+            out = b""
+            with pa.CompressedInputStream(pa.BufferReader(self._seen), self.compression) as stream, suppress(OSError):
+                # what was looked at may end in the middle of a compressed block, and a piece that reaches beyond gives nothing
+                while len(out) < size and (piece := stream.read(min(_PIECE, size - len(out)))):
+                    out += piece
+            if len(out) == size or len(self._seen) < held:
+                return out
+            held *= 4
 
     def open(self) -> pa.NativeFile:
         """All of it, as it came, once."""
