@@ -369,7 +369,8 @@ class CommandClient:
     def _run(self, asked: Questions) -> Codes:
         lines = list(asked_lines(asked, self.label.domain))
         told = [line + b"\n" for line in lines] if self.each else [b"".join(line + b"\n" for line in lines)]
-        said = b"".join(self._said(text) for text in told)
+        # an answer may lack its line feed; empty lines are passed over
+        said = b"\n".join(map(self._said, told))
         return self.label.read(said.splitlines(), len(lines), self.name)
 
     def _said(self, text: bytes) -> bytes:

@@ -130,10 +130,10 @@ def _add(archive: zipfile.ZipFile, name: str, values: NDArray[Any]) -> None:
     archive.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), data.getvalue(), zipfile.ZIP_DEFLATED)
 
 
-def _arrays(file: Path, arrays: dict[str, NDArray[Any]]) -> None:
+def _arrays(file: Path, arrays: dict[str, Any]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, values in arrays.items():
-            _add(archive, name, values)
+            _add(archive, name, np.asarray(values))
 
 
 def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[str] | None = None) -> dict[str, int]:
@@ -155,8 +155,9 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
     )
     probability = mechanism.law.marginal(chosen).ravel()
     outputs = event_sizes(mechanism.domain.sizes[list(chosen)])
-    columns = {
-        "names": np.array([mechanism.domain.names[i] for i in chosen]),
+    columns: dict[str, Any] = {
+        # only as an array of numpy's would they lose NUL characters at their ends
+        "names": [mechanism.domain.names[i] for i in chosen],
         "changed": event_bits(len(chosen)).astype(np.uint8),
         "probability": probability,
         "outputs": outputs,
@@ -167,18 +168,18 @@ def save_events(mechanism: Mechanism, path: str | Path, names: str | Iterable[st
     return {"change sets": probability.size}
 
 
-def _events_csv(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+def _events_csv(path: Path, columns: dict[str, Any]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow([*columns["names"].tolist(), "probability", "outputs", "each"])
+        out.writerow([*columns["names"], "probability", "outputs", "each"])
         numbers = zip(*(columns[k].tolist() for k in ("probability", "outputs", "each")), strict=True)
         for bits, row in zip(columns["changed"].tolist(), numbers, strict=True):
             out.writerow([*bits, *map(repr, row)])
 
 
-def _events_json(path: Path, columns: dict[str, NDArray[Any]]) -> None:
+def _events_json(path: Path, columns: dict[str, Any]) -> None:
     with path.open("w", encoding="utf-8") as file:
-        json.dump({k: v.tolist() for k, v in columns.items()}, file, ensure_ascii=False)
+        json.dump(columns, file, ensure_ascii=False, default=np.ndarray.tolist)
         file.write("\n")
 
 

@@ -233,7 +233,7 @@ def _empty(folder: Path) -> None:
 
 
 def _finish(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
-    """Permissions, durability, and the moves: old files into the folder, new ones into place, the target last."""
+    """Permissions, the moves (old files into the folder, new ones into place, the target last), and all of it on disk."""
     first = targets[0]
     for path in targets:
         new = folder / path.name
@@ -244,8 +244,19 @@ def _finish(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
         if model.exists():
             new.chmod(stat.S_IMODE(model.stat().st_mode))
     if len(targets) == 1:
-        os.replace(folder / targets[0].name, targets[0])
-        return
+        os.replace(folder / first.name, first)
+    else:
+        _move_together(folder, targets, withdraw)
+    # or a power failure could take the moves back, after what was written has been sent
+    with suppress(OSError):  # some systems cannot do that with a folder
+        handle = os.open(first.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _move_together(folder: Path, targets: Sequence[Path], withdraw: bool) -> None:
     kept = [path for path in targets if path.exists()]
     unfinished = folder / f"{_MOVES}.new"
     with unfinished.open("w", encoding="utf-8") as moves:

@@ -186,11 +186,12 @@ def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_that_is_started_for_every_record(files, tmp_path, capsys) -> None:
-    """The same answer from every start: a seed, which one process for all records would hide."""
+@pytest.mark.parametrize("said", ["echo", "printf"])
+def test_a_command_that_is_started_for_every_record(files, tmp_path, capsys, said: str) -> None:
+    """The same answer from every start: a seed, which one process for all records would hide; with a line feed or without."""
     _, sampler = files
     script = tmp_path / "seeded.sh"
-    script.write_text('#!/bin/sh\nread line\necho \'["F", null, "3"]\'\n')
+    script.write_text(f'#!/bin/sh\nread line\n{said} \'["F", null, "3"]\'\n')
     script.chmod(0o700)
     words = ["audit", str(sampler), "--command", str(script), "--each", "--queries", "200"]
     assert run(words) == 1

@@ -160,6 +160,15 @@ def test_names_with_commas_and_what_is_no_design(
     assert sorted(x.name for x in tmp_path.iterdir()) == ["d.json", "spec.toml", "t.json"]
 
 
+def test_a_name_that_ends_in_a_nul_character_is_written_whole(tmp_path: Path) -> None:
+    mechanism = optrr.design(optrr.Domain.of({"a\0": 2, "b": 2}), 1.0).mechanism
+    for suffix in ("json", "csv"):
+        tables.save_events(mechanism, tmp_path / f"e.{suffix}")
+        assert "a\0" in (tmp_path / f"e.{suffix}").read_text().encode().decode("unicode_escape")
+    with pytest.raises(InvalidInput, match="NUL"):
+        tables.save_events(mechanism, tmp_path / "e.npz")
+
+
 def test_what_would_read_alike_is_refused_but_in_json(tmp_path: Path) -> None:
     labels = {"probability": 2, "a": ["", None, "x"], "z": ["z", "z\0"]}
     mechanism = optrr.design(optrr.Domain.of(labels), 1.0).mechanism

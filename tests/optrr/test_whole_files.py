@@ -84,6 +84,17 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
     assert content(tmp_path) == {"a.txt": "new"} and len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("names", [("a.txt",), NAMES])
+def test_the_moves_are_on_disk_before_the_block_is_over(tmp_path, monkeypatch, names):
+    calls, replace, fsync = [], os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda a, b: (calls.append(Path(b).parent), replace(a, b)))
+    monkeypatch.setattr(os, "fsync", lambda h: (calls.append(os.fstat(h).st_ino), fsync(h)))
+    with whole_files([tmp_path / name for name in names]) as paths:
+        for path in paths:
+            path.write_text("new")
+    assert calls[-2:] == [tmp_path, tmp_path.stat().st_ino]
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o604])
 def test_permissions_stay(tmp_path, mode):
     for name in NAMES:
