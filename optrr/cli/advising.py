@@ -26,6 +26,7 @@ from optrr.cli.printing import json_option, late_bar, print_json, print_table, s
 from optrr.designs.design import Design
 from optrr.designs.specification import Specification
 from optrr.errors import InvalidInput
+from optrr.records.whole_files import held_back
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
 from optrr.show.text import bound_text, epsilon_text
@@ -126,9 +127,10 @@ def allocate(
         allocation = allocation.choosing(way)
     carried(allocation.asking, wanted.public)
     warn(allocation.warnings)
-    if output is not None:
-        files.save(allocation.asking, output)
-    write_report(report, lambda: _page(allocation, output))
+    with held_back():
+        if output is not None:
+            files.save(allocation.asking, output)
+        write_report(report, lambda: _page(allocation, output))
     if as_json:
         print_json(allocation.summary())
     else:

@@ -32,7 +32,7 @@ from optrr.designs.specification import Specification, parse_attributes, read_sp
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
-from optrr.records.whole_files import refuse_replacing
+from optrr.records.whole_files import held_back, refuse_replacing
 from optrr.releases.provenance import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
@@ -177,9 +177,10 @@ def design(
             options=options,
             public=beside,
         )
-    if output is not None:
-        save_design(made, output)
-    write_report(report, lambda: _page(made, output))
+    with held_back():
+        if output is not None:
+            save_design(made, output)
+        write_report(report, lambda: _page(made, output))
     warn(made.warnings)
     if as_json:
         print_json(made.summary())

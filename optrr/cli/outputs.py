@@ -25,7 +25,7 @@ from optrr.designs.design import Asking, Design
 from optrr.errors import InvalidInput
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import Place, RecordsAt
-from optrr.records.whole_files import check_target, whole_file
+from optrr.records.whole_files import check_target, held_back, whole_file
 from optrr.show.result import Result, TableResult
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 
@@ -290,9 +290,10 @@ class Analysis:
             several = [each] if isinstance(each, Result) else each
             said += [line for one in several for line in one.warnings]
             summary[name] = each.summary() if isinstance(each, Result) else [one.summary() for one in several]
-        if self.output is not None and isinstance(result, TableResult):
-            write_estimate(result, summary, self.output)
-        write_report(self.report, lambda: self._page(result, page, others))
+        with held_back():
+            if self.output is not None and isinstance(result, TableResult):
+                write_estimate(result, summary, self.output)
+            write_report(self.report, lambda: self._page(result, page, others))
         warn(dict.fromkeys(said))
         if self.as_json:
             print_json(summary)

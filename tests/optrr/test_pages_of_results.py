@@ -242,6 +242,23 @@ def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pyt
     assert Path("out.csv").read_bytes() == before and "attributes" in json.loads(Path("spec.json").read_text())
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("estimate", "out.csv", *CALL, "grade", "-o", "new.json"),
+        ("design", "spec.json", "-o", "new.json"),
+        ("allocate", "spec.json", "--total-epsilon", "1", "-o", "new.json"),
+    ],
+)
+def test_where_no_page_can_be_written_nothing_is(command: Any, place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place[0])
+    way = Path(".late.html.partial")
+    way.touch()
+    assert run([*command, "--report", "late.html"]) == 2
+    way.unlink()
+    assert not Path("new.json").exists() and not Path("late.html").exists()
+
+
 def test_addresses_of_databases_and_folders_stay_at_home() -> None:
     from optrr.cli.outputs import public_name  # noqa: PLC0415
 
