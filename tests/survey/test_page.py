@@ -753,3 +753,28 @@ def test_without_a_wording_nothing_is_asked(browser, server):
     assert page.get_by_text("does not say which questions these are").is_visible()
     assert page.locator("form").count() == 0
     context.close()
+
+
+def test_who_asks_for_the_questions_twice_loses_no_answer(browser, server):
+    """Both would load them, and those that come later would take the place of a form that is being filled in."""
+    context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}")
+    asked: list[Any] = []
+    # the first one fails
+    context.route("**/sampler.json", lambda route: asked.append(route if asked else route.abort()))
+    page = context.new_page()
+    page.goto("/")
+    again = page.get_by_role("button", name="Try again")
+    again.click()
+    # gone by now, or it is pressed again
+    for each in again.all():
+        each.click()
+    page.wait_for_timeout(500)
+    for k, route in enumerate(asked[1:]):
+        with page.expect_response("**/sampler.json"):
+            route.continue_()
+        if k == 0:
+            page.wait_for_selector("form")
+            fill_in(page)
+    page.wait_for_timeout(500)
+    assert page.locator(f"#q-0-{TRUTH['travel']}").is_checked()
+    context.close()

@@ -19,6 +19,8 @@ const status = document.getElementById("status");
 async function start() {
   if (!isSecureContext)
     return notice("This page is not secure", "It has to come over https; otherwise somebody on the way could change it. Nothing is asked or sent.");
+  // nobody asks twice: what comes later would take the place of a form that is being filled in
+  content.replaceChildren();
   status.textContent = "Loading the questions …";
   try {
     const [deployment, wording] = await Promise.all([loaded("sampler.json"), loaded("survey.json")]);
