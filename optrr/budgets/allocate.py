@@ -180,8 +180,8 @@ class _Task:
 
     def __post_init__(self) -> None:
         n = self.n
-        if n is not None and (isinstance(n, bool) or n != int(n) or n < 1):
-            raise InvalidInput(f"n = {n}; give the number of people, a whole number of at least 1")
+        if n is not None and not (1 <= real(n) < math.inf and n == int(n)):
+            raise InvalidInput(f"n = {brief(n)}; give the number of people, a whole number of at least 1")
         # what is not to be learned should not be collected
         in_tables = {name for t in self.workload.tables for name in t.attributes}
         for name, floor in zip(self.domain.names, self.wishes.floor(self.domain), strict=True):

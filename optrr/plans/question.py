@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from optrr.budgets.allocate import Keep
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.specification import Specification, declared
@@ -44,6 +46,9 @@ class Question:
     margin: float | None = None
 
     def __post_init__(self) -> None:
+        for name in ("total", "n", "prior", "releases", "margin"):
+            if isinstance(value := getattr(self, name), np.generic):
+                object.__setattr__(self, name, value.item())
         _within("total", self.total, LEAST_TOTAL, MOST_TOTAL, "nats")
         _within("prior", self.prior, 0.001, 0.999, "as a probability")
         _whole("n", self.n, MOST_PEOPLE, "people")
@@ -63,6 +68,9 @@ class Question:
     @classmethod
     def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> Question:
         """The question with tables by name or as :func:`optrr.allocate` takes them; ``choices`` are the other fields."""
+        if any(None in a.categories[:-1] for a in specification.domain):
+            # a plan's file has a missing value behind all other categories
+            specification = declared(specification.record())
         return cls(specification, workload_of(learn, specification.domain), **choices)
 
     @classmethod

@@ -47,3 +47,9 @@ def test_a_way_that_tells_too_little_of_an_attribute_is_compared_and_not_taken()
             _ = allocation.choosing(name).asking
     # a plan looks at every way that suits
     assert plan(domain, 0.5, margin=40).point.total == 0.5
+
+
+@pytest.mark.parametrize("n", [float("nan"), float("inf"), "5", 2.5, 0, True])
+def test_what_is_no_number_of_people_is_refused_in_one_line(n):
+    with pytest.raises(InvalidInput, match="give the number of people"):
+        allocate(DOMAIN, 1.0, n=n)

@@ -167,6 +167,13 @@ def test_what_is_saved_comes_back(tmp_path):
     assert way.estimate(reports, ["b", "a"]).domain.names == ("a", "b")
 
 
+@pytest.mark.parametrize("epsilon", [1, np.int64(2), np.float32(1.1)])
+def test_whole_and_short_numbers_come_back_from_a_file_too(epsilon, tmp_path):
+    asking = SampledTables(Domain.of({"a": 3, "b": 2}), (("a",), ("b",)), [0.25, 0.75], epsilon)
+    optrr.save(asking, tmp_path / "t.json")
+    assert load_sampled_tables(tmp_path / "t.json").digest == asking.digest
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -223,6 +223,18 @@ def test_the_command_makes_and_checks_plans(
     assert "--attribute" in capsys.readouterr().err
 
 
+def test_a_missing_value_before_other_categories_is_read_back(tmp_path: Path) -> None:
+    made = optrr.plan({"a": [None, "x", "y"], "b": ["p", "q"]}, 1.0)
+    made.save(tmp_path / "plan")
+    assert checked(tmp_path / "plan" / "plan.toml").holds
+    assert made.asking.domain["a"].categories == ("x", "y", None)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    state = optrr.plan({"a": 2}, np.float32(1.5), n=np.int64(500)).question.state()
+    assert (state["total"], state["n"]) == (1.5, 500) and type(state["n"]) is int
+
+
 def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,7 +73,7 @@ from optrr.tables.estimation.estimator import (
 )
 from optrr.tables.estimation.simplex import FittedTable, clip
 from optrr_solvers import Problem, Solution, solve
-from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.arrays import FloatArray, IntArray, real
 from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
 from optrr_solvers.laws.few_changes import joint_law
@@ -516,7 +516,7 @@ def rr_ind_joint(domain: Domain, epsilons: Epsilons) -> Protocol:
 
 def rr_joint(domain: Domain, epsilon: float) -> Protocol:
     """One randomized response on the product of all attributes (MDR Protocol 2), total ``epsilon`` nats."""
-    if not (isinstance(epsilon, int | float) and 0 < epsilon < np.inf):
+    if not 0 < real(epsilon) < math.inf:
         raise InvalidInput(f"epsilon = {epsilon!r}; give the whole record's total, a finite number of nats above 0")
     return Protocol.of("RR-Joint", domain, joint_law(domain.sizes, epsilon), [domain.names])
 

@@ -181,7 +181,8 @@ class SampledTables(Asking):
     subset_reports: tuple[SubsetReport, ...] = ()
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.answer_epsilon)
+        object.__setattr__(self, "answer_epsilon", checked_epsilon(self.answer_epsilon))
+        object.__setattr__(self, "shares", np.asarray(self.shares, dtype=np.float64))
         if not self.subset_reports:
             best = (whole_table(shape, self.answer_epsilon) for shape in self.shapes)
             object.__setattr__(self, "subset_reports", tuple(best))
@@ -194,7 +195,7 @@ class SampledTables(Asking):
         asked = {(frozenset(t), report) for t, report in zip(self.tables, self.subset_reports, strict=True)}
         if not self.tables or len(asked) != len(self.tables):
             raise InvalidInput("sampled tables must be one or more, each named once with the same report")
-        shares = np.asarray(self.shares, dtype=np.float64)
+        shares = self.shares
         if shares.shape != (len(self.tables),) or not (shares > 0).all() or abs(float(shares.sum()) - 1) > 1e-9:
             raise InvalidInput(f"{len(self.tables)} tables need as many positive shares that sum to 1")
         for names, shape, report in zip(self.tables, self.shapes, self.subset_reports, strict=True):
