@@ -321,6 +321,8 @@ MOST_CELLS = 64
 # Below, splits of two cells come too near to 0 and 1 for double precision; above, the prior is the answer.
 LEAST_PRIOR, MOST_PRIOR = 0.2, 1e6
 JEFFREYS = 0.5
+# Of the fewest draws that are shown about one lies beyond a limit of this confidence; limits of a larger one would be the same.
+MOST_CONFIDENCE = 0.9999
 # Chains that move side by side cost little more than one. The first check comes after so many sweeps; where the draws have not
 # settled, their number doubles, and at the most there is an error instead of an answer.
 _CHAINS, _FIRST, _MOST = 64, 512, 4096
@@ -349,12 +351,17 @@ def posterior(
         Dirichlet parameter, the same for every cell or a table of them, from 0.2 to 10^6. 1/2 is Jeffreys' for records that are
         not randomized, 1 holds all tables for equally likely.
     confidence
-        posterior probability of each cell's interval, above 0 and below 1; as much lies below it as above.
+        posterior probability of each cell's interval, above 0 and at most 0.9999; as much lies below it as above.
     random_state
         a seed or a generator; the result names the seed that was drawn where none is given.
 
     """
     check_confidence(confidence)
+    if confidence > MOST_CONFIDENCE:
+        raise InvalidInput(
+            f"confidence = {confidence}; no draws lie beyond such limits: ask for at most {MOST_CONFIDENCE}, or leave out the "
+            "prior"
+        )
     kernel = counted_table(counts, mechanism).kernel
     if counts.n < 1:
         raise InvalidInput("there are no records, so the posterior is the prior; count at least one")

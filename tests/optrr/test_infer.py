@@ -1,6 +1,7 @@
 """Tests on randomized records against classical tests, generic optimisers and plain simulation."""
 
 import json
+from dataclasses import replace
 from time import process_time
 
 import numpy as np
@@ -183,8 +184,10 @@ def test_power_is_what_simulation_finds(mechanism):
         assert rejected == pytest.approx(0.8, abs=0.05)
     none = alternative(NULL, kernel)
     assert power(none, 1000) == pytest.approx(0.05, abs=1e-6)
-    with pytest.raises(InvalidInput, match="randomize less"):
+    with pytest.raises(InvalidInput, match="nothing to see"):
         required_records(none)
+    with pytest.raises(InvalidInput, match="randomize less"):
+        required_records(replace(effect, noncentrality=1e-17))
 
 
 @pytest.mark.slow

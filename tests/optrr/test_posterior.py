@@ -234,6 +234,7 @@ def test_what_does_not_settle_is_not_shown(monkeypatch):
         ({"prior": float("nan")}, "Dirichlet parameters"),
         ({"prior": [1.0, 1.0, 1.0]}, "give one number, or a table of shape"),
         ({"confidence": 1.0}, "confidence"),
+        ({"confidence": 0.99999}, "no draws lie beyond"),
     ],
 )
 def test_refusals(changed, message):

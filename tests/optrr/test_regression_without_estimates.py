@@ -240,6 +240,21 @@ def table_of_people() -> np.ndarray:
     return np.stack([1 - chance, chance], axis=-1) * np.array(SHARES)[:, None] / 2
 
 
+@pytest.mark.parametrize("epsilon", [2.0, 12.0, 18.0, 20.0, 30.0])
+def test_a_predictor_that_everybody_shares_has_no_test(epsilon: float) -> None:
+    """Its tested score is 0 but for rounding, which was divided by rounding: p-values were 10⁻⁵⁵, .96, 1 or none."""
+    made = design({"y": 4, "x": 2, "z": 3}, epsilon, method="kronecker")
+    rng = np.random.default_rng(100)
+    people = pd.DataFrame({"y": rng.choice(4, 300), "x": 0, "z": rng.choice(3, 300), "w": rng.uniform(1, 2, 300)})
+    for formula in ("y ~ x", "y ~ x + z"):
+        for sample in ({}, {"weights": "w"}):
+            with pytest.raises(InvalidInput, match="too little for this model"):
+                regress(people, made.mechanism, formula, family="linear", **sample)
+    # two people who differ are enough for a test
+    people.loc[:1, "x"] = 1
+    assert 0.01 < regress(people, made.mechanism, "y ~ x", family="linear").coefficients[1].p_value < 1
+
+
 def test_an_interval_has_no_end_beyond_values_that_have_no_test(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where they lie between two steps, of which the first is not rejected and the second is."""
 

@@ -209,7 +209,7 @@ def test_power(place, capsys, name):
     assert "power = 1.5" in refused(capsys, *call, "--power", "1.5")
     assert "level = 2" in refused(capsys, *call, "--n", "10", "--level", "2")
     independent = ",".join(str(x) for x in np.full(6, 1 / 6))
-    assert "randomize less" in refused(capsys, "power", *CALL, "--proportions", independent)
+    assert "nothing to see" in refused(capsys, "power", *CALL, "--proportions", independent)
 
 
 @pytest.mark.usefixtures("few_surveys")

@@ -503,6 +503,15 @@ def test_weights_that_leave_next_to_nobody_are_refused() -> None:
         reports.regress("level ~ town", weights="sex")
 
 
+@pytest.mark.parametrize("epsilon", [20.0, 36.0, 40.0])
+def test_a_mean_of_records_that_are_alike_is_not_without_error(epsilon: float) -> None:
+    """From 38 nats on it had an error of 0, beside an interval over most of the range."""
+    made = optrr.design({"a": 2, "b": 4}, epsilon, method="kronecker")
+    frame = pd.DataFrame({"a": [0, 0, 1, 1, 1, 1], "b": 0, "w": [1.0, 1.2, 0.9, 2.0, 1.5, 1.1]})
+    (row,) = (r for r in made.reports(frame).measure("means", "a", "b", weights="w").rows if r.group == "1")
+    assert row.estimate == pytest.approx(0, abs=1e-6) and 0.1 < row.standard_error < 0.4
+
+
 def test_three_heavy_records_that_are_alike_do_not_make_a_share_certain() -> None:
     """Each of 60 samples has 3 records of most of the weight; 10 or more intervals without the truth: a chance of 1e-3."""
     rng, outside = np.random.default_rng(17), 0

@@ -253,6 +253,9 @@ def linear_equations(
     products = [_products(one, other, reports, places) for i, one in enumerate(each) for other in each[i:]]
     shares, size = reports.numbers / reports.n[:, None], int(places.max()) + 1
     mean, second = np.zeros((len(shares), size)), np.zeros((len(shares), size, size))
+    largest = np.zeros(size)
+    for product in products:
+        np.maximum.at(largest, product.places, np.abs(product.table).max(axis=(0, 2)))
     step = len(reports.codes) if reports.sample else max(1, _AT_A_TIME // size)
     for rows in (slice(start, start + step) for start in range(0, len(reports.codes), step)):
         g = np.zeros((len(reports.codes[rows]), size))
@@ -265,7 +268,7 @@ def linear_equations(
             second[0] += (g * shares[0, rows, None]).T @ g
         else:
             second += (shares[:, rows] @ (g[:, :, None] * g[:, None, :]).reshape(len(g), -1)).reshape(second.shape)
-    return LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf)
+    return LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf, largest)
 
 
 def _products(one: Columns, other: Columns, reports: DistinctReports, places: IntArray) -> _Products:

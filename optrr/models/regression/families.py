@@ -41,7 +41,7 @@ randomization and sampling together, for whatever joint law the attributes were 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, sqrt
 from typing import TYPE_CHECKING
@@ -140,6 +140,11 @@ class Equations(ABC):
     def sandwich(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """H and V of standard errors, (B, p, p) each: those of tests, unless what tests assume is not assumed of errors."""
         return self.efficient(theta)[1], self.spread(theta)
+
+    def varies(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
+        """Where the spread (B, k, k) of Wψ, W (B, k, p), is more than rounding leaves of reports that are all alike, (B,)."""
+        del weights, noise
+        return np.ones(len(theta), dtype=np.bool_)
 
     @abstractmethod
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -268,17 +273,23 @@ def product_places(columns: int) -> IntArray:
     return np.asarray(np.maximum(out, out.T))
 
 
+# What rounding leaves of sums, beside the sizes of what is added up.
+_ROUNDING = 1e-13
+
+
 @dataclass(frozen=True, eq=False)
 class LinearEquations(Equations):
     """Normal equations of B data sets of n (B,) records: ``mean`` (B, D) and ``second`` moments (B, D, D) of g.
 
-    The outcome is the last column; ``degrees`` of freedom of ``second`` are finite where it is a sample's.
+    The outcome is the last column; ``degrees`` of freedom of ``second`` are finite where it is a sample's; ``largest`` (D,) is
+    the size of g for the report that counts most, to which all of it is rounded.
     """
 
     mean: FloatArray
     second: FloatArray
     n: FloatArray
     degrees: float = inf
+    largest: FloatArray | None = None
 
     @property
     def parameters(self) -> int:
@@ -317,6 +328,15 @@ class LinearEquations(Equations):
         combined = np.stack([self._combination(np.broadcast_to(e, theta.shape), theta) for e in each], axis=1)
         return np.asarray(combined @ self.second @ combined.transpose(0, 2, 1))
 
+    def varies(self, theta: FloatArray, weights: FloatArray, noise: FloatArray) -> NDArray[np.bool_]:
+        """From the size of what is added up, and of what is rounded."""
+        sizes, own = np.abs(weights), np.diagonal(noise, axis1=1, axis2=2)
+        least = _ROUNDING * np.einsum("bkp,bpq,bkq->bk", sizes, np.abs(self.spread(theta)), sizes)
+        if self.largest is not None:
+            each = [self._combination(one, -np.abs(theta)) @ self.largest for one in sizes.transpose(1, 0, 2)]
+            least += (_ROUNDING * np.stack(each, axis=1)) ** 2
+        return np.asarray(np.all(own > least, axis=1))
+
     def curvature_along(self, theta: FloatArray, direction: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Of the moments of the columns."""
         del theta
@@ -340,7 +360,7 @@ class LinearEquations(Equations):
         """Some of the data sets."""
         if len(which) == len(self.mean):
             return self
-        return LinearEquations(self.mean[which], self.second[which], self.n[which], self.degrees)
+        return replace(self, mean=self.mean[which], second=self.second[which], n=self.n[which])
 
     def _combination(self, weight: FloatArray, theta: FloatArray) -> FloatArray:
         """The weights on g of Σ_c w_c ψ_c(θ), (B, D)."""

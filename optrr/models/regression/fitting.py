@@ -558,6 +558,10 @@ def model(
         raise InvalidInput(f"there is no family {family!r}; choose among {', '.join(FAMILIES)}")
     if formula.outcome in formula.predictors:
         raise InvalidInput(f"{formula.outcome!r} stands on both sides of the formula; leave it out of the predictors")
+    if not predictors.labels:
+        raise InvalidInput(
+            f"the formula {formula.text!r} has nothing to fit; name a predictor, or leave the constant in"
+        )
     values = numbers_of(outcome, scores.get(outcome.name))
     plain = outcome.size == 2 and outcome.name not in scores
     chosen = family or ("linear" if values is not None and not plain else "logistic")

@@ -158,6 +158,7 @@ def test(equations: Equations, which: tuple[int, ...], values: FloatArray, start
     divided = 2 * _solved(noise, score) - _solved(noise + twice, score)
     statistic = effective(equations, free.size) * np.sum(score * divided, axis=1)
     usable = solved.converged & np.isfinite(statistic) & (statistic >= 0) & clear(equations, theta, free)
+    usable &= equations.varies(theta, weights, noise)
     statistic = np.where(usable, statistic, np.nan)
     return Tested(statistic, np.sign(score[:, 0]) * np.sqrt(statistic), theta)
 

@@ -35,6 +35,8 @@ from optrr_solvers.arrays import FloatArray
 
 # No survey has more records than this; counts of them are exact doubles.
 LARGEST_SURVEY = 10**15
+# Statistics per record below this are what rounding leaves of no effect: 10^15 records see none that is not a million times it.
+_NO_EFFECT = 1e-20
 # By how much numbers of records grow or fall while one with the wanted power is looked for.
 _STEP = 1.2
 # Numbers of records that far apart, relatively, differ less in power than drawn surveys can tell.
@@ -303,6 +305,10 @@ def required_records(effect: Alternative, wanted: float = 0.8, level: float = 0.
     """
     if not level < wanted < 1:
         raise InvalidInput(f"power = {wanted}; give a number above the level {level} and below 1")
+    if effect.noncentrality < _NO_EFFECT:
+        raise InvalidInput(
+            "the truth is what the hypothesis says, so that there is nothing to see; give other proportions"
+        )
     if _limit_power(effect, LARGEST_SURVEY, level) < wanted:
         raise InvalidInput("this effect cannot be seen through this mechanism with 10^15 records; randomize less")
     start = _bisected(lambda n: _limit_power(effect, n, level) >= wanted, 0, LARGEST_SURVEY)

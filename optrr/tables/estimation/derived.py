@@ -48,6 +48,7 @@ from optrr.tables.estimation import statistics
 from optrr.tables.estimation.estimator import check_bootstrap, check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.intervals import (
+    NOBODY,
     Correlation,
     MutualInformation,
     NegativeEntropy,
@@ -262,7 +263,8 @@ class AskedStatistic:
 
     def of_table(self, table: FloatArray) -> float:
         """The statistic of a proper table, in its own units."""
-        table = table.reshape(self.shape)
+        # what rounding leaves of an empty row and of an empty column would meet in a cell that counts as n in χ²
+        table = np.where(table > NOBODY, table, 0.0).reshape(self.shape)
         if self.name == "entropy":
             return statistics.entropy(table)
         if self.name == "correlation":

@@ -235,6 +235,8 @@ _LEAST_SHARE = 0.25
 # errors. A law's mean has those of its table; in the true one they may differ by as much, to either side, and are added as
 # errors are.
 _FAINT = 6.0
+# Shares up to this are what rounding leaves of nobody.
+NOBODY = 1e-14
 # Share of the even table that a table without departures gets at most.
 _MOST_EVEN = 0.5
 # Scales are found to this precision: the law varies slowly with them, and its mean is the value itself.
@@ -436,7 +438,7 @@ class MutualInformation(_Logarithms):
     def _with_departures(self, table: FloatArray) -> FloatArray:
         """Where noise leaves an attribute one category, no table with its margins has another value: others get their noise."""
         cells = table.reshape(self._shape)
-        if min(np.count_nonzero(cells.sum(axis=k)) for k in (0, 1)) > 1:
+        if min(np.count_nonzero(cells.sum(axis=k) > NOBODY) for k in (0, 1)) > 1:
             return table
         even = min(float(self._errors.max()), _MOST_EVEN)
         return (1 - even) * table + even / table.size

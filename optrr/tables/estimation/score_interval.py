@@ -277,18 +277,22 @@ class WeightedMeans(Means):
             covariance, certain = moved.heavy_weight - p * hin, self.n * p
         else:
             variance, third = moved.second - p**2, moved.third - 3 * p * moved.second + 2 * p**3
-            spread, others = h * (1 - h), h
+            # rounding may leave a chance beyond 1
+            spread, others = h * np.maximum(1 - h, 0.0), h
             covariance, certain = moved.heavy_weight - p * h, np.zeros_like(p)
         variance = np.maximum(variance, _NO_VARIANCE)
         return NullLaw(self.n, p, variance, third, h, spread, covariance, certain, hin, others)
 
     def _moved(self, p: FloatArray, start: Moments) -> Moments:
         """One step towards the data, within what people who are p inside and 1 − p outside can have."""
-        variance = np.maximum(start.second - (p if self.fixed else p**2), _NO_VARIANCE)
-        off = (self.estimate - p) / variance
+        variance = start.second - (p if self.fixed else p**2)
+        # where next to nothing varies, an estimate that is off is next to impossible, and the data move nothing
+        varies = variance > _NO_VARIANCE
+        off = np.divide(self.estimate - p, variance, out=np.zeros_like(p), where=varies)
 
         def step(seen: FloatArray, before: FloatArray, inside: FloatArray, with_weight: FloatArray) -> FloatArray:
             change = seen - before - (with_weight - p * (inside if self.fixed else before)) * off
+            change = np.where(varies, change, 0.0)
             # right to first order; where it makes less of what the fit has, in a form that stays positive
             less = np.divide(before**2, before - change, out=np.zeros_like(before), where=(change < 0) & (before > 0))
             return np.where((change < 0) & (before > 0), less, before + change)

@@ -424,11 +424,12 @@ class Inversion:
         return self.deviation() * self.odds.slope(position) if error is None else error
 
     def _linearised(self) -> float | None:
-        """By Taylor's formula at the ratio L/(L + U) as it is; None without a sample, and where that ratio is no position."""
+        """By Taylor's formula at the ratio L/(L + U) as it is; None without a sample, and unless that lies between 0 and 1."""
         sums = self.observed @ self.sampling.influence
         over, under = self.odds.over.at(sums), self.odds.under.at(sums)
         total = over.value + under.value
-        if min(over.value, under.value) < 0 or not total > 0:
+        # at an end of the range all reports that tell are alike
+        if not min(over.value, under.value) > _NO_PAIRS * total:
             return None
         position = over.value / total
         variance = self.sampling.linearised(self.odds.equation(position, sums).gradient / total)
