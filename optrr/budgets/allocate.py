@@ -35,7 +35,7 @@ from optrr.budgets.options import (
     sufficient_ways,
     whole_record,
 )
-from optrr.budgets.result import NOTE, Allocation, BestLaw, Prediction
+from optrr.budgets.result import LIMITS, NOTE, Allocation, BestLaw, Prediction
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.designs.design import Design
 from optrr.designs.solving import Limits, Preserve, Wishes
@@ -230,7 +230,8 @@ class _Task:
         allocated = self._solved(problem, total, method)
         error, lower = self.arrays.error(self.arrays.eigenvalues(allocated.solution.law)), allocated.lower_error
         note = f"{NOTE} for {self.workload.name} at total epsilon {allocated.total:.6g}: workload error {error:.6g}"
-        note += "" if lower is None else f", no law of this total below {lower:.6g}"
+        limits = LIMITS if self.wishes != Wishes() or self.workload.required else ""
+        note += "" if lower is None else f", no law of this total{limits} below {lower:.6g}"
         # where accuracies are required instead of a total, a certificate proves the total itself
         proved = allocated.least_total is not None and allocated.solution.certificate is not None
         status = allocated.solution.status if proved else Status.ALLOCATED

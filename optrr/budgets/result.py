@@ -29,6 +29,8 @@ MAX_LISTED = 5000
 _USELESS = 0.5
 # How the note begins that an allocated design carries; it is a record, not a warning.
 NOTE = "allocated"
+# Of which laws a bound on errors holds where floors, ceilings, caps or standard errors were asked for.
+LIMITS = " and these limits"
 # Where a sentence goes on from who wins to what that costs.
 _COST = " It gives up: "
 # Two options within this of each other, relative, are called equal.
@@ -70,9 +72,9 @@ class Prediction:
 class BestLaw:
     """The best law of change sets as a design, and what proves how good it is.
 
-    ``error`` is the workload's, and no law of the same total has one below ``lower_error``; ``kronecker_error`` is what the
-    best split over independent attributes gives with the same total and limits (None where none exists). Where accuracies were
-    required instead of a total, no law that meets them has a total ε below ``least_total``.
+    ``error`` is the workload's, and no law of the same total and limits has one below ``lower_error``; ``kronecker_error`` is
+    what the best split over independent attributes gives with them (None where none exists). Where accuracies were required
+    instead of a total, no law that meets them has a total ε below ``least_total``.
     """
 
     design: Design
@@ -193,8 +195,13 @@ class Allocation(TableResult):
         return self.workload.total_bound(self.domain, self.n) if self.workload.required else None
 
     @property
+    def limits(self) -> str:
+        """What the bound on laws' errors takes for granted beside the total, within a sentence; empty for nothing."""
+        return LIMITS if self.wishes or self.workload.required else ""
+
+    @property
     def gap(self) -> float | None:
-        """By how much, relative to its error, a more accurate law of the design's total is not excluded."""
+        """By how much, relative to its error, a more accurate law of the design's total and limits is not excluded."""
         lower, error = self.best_law.lower_error, self.best_law.error
         return None if lower is None else max(error - lower, 0.0) / error
 

@@ -11,6 +11,7 @@ import numpy as np
 from optrr import files
 from optrr.budgets.allocate import METHODS, Allocation
 from optrr.budgets.allocate import allocate as make_allocation
+from optrr.budgets.result import LIMITS
 from optrr.cli.designing import (
     attribute_option,
     carried,
@@ -196,9 +197,11 @@ def _show(allocation: Allocation) -> None:
     say(f"way {allocation.way.name}, total epsilon {epsilon_text(allocation.asking.epsilon)}")
     if law is not None and allocation.way.name == "optimum":
         if allocation.gap is not None:
-            say(f"certified within {100 * allocation.gap:.2g} % of the best law of change sets, by method {law.method}")
+            of = "the best law of change sets of this total" + allocation.limits
+            say(f"certified within {100 * allocation.gap:.2g} % of {of}, by method {law.method}")
         if law.least_total is not None:
-            say(f"no law of change sets with these accuracies has a total below {bound_text(law.least_total)}")
+            also = LIMITS if allocation.wishes else ""
+            say(f"no law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}")
     if isinstance(allocation.asking, Design):
         show_attributes(allocation.asking)
     shown = allocation.predictions[:SHOWN]

@@ -407,7 +407,7 @@ class Design(Labelled, FullRecords, TableResult):
 
     @property
     def lower_bound(self) -> float:
-        """No mechanism with these accuracies has a total ε below this many nats."""
+        """No mechanism with what was asked for (:func:`requirements`) has a total ε below this many nats."""
         return self.solution.lower
 
     @property
@@ -509,6 +509,14 @@ class Design(Labelled, FullRecords, TableResult):
         if self.public:
             out["public"] = self.public.summary()
         return out
+
+
+def requirements(design: Design) -> str:
+    """What a design's lower bound takes for granted of a mechanism, in words: accuracies, and pairs and caps asked for."""
+    problem = design.solution.problem
+    capped = problem.caps is not None and np.isfinite(problem.caps).any()
+    words = ["accuracies", *(["preserved pairs"] if problem.pairs else []), *(["conditional caps"] if capped else [])]
+    return " and ".join(words)
 
 
 def _how_to_keep(design: Design, first: str, second: str) -> str:

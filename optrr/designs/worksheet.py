@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from optrr.designs.checks import Verification
-from optrr.designs.design import Asking, Design
+from optrr.designs.design import Asking, Design, requirements
 from optrr.designs.design_file import verification
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput
@@ -104,7 +104,8 @@ def worksheet(design: Design, records: int) -> Worksheet:
             f"this sheet is of designs, and got a {type(design).__name__}; "
             "optrr.ways.protocols.sampled_uses.questions_worksheet is for sampled tables"
         )
-    bound = f"no mechanism with the requested accuracies has a total below {bound_text(design.lower_bound)} nats"
+    least = bound_text(design.lower_bound)
+    bound = f"no mechanism with the requested {requirements(design)} has a total below {least} nats"
     if design.solution.status is Status.BASELINE:
         bound = f"method {design.method!r} is a baseline and claims no optimality; {bound}"
     each = zip(design.domain, design.attribute_epsilons.tolist(), design.conditional_epsilons.tolist(), strict=True)

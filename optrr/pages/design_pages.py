@@ -13,9 +13,9 @@ import numpy as np
 
 from optrr.budgets.allocate import Allocation
 from optrr.budgets.options import sampling
-from optrr.budgets.result import BestLaw
+from optrr.budgets.result import LIMITS, BestLaw
 from optrr.budgets.tradeoffs import Tradeoff, cap_tradeoff, tradeoff
-from optrr.designs.design import Design
+from optrr.designs.design import Design, requirements
 from optrr.pages.sections import CHARTED, ROWS, checked, told
 from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, new_figure
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warnings
@@ -70,7 +70,8 @@ def design_page(design: Design, file: str | None = None) -> Page:
 def _bound(design: Design) -> str:
     if design.solution.status is Status.BASELINE:
         return "This method is a baseline: the same accuracies may cost less."
-    return f"No mechanism with these accuracies has a total below {bound_text(design.lower_bound)}; its file proves it."
+    least = bound_text(design.lower_bound)
+    return f"No mechanism with these {requirements(design)} has a total below {least}; its file proves it."
 
 
 def bought(design: Design) -> list[Part]:
@@ -131,7 +132,7 @@ _ERRORS = (
     "tables, by weight."
 )
 _BOUNDS = (
-    "At least: what the method proves that no mechanism with these accuracies can go below. Baselines prove little; the line "
+    "At least: what the method proves that no mechanism with these {} can go below. Baselines prove little; the line "
     "in the chart is the best bound of all."
 )
 _BOUND = "The bound is what no mechanism of this total can have less error than. "
@@ -143,12 +144,16 @@ def allocation_page(allocation: Allocation, curves: Sequence[Tradeoff] = (), fil
     """The ways side by side, the verdict in words, budgets, predicted errors and trade-offs; ``file``: what was saved."""
     asking, law, lead = allocation.asking, allocation.law, list(allocation.sentences())
     if isinstance(law, BestLaw) and law.least_total is not None:
-        lead.append(f"No law of change sets with these accuracies has a total below {bound_text(law.least_total)}.")
+        also = LIMITS if allocation.wishes else ""
+        lead.append(
+            f"No law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}."
+        )
     if isinstance(law, BestLaw) and allocation.gap is not None:
         best = (
-            "certified to 0.001 %: no other of its total has less"
+            f"certified to 0.001 %: no other of its total{allocation.limits} has less"
             if allocation.gap <= _NO_GAP
-            else f"no law of change sets of its total gets below {law.lower_error:.6g} ({100 * allocation.gap:.2g} % less)"
+            else f"no law of change sets of its total{allocation.limits} gets below {law.lower_error:.6g} "
+            f"({100 * allocation.gap:.2g} % less)"
         )
         lead.append(f"The optimum over full records has workload error {law.error:.6g}; {best}.")
     if allocation.way is not allocation.best:
@@ -267,7 +272,8 @@ def comparison_page(designs: Sequence[Design], failed: Sequence[tuple[str, str]]
         )
         for d in designs
     ]
-    parts: list[Part] = [Table(columns, rows), Text(_BOUNDS), Text(PAIRS)]
+    wanted = requirements(designs[0]) if designs else "accuracies"
+    parts: list[Part] = [Table(columns, rows), Text(_BOUNDS.format(wanted)), Text(PAIRS)]
     parts += [Text(f"{d.method}: {note}") for d in designs for note in d.solution.notes]
     parts += [Text(f"{method} failed: {reason}") for method, reason in failed]
     if designs:

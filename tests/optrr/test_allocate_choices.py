@@ -4,6 +4,8 @@ import pytest
 
 from optrr import InvalidInput, allocate, plan
 from optrr.cli.main import run
+from optrr.pages.design_pages import allocation_page
+from optrr.show.parts import page_html
 
 DOMAIN = {"a": 2, "b": 3, "c": 4}
 
@@ -53,3 +55,34 @@ def test_a_way_that_tells_too_little_of_an_attribute_is_compared_and_not_taken()
 def test_what_is_no_number_of_people_is_refused_in_one_line(n):
     with pytest.raises(InvalidInput, match="give the number of people"):
         allocate(DOMAIN, 1.0, n=n)
+
+
+@pytest.mark.parametrize("limits", [{"floors": {"a": 1.2}}, {"ceilings": {"b": 0.3}}, {"conditional_cap": 0.7}])
+def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, capsys):
+    """A law of the same total without them has a smaller error."""
+    free, limited = allocate(DOMAIN, 1.5), allocate(DOMAIN, 1.5, **limits)
+    assert limited.law.lower_error > free.law.error
+    (note,) = (n for n in limited.design.solution.notes if "no law" in n)
+    assert "no law of this total and these limits below" in note
+    assert "no law of this total below" in free.design.solution.notes[-1]
+    said = page_html(allocation_page(limited))
+    assert "of its total and these limits" in said
+    assert "of its total and these limits" not in page_html(allocation_page(free))
+
+
+def test_the_command_says_under_which_limits_a_law_is_the_best(capsys):
+    asked = [
+        "allocate",
+        "--attribute",
+        "a=2",
+        "--attribute",
+        "b=3",
+        "--total-epsilon",
+        "1.5",
+        "--conditional-cap",
+        "0.9",
+    ]
+    assert run(asked) == 0
+    assert "of the best law of change sets of this total and these limits, by" in " ".join(
+        capsys.readouterr().out.split()
+    )

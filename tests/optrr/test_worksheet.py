@@ -15,7 +15,10 @@ from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.worksheet import worksheet
 from optrr.errors import InvalidInput
+from optrr.pages.design_pages import comparison_page, design_page
 from optrr.releases.provenance import Release
+from optrr.show.parts import page_html
+from optrr.show.text import bound_text
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
 
@@ -85,6 +88,20 @@ def test_what_does_not_hold_for_a_design_is_not_said() -> None:
     large = optrr.design({f"a{i}": 2 for i in range((1 << 14) + 1)}, 0.01, method="kronecker")
     assert "drawn from whole numbers of" not in said(large, "correct implementation")
     assert "drawn by a slower sampler" in said(large, "correct implementation")
+
+
+def test_what_the_lower_bound_takes_for_granted_is_said() -> None:
+    """With pairs preserved it lies above the total of a mechanism of the same accuracies."""
+    domain = {"a": 2, "b": 2, "c": 2}
+    plain, kept = optrr.design(domain, 0.5), optrr.design(domain, 0.5, preserve="pairs")
+    assert kept.lower_bound > plain.epsilon
+    capped = optrr.design(domain, 0.5, conditional_cap=0.6)
+    for design, wanted in ((plain, ""), (kept, " and preserved pairs"), (capped, " and conditional caps")):
+        least = f"has a total below {bound_text(design.lower_bound)}"
+        assert f"no mechanism with the requested accuracies{wanted} {least}" in said(design, "epsilon")
+        page = page_html(design_page(design))
+        assert f"No mechanism with these accuracies{wanted} {least}" in page
+    assert "no mechanism with these accuracies and preserved pairs can go" in page_html(comparison_page([kept], []))
 
 
 def test_names_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ class LongitudinalDesign(TableResult):
 
     @property
     def lower_bound(self) -> float:
-        """No mechanism with these accuracies has a total below this, in nats: of one report, with "kronecker" for ever."""
+        """No mechanism with what the optimum was asked for is below this, in nats: of one report, with "kronecker" for ever."""
         return self.optimum.lower_bound
 
     @property
