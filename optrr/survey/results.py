@@ -18,8 +18,9 @@ import io
 import secrets
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlencode
 
@@ -31,6 +32,7 @@ import pyarrow.parquet as pq
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from optrr.designs.design import Design
 from optrr.domain.public import NONE
@@ -392,10 +394,9 @@ class ResultsPages:
         return _download(body, "report.html", _HTML)
 
     async def _parquet(self, request: Request) -> Response:
-        file = await asyncio.to_thread(self._written_parquet)
-        headers = {"Content-Disposition": 'attachment; filename="reports.parquet"', "Content-Length": str(file.tell())}
-        # whole, whatever part is asked for: other reports are there each time, and parts of two files make none
-        return StreamingResponse(_pieces(file), 200, headers, "application/vnd.apache.parquet")
+        return _Sent(
+            await asyncio.to_thread(self._written_parquet), "reports.parquet", "application/vnd.apache.parquet"
+        )
 
     async def _design(self, request: Request) -> Response:
         return _download(self._survey.files.design, "design.json", "application/json")
@@ -436,11 +437,21 @@ def _download(body: bytes, name: str, media_type: str) -> Response:
     return Response(body, 200, {"Content-Disposition": f'attachment; filename="{name}"'}, media_type)
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    with file:
+class _Sent(StreamingResponse):
+    """A file without a name, at its end, as a download; closed when it was sent, or is not wanted any more.
+
+    It is sent whole, whatever part is asked for: other reports are there each time, and parts of two files make none.
+    """
+
+    def __init__(self, file: BinaryIO, name: str, media_type: str) -> None:
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(file.tell())}
         file.seek(0)
-        while piece := file.read(_PIECE):
-            yield piece
+        super().__init__(iter(partial(file.read, _PIECE), b""), 200, headers, media_type)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
 
 
 def _rendered(template: str, page: Page, **more: object) -> bytes:
