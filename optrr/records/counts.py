@@ -180,9 +180,14 @@ def count_many(
         ignore columns that the domain does not declare instead of refusing them.
     """
     sets = [tuple(domain.names[i] for i in domain.indices(names)) for names in attribute_sets]
-    if isinstance(data, Counts):
-        return {names: data.marginal(names) for names in sets}
     named = {name for names in sets for name in names}
+    if isinstance(data, Counts):
+        if other := [a.name for a in data.domain if a.name in named and a != domain[a.name]]:
+            raise InvalidInput(
+                f"attribute {other[0]!r} has other categories in the counts than in the domain; count with the domain of the "
+                "design"
+            )
+        return {names: data.marginal(names) for names in sets}
     needed = [name for name in domain.names if name in named]
     if not needed:
         raise InvalidInput("no attribute sets were given; name at least one")

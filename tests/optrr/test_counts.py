@@ -175,6 +175,7 @@ ONE = pa.table({"sex": ["F"], "age": [0], "smokes": ["no"], "town": ["x"]})
         (lambda: Counts(Domain.of({"a": 2}), [np.nan, 1]), "whole numbers"),
         (lambda: Counts(Domain.of({"a": 2}), [np.inf, 1]), "whole numbers"),
         (lambda: Counts(Domain.of({"a": 2}), [1e300, 1]), "fewer than 2"),
+        (lambda: count(Counts(Domain.of({"a": [1, 0]}), [5, 6]), Domain.of({"a": 2}), "a"), "other categories"),
         (lambda: Counts(Domain.of({"a": 2}), np.array([2**63 + 1, 1], np.uint64)), "fewer than 2"),
         (lambda: Counts(Domain.of({"a": 2}), [2**62 - 1, 2**62 - 1]), "fewer than 2"),
         (lambda: Counts(Domain.of({"a": 2}), ["1", "2"]), "whole numbers"),

@@ -455,6 +455,13 @@ def test_predictions_are_those_of_statsmodels(unrandomized: MatrixMechanism) -> 
         linear.predict(new[["sex"]])
 
 
+def test_counts_of_other_categories_are_refused() -> None:
+    """Else a coefficient would go by the name of another category."""
+    table, turned = Counts(Domain.of({"y": 2, "x": 3}), [[10, 20, 30], [40, 9, 16]]), {"y": 2, "x": [2, 0, 1]}
+    with pytest.raises(InvalidInput, match="'x' has other categories in the counts"):
+        regress(table, design(Domain.of(turned), 2.0, preserve="pairs").mechanism, "y ~ x")
+
+
 def test_scores_make_numbers_of_categories(unrandomized: MatrixMechanism) -> None:
     codes = people(2000)
     result = regress(codes, unrandomized, "edu ~ sex + income", scores={"edu": [0, 1, 5], "income": [10, 30]})

@@ -25,7 +25,7 @@ from optrr.models.regression.families import (
 )
 from optrr.models.regression.formulas import Predictors, Term
 from optrr.models.regression.likelihood import LikelihoodEquations, WeightedLikelihoodEquations, without_effects
-from optrr.records.counts import Counts, distinct
+from optrr.records.counts import Counts, count, distinct
 from optrr.records.reading.registry import origins_of
 from optrr.tables.weighting.linearised import Clusters, Single, WeightedReports, sample_warnings
 from optrr.tables.weighting.sampled import SampledRecords, read_sample
@@ -115,7 +115,7 @@ def read_reports(
     """
     domain = domain_of(data, mechanism, names, list(public))
     if isinstance(data, Counts):
-        table = data.marginal(domain.names).table
+        table = count(data, domain, domain.names).table
         codes = np.argwhere(table)
         numbers, origins = table[tuple(codes.T)], data.origins
     else:
