@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
 from typing import Any
 from urllib.parse import unquote
@@ -188,7 +188,7 @@ def begin_survey(engine: sa.Engine, files: SurveyFiles) -> None:
                 f"database {shown(engine.url)} has format {held!r}; this version writes {FORMAT!r}: give a new one"
             )
         connection.execute(insert_new(engine, _surveys), [row])
-        kept = connection.execute(sa.select(_surveys.c.digest, _surveys.c.wording)).one()
+        kept = _held(connection)
     if kept.digest != files.digest:
         raise InvalidInput(
             f"database {shown(engine.url)} holds the reports of another design ({kept.digest[:12]}…, not "
@@ -220,13 +220,22 @@ def held_survey(engine: sa.Engine) -> SurveyFiles:
             raise InvalidInput(
                 f"database {shown(engine.url)} holds no survey of format {FORMAT!r}; give one that this version wrote"
             )
-        row = connection.execute(sa.select(_surveys)).one()
-    return SurveyFiles(row.digest, row.wording, bytes(row.design), bytes(row.sampler), row.provenance)
+        return _held(connection)
+
+
+def _held(connection: sa.Connection) -> SurveyFiles:
+    """What a survey of this format is about; SQLite holds values of any type, so that a changed one may have others."""
+    rows = connection.execute(sa.select(*(_surveys.c[each.name] for each in fields(SurveyFiles)))).all()
+    if len(rows) != 1 or not all(map(isinstance, rows[0], (str, str, bytes, bytes, str))):
+        raise InvalidInput(
+            f"database {shown(connection.engine.url)} is damaged: it does not say what its survey is about; restore a backup"
+        )
+    return SurveyFiles(*rows[0])
 
 
 def _format_of(connection: sa.Connection) -> str | None:
     """The format of the survey that is there. It is asked for alone, because another format may have other columns."""
-    return connection.execute(sa.select(_surveys.c.format)).scalar_one_or_none()
+    return connection.execute(sa.select(_surveys.c.format)).scalars().first()
 
 
 def insert_new(engine: sa.Engine, table: sa.Table) -> Any:
@@ -355,7 +364,7 @@ class Store:
     @staticmethod
     def _kept(connection: sa.Connection, wanted: dict[bytes, bytes]) -> dict[bytes, bytes]:
         query = sa.select(reports.c.identifier, reports.c.record).where(reports.c.identifier.in_(list(wanted)))
-        return {bytes(identifier): bytes(record) for identifier, record in connection.execute(query)}
+        return {identifier: record for identifier, record in connection.execute(query)}
 
     def try_writing(self) -> None:
         """Write a report and remove it in one transaction, which nobody else sees; it goes to disk as a batch does.

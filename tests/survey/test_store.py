@@ -342,6 +342,22 @@ def test_a_server_that_is_not_there_is_named_without_its_password(files: SurveyF
     assert shown(database_url("postgresql://a@h/x?password=secret")) == "postgresql://a@h/x?password=hidden"
 
 
+@pytest.mark.parametrize(
+    "changed", ["design = 4611686018427387904", "sampler = 'text'", "digest = x'ff'", "provenance = NULL"]
+)
+def test_a_survey_that_was_changed_is_refused_in_one_line(changed: str, tmp_path: Path, files: SurveyFiles) -> None:
+    path = tmp_path / "a.db"
+    engine = open_database(database_url(str(path)), lasting=False)
+    begin_survey(engine, files)
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE survey RENAME TO before")
+        connection.execute("CREATE TABLE survey AS SELECT * FROM before")
+        connection.execute(f"UPDATE survey SET {changed}")
+    for refused in (lambda: begin_survey(engine, files), lambda: held_survey(engine)):
+        with pytest.raises(InvalidInput, match=r"a\.db is damaged: .*; restore a backup$"):
+            refused()
+
+
 def test_what_is_no_database_is_refused(tmp_path: Path) -> None:
     text, empty = tmp_path / "a.db", tmp_path / "b.db"
     text.write_text("income\nlow\n")
