@@ -120,6 +120,7 @@ _LEFT_OUT = ("input", "design_file", "output", "report", "as_json", "manhattan_f
 # Options whose values may be places.
 _PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
+_WILD, _ADDRESS = re.compile(r"[*?[]"), re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 
 
 def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
@@ -185,10 +186,13 @@ def public_name(place: Place) -> str:
 
 def _public(line: str, places: Sequence[RecordsAt]) -> str:
     """A warning without the folders and addresses of the places."""
-    for place in places:
-        for text in map(str, place.named):
-            line = line.replace(text, public_name(text))
-    return line
+    for text in (str(each) for place in places for each in place.named):
+        # a survey's database is named without its kind, and the files of a pattern begin with its folders
+        beyond = text.removeprefix("sqlite:").removeprefix("///")
+        line = line.replace(text, public_name(text)).replace(beyond, public_name(beyond))
+        folder, slash, _ = _WILD.split(text, maxsplit=1)[0].rpartition("/")
+        line = line.replace(f"{folder}/", "") if slash and _WILD.search(text) else line
+    return _ADDRESS.sub(r"\1:…", line)
 
 
 report_option = click.option("--report", type=PAGE, help="HTML page to write, to be sent to others.")

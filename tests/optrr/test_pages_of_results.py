@@ -21,6 +21,7 @@ import optrr.tables.measures
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.models.tests.result import TestResult
+from optrr.records.reading.source import RecordsAt
 from optrr.show import text
 from optrr.show.charts import figure_svg
 from tests.javascript import called, of_the_page
@@ -259,9 +260,17 @@ def test_where_no_page_can_be_written_nothing_is(command: Any, place: Any, monke
     assert not Path("new.json").exists() and not Path("late.html").exists()
 
 
-def test_addresses_of_databases_and_folders_stay_at_home() -> None:
-    from optrr.cli.outputs import public_name  # noqa: PLC0415
+def test_addresses_of_databases_and_folders_stay_at_home(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from optrr.cli.outputs import _public, public_name  # noqa: PLC0415
 
+    page = report(place, monkeypatch, "estimate", str(place[0] / "unb*.csv"), *CALL, "grade")
+    assert "unbound.csv is not bound to a design" in page.text
+    for named, said, told in (
+        ("sqlite:/home/me/a.db", "/home/me/a.db", "a.db"),
+        ("sqlite:////home/me/a.db", "/home/me/a.db", "a.db"),
+        ("postgresql://me:secret@host/a", "postgresql://me:***@host/a", "postgresql:…"),
+    ):
+        assert _public(f"survey {said} and b hold", [RecordsAt(named)]) == f"survey {told} and b hold"
     assert public_name("postgresql://me:secret@host/db") == "postgresql:…"
     assert public_name("duckdb:/home/me/answers.duckdb") == "duckdb:answers.duckdb"
     assert public_name(Path("/home/me/answers.csv")) == "answers.csv"
