@@ -160,6 +160,12 @@ def law_error(
     return task.law(task.problem(_nats(total)), total, "auto").error
 
 
+def check_people(n: int | None) -> None:
+    """Raise InvalidInput where a number of people is given that is none."""
+    if n is not None and not (1 <= real(n) < math.inf and n == int(n)):
+        raise InvalidInput(f"n = {brief(n)}; give the number of people, a whole number of at least 1")
+
+
 def _nats(total: float) -> float:
     nats = real(total)
     if not (math.isfinite(nats) and nats > 0):
@@ -179,9 +185,7 @@ class _Task:
     public: PublicColumns = NONE
 
     def __post_init__(self) -> None:
-        n = self.n
-        if n is not None and not (1 <= real(n) < math.inf and n == int(n)):
-            raise InvalidInput(f"n = {brief(n)}; give the number of people, a whole number of at least 1")
+        check_people(self.n)
         # what is not to be learned should not be collected
         in_tables = {name for t in self.workload.tables for name in t.attributes}
         for name, floor in zip(self.domain.names, self.wishes.floor(self.domain), strict=True):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from optrr.budgets.allocate import law_error
+from optrr.budgets.allocate import check_people, law_error
 from optrr.budgets.workload import Workload, WorkloadLike, workload_of
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -128,6 +128,7 @@ def tradeoff(  # noqa: PLR0913 (each argument is one question a user answers)
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     wanted = workload_of(learn, declared)
+    check_people(n)
     if not len(totals) or not np.all(np.diff(totals) > 0):
         raise InvalidInput(f"totals {list(totals)}; give increasing total epsilons")
     arrays = wanted.arrays(declared)
@@ -175,6 +176,9 @@ def cap_tradeoff(
     """
     declared = domain if isinstance(domain, Domain) else Domain.of(domain)
     wanted = workload_of(learn, declared)
+    check_people(n)
+    if points < 1:
+        raise InvalidInput(f"points = {points}; give the number of caps, at least 1")
     arrays = wanted.arrays(declared)
     split = best_split(arrays, single_blocks(arrays), total)
     shares = np.geomspace(1.0, total / float(split.epsilons.min()), points).tolist()

@@ -97,7 +97,7 @@ def design(  # noqa: PLR0913 (the product's front door: each argument is one que
         parameter below but ``options`` goes with the second.
     total
         E in nats: the ε_i are then proportions, and the design is the most accurate one in these proportions whose total is
-        at most E (POR's fixed ratio); within 1e-6 of it, relative, unless every ε_i is at 50 before.
+        at most E (POR's fixed ratio); within 1e-6 of it, relative, unless an ε_i is at 50, or caps and kappa allow no more.
     method
         auto, closed-form, lp, classes, reduced, ball, por, inductive or kronecker: the names in
         :data:`optrr_solvers.METHODS`. The last three are baselines, of which por and inductive may replace epsilons.

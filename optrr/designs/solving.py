@@ -153,10 +153,12 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         raise InvalidInput(
             f"the proportions reach from {asked.min():g} to {asked.max():g}; their ratio can be at most {high / low:g}"
         )
+    # no ε_i is above its cap
+    most = float(np.min(wishes.caps(declared) / asked)) * (1 - 2.0**-50)
     calibrated = calibrate(
         lambda s: solve(wishes.problem(declared, s * asked), method, options),
         float(total),
-        scales,
+        (scales[0], min(scales[1], max(most, scales[0]))),
         # where every attribute stands alone the ε_i add up to the total
         guess=total / float(asked.sum()),
         # POR's heuristic may replace what it is asked for, so its total need not grow with the scale

@@ -66,8 +66,8 @@ def calibrate(  # noqa: PLR0913 (how far, from where, how closely, and how well 
     ------
     Infeasible
         where even the smallest scale needs more.
-    SolveFailed
-        where no scale could be solved.
+    SolveFailed, Infeasible
+        where no scale could be solved, or none has what is asked for beside.
     """
     search = _Bracket(solve_at, total, tolerance)
     ends = math.log(scales[0]), math.log(scales[1])
@@ -89,7 +89,7 @@ class _Bracket:
         self.low, self.high = -math.inf, math.inf
         self.below, self.above = -math.inf, math.inf
         self.best: Solution | None = None
-        self.failure: SolveFailed | None = None
+        self.failure: SolveFailed | Infeasible | None = None
         self.least = math.inf
         self.solves = 0
 
@@ -98,7 +98,8 @@ class _Bracket:
         self.solves += 1
         try:
             solution = self.solve_at(math.exp(log_scale))
-        except SolveFailed as failed:
+        except (SolveFailed, Infeasible) as failed:
+            # smaller accuracies may be within a cap, or keep pairs, where larger ones cannot
             self.failure, upper = failed, math.inf
         else:
             upper = solution.upper

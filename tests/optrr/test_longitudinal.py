@@ -586,6 +586,14 @@ def test_people_who_miss_rounds_are_left_out_of_these_only():
         Panel(design.domain, design.mechanism, np.array([[0, -1], [1, -1]])).average()
 
 
+def test_a_change_between_rounds_that_are_not_there_is_refused():
+    design = random_design(np.random.default_rng(1), (2,))
+    panel = Panel(design.domain, design.mechanism, np.zeros((4, 2), dtype=np.int64))
+    for first, last in ((0, 2), (-3, 0)):
+        with pytest.raises(InvalidInput, match="number them"):
+            panel.change(first, last)
+
+
 def test_a_coin_is_exact():
     domain = Domain.of({"a": 2, "b": 3})
     coin = WholeOrUniform(domain, 3 << 62)

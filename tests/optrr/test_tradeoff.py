@@ -58,3 +58,16 @@ def test_curves_without_people_have_no_standard_errors_and_draw():
     assert axes.get_yscale() == "log" and len(axes.lines) == 3
     with pytest.raises(InvalidInput, match="increasing"):
         tradeoff(DOMAIN, [2.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("curve", "options", "said"),
+    [
+        (lambda **k: tradeoff({"a": 2, "b": 3}, [1.0], **k), {"n": 0}, "give the number of people"),
+        (lambda **k: cap_tradeoff({"a": 2, "b": 3}, 1.0, **k), {"n": 0}, "give the number of people"),
+        (lambda **k: cap_tradeoff({"a": 2, "b": 3}, 1.0, **k), {"points": 0}, "points = 0"),
+    ],
+)
+def test_what_makes_no_curve_is_refused(curve, options, said):
+    with pytest.raises(InvalidInput, match=said):
+        curve(**options)

@@ -56,6 +56,23 @@ def test_proportions_are_kept_and_the_total_is_spent(method, total):
         assert made.epsilon >= total * (1 - 2e-6)
 
 
+@pytest.mark.parametrize(
+    ("cap", "epsilons"), [(1.0, [0.5, 1.0, 0.25]), ({"a": 0.8}, [0.8, 1.6, 0.4]), ({"c": 0.3}, [0.6, 1.2, 0.3])]
+)
+def test_of_a_total_is_spent_what_caps_allow(cap, epsilons):
+    made = design(DOMAIN, [2.0, 4.0, 1.0], total=6.0, conditional_cap=cap)
+    np.testing.assert_allclose(made.attribute_epsilons, epsilons, rtol=1e-6)
+    assert made.epsilon <= 6
+    with pytest.raises(Infeasible, match="conditional cap 1e-09 below"):
+        design(DOMAIN, 1.0, total=6.0, conditional_cap=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [1.05, 2.0])
+def test_a_total_is_spent_where_more_accurate_attributes_could_not_keep_their_pairs(kappa):
+    made = design({"a": 2, "b": 2}, 1.0, total=6.0, preserve="pairs", kappa=kappa)
+    assert 6 * (1 - 1e-6) <= made.epsilon <= 6 and made.faintest_pair[0] >= kappa * (1 - 1e-6)
+
+
 def test_pairs_can_be_kept_at_a_total():
     plain = design(DOMAIN, 1.0, total=2.0)
     kept = design(DOMAIN, 1.0, total=2.0, preserve="pairs")

@@ -333,7 +333,10 @@ class Panel:
 
     def change(self, first: int = 0, last: int = -1, confidence: float = 0.95) -> PanelEstimate:
         """By how much every cell's proportion moved from one round to another."""
-        combination = np.zeros(self.cells.shape[1])
+        rounds = self.cells.shape[1]
+        if not all(-rounds <= each < rounds for each in (first, last)):
+            raise InvalidInput(f"a change from round {first} to {last} of {rounds}; number them 0..{rounds - 1}")
+        combination = np.zeros(rounds)
         combination[last] += 1
         combination[first] -= 1
         if not combination.any():
