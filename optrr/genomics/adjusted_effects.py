@@ -73,8 +73,11 @@ class AdjustedEffects:
         if self.of_trait:
             first = {"A1_FREQ": self.frequency, "BETA": self.beta}
             return first | {"SE": self.error, "L95": self.low, "U95": self.high, "T_STAT": test}
-        first = {"F_A": self.cases, "F_U": self.controls, "OR": np.exp(self.beta)}
-        return first | {"SE": self.error, "L95": np.exp(self.low), "U95": np.exp(self.high), "Z_STAT": test}
+        # a limit that doubles cannot hold is infinite, or 0
+        with np.errstate(over="ignore", under="ignore"):
+            ratio, low, high = np.exp([self.beta, self.low, self.high])
+        first = {"F_A": self.cases, "F_U": self.controls, "OR": ratio}
+        return first | {"SE": self.error, "L95": low, "U95": high, "Z_STAT": test}
 
 
 def status_effects(reports: UnbiasedReports, copies: FloatArray, model: Residuals) -> AdjustedEffects:

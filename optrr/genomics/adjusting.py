@@ -55,6 +55,8 @@ from optrr_solvers.laws import Law
 
 # Genotypes that are taken at once: some twenty arrays of as many doubles.
 _CELLS = 1 << 18
+# Why variants are left out that there is nobody for.
+_NOBODY = "on a chromosome of which nobody has a copy who can be compared"
 # What covariates leave of a status that they determine, of its variance, is at most this.
 _DETERMINED = 0.01
 
@@ -132,8 +134,8 @@ class AdjustedScan:
 
     @cached_property
     def shared(self) -> dict[str, Residuals]:
-        """The model without a variant of everybody in a group, for variants without missing calls."""
-        return {kind: self.model(group, None) for kind, group in self.groups.items()}
+        """The model without a variant of everybody in a group with people, for variants without missing calls."""
+        return {kind: self.model(group, None) for kind, group in self.groups.items() if group.people.any()}
 
     def model(self, group: _Group, reports: UnbiasedReports | None) -> Residuals:
         """Without the variant; of the people who are called, or of everybody."""
@@ -156,13 +158,18 @@ class AdjustedScan:
     def blocks(
         self, wanted: NDArray[np.bool_] | None = None
     ) -> Iterator[tuple[IntArray, _Group, Codes, Residuals | None]]:
-        """Variants of one group and kind at a time, with the model they share, or None where calls are missing."""
+        """Variants of one group and kind at a time, with the model they share, or None where calls are missing.
+
+        None of a group without people, as men are among women for chromosome Y.
+        """
         size = max(1, _CELLS // max(self.values.rows.size, 1))
         for chosen, everybody in self.cohort.blocks():
             codes = everybody[self.values.rows]
             at = np.arange(chosen.start, chosen.stop)
             for kind in sorted(map(str, set(self.kinds[chosen]))):
                 group = self.groups[kind]
+                if not group.people.any():
+                    continue
                 own = (self.kinds[at] == kind) & (True if wanted is None else wanted[at])
                 theirs = codes[group.people][:, own]
                 gone = np.full(theirs.shape[1], self.missing) | (theirs == MISSING).any(axis=0)
@@ -352,7 +359,9 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     spread = float(np.sqrt(np.sum(error**2))) / max(seen.size, 1)
     visible = Visible(float(seen.mean()), spread, min(float(most.mean()), 1.0)) if seen.size else Visible()
     inflation = Inflation.of(scores, visible)
-    effects, gone = scan.effects(~np.isfinite(tests["p"])), int(np.sum(tests["n"] == 0))
+    effects = scan.effects(~np.isfinite(tests["p"]))
+    nobody = ~np.array([scan.groups[str(kind)].people.any() for kind in scan.kinds])
+    gone = {"all calls missing": tests["n"] == 0, _NOBODY: nobody & filters.kept}
     named = "linear" if scan.is_linear else "cmh" if scan.values.only_strata else "add-cov"
     return Associations(
         scan.cohort.variants.take(kept),
@@ -361,7 +370,11 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
         scores,
         lambda which: effects(kept[which]),
         None,
-        dict(scan.cohort.genotypes.skipped) | ({"all calls missing": gone} if gone else {}) | filters.skipped,
+        {
+            **scan.cohort.genotypes.skipped,
+            **{reason: int(which.sum()) for reason, which in gone.items() if which.any()},
+            **filters.skipped,
+        },
         inflation,
         (
             *inflation.warnings(),

@@ -50,6 +50,9 @@ _CELLS = 1 << 22
 
 # What to do about missing calls that a design has no place for.
 _CATEGORY = "design with --missing category, or let it be seen which calls are missing with --missing exclude"
+_GENOTYPES = (
+    "the alleles layout has no place for them: design with --layout genotype, or leave out variants with missing calls"
+)
 
 
 def records_of(
@@ -84,7 +87,8 @@ def records_of(
             block = np.where(gone, np.int8(GENOTYPES), block)
         elif gone.any() and (missing == "refuse" or layout.status is None):
             first = str(cohort.variants.name[chosen][int(np.argmax(gone.any(axis=0)))])
-            raise InvalidInput(f"variant {first!r} has missing calls and the design has no category for them; {remedy}")
+            what = f"variant {first!r} has missing calls and the design has no category for them"
+            raise InvalidInput(f"{what}; {_GENOTYPES if layout.status is None else remedy}")
         columns = layout.attributes[at[chosen]]
         if layout.status is not None:
             records[:, in_a_row(columns[:, 0])] = block

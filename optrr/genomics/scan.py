@@ -438,10 +438,13 @@ def associations(
     """
     own = tables if counts_alleles(options.test) else CopyTables(tables.two, np.zeros_like(tables.one))
     people = own.people
-    if not people.any():
-        raise InvalidInput("no variant has a single call of somebody whom the test counts; nothing can be tested")
     filters = filtered(tables, kernel, options.thresholds, people_with(cohort, 1), missing)
     kept = np.flatnonzero((people > 0) & filters.kept)
+    if not kept.size:
+        left = "that the thresholds leave " if people.any() else ""
+        raise InvalidInput(
+            f"no variant {left}has a single call of somebody whom the test counts; nothing can be tested"
+        )
     kernel, n = kernel.part(kept), people[kept].astype(np.int64)
     scores, naive, harmless = _tested(own.part(kept), kernel, options)
     own, two = own.part(kept), tables.two[kept]

@@ -55,6 +55,8 @@ _ROWS = 255
 _MANY = 1e12
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
+# A variance of a person's contrast as small as this is rounding, which may make it negative, and a matrix of them singular.
+_NO_VARIANCE = 1e-15
 # Frequencies and shares are kept this far from 0 and 1, so that no variance is 0.
 _LEAST = 1e-9
 
@@ -79,8 +81,8 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
     observed = counts / np.maximum(n, 1.0)[:, None, None]
     fit = fitter(observed, kernel)
     plain, seen = (_covariance(fit, k, contrasts) for k in (unrandomized(kernel.sizes), kernel))
-    # a genotype that nobody has leaves a contrast without variance; adding the smallest double avoids a division by 0
-    plain += np.eye(contrasts.shape[0]) * np.finfo(np.float64).tiny
+    # a genotype or a status that nobody has leaves a contrast without variance
+    plain += np.eye(contrasts.shape[0]) * _NO_VARIANCE
     effect = np.einsum("zkr,zr->zk", influence(fit, kernel, contrasts), observed.reshape(n.size, -1))
     plug_in = n * np.einsum("zk,zk->z", effect, np.linalg.solve(plain, effect[:, :, None])[:, :, 0])
     noise = np.trace(np.linalg.solve(plain, seen), axis1=1, axis2=2)

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from optrr import InvalidInput, genomics
 from optrr.genomics.adjusted import UnbiasedReports, adjusted_scores, status_model, tail_of_sum, trait_model
-from optrr.genomics.adjusted_effects import status_effects, trait_effects
+from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.asking import GenomicReports
 from optrr.genomics.cohort import Cohort
@@ -486,6 +486,13 @@ def test_sex_is_a_covariate_on_x_and_haploid_effects_are_per_copy():
         fit = sm.Logit(cohort.status[who], x).fit(disp=0, tol=1e-13)
         np.testing.assert_allclose([np.log(table["OR"][k]), table["SE"][k]], [fit.params[-1], fit.bse[-1]], rtol=1e-7)
         assert table["N"][k] == who.sum()
+
+
+def test_a_limit_that_doubles_cannot_hold_is_none():
+    one = np.ones(1)
+    with np.errstate(all="raise"):
+        columns = AdjustedEffects(False, one, 400 * one, -783 * one, 785 * one, one, one, one).columns
+    assert (columns["L95"], columns["OR"], columns["U95"]) == (0.0, pytest.approx(np.e), np.inf)
 
 
 def test_effects_are_worked_out_for_the_rows_that_are_shown():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from person_files import line
 from person_files import write_vcf as person_vcf
@@ -66,6 +67,36 @@ def test_a_scan_that_is_refused_warns_before():
     uncalled = replace(true, genotypes=replace(true.genotypes, codes=np.full((3000, 2), MISSING, dtype=np.int8)))
     with pytest.raises(InvalidInput, match="no variant has a single call"):
         scan(uncalled, made.law, layout_of(made.domain))
+
+
+@pytest.mark.parametrize("test", ["trend", "genotypic"])
+def test_variants_that_thresholds_leave_and_the_test_does_not_count_are_none(test):
+    """Of chromosome Y nobody has two copies, and the other variant is below the threshold."""
+    true = monomorphic(2, people=300)
+    male = np.random.default_rng(2).random(300) < 0.5
+    codes = np.stack([np.zeros(300), 2 * (np.arange(300) % 3 == 0) * male], axis=1).astype(np.int8)
+    named = replace(true.variants, chromosome=np.array(["1", "Y"], dtype=object))
+    cohort = Cohort(MatrixGenotypes(named, true.people, codes), true.rows, true.status, male=male)
+    reports = design(cohort, total=200.0).randomize(cohort, random_state=1)
+    assert reports.scan(test=test).skipped and reports.scan(test="allelic", maf=0.1).variants.name.tolist() == ["rs1"]
+    with pytest.raises(InvalidInput, match="no variant that the thresholds leave has a single call of somebody whom"):
+        reports.scan(test=test, maf=0.1)
+
+
+@pytest.mark.parametrize("trait", [None, "height"])
+def test_variants_of_chromosome_y_are_left_out_where_all_are_women(trait):
+    true = monomorphic(3, people=200)
+    rng = np.random.default_rng(4)
+    codes = np.column_stack([rng.integers(0, 3, (200, 2)), np.zeros(200)]).astype(np.int8)
+    named = replace(true.variants, chromosome=np.array(["1", "X", "Y"], dtype=object))
+    nobody = np.zeros(200, dtype=np.bool_)
+    cohort = Cohort(MatrixGenotypes(named, true.people, codes), true.rows, true.status, male=nobody)
+    reports = design(cohort, total=200.0).randomize(cohort, random_state=1)
+    table = pd.DataFrame({"sample": true.people, "age": rng.normal(size=200), "height": rng.normal(size=200)})
+    scanned = reports.scan(covariates=table, covariate=["age"], trait=trait)
+    assert scanned.variants.name.tolist() == ["rs0", "rs1"] and np.isfinite(scanned.scores.p_value).all()
+    assert scanned.skipped == {"on a chromosome of which nobody has a copy who can be compared": 1}
+    assert np.isfinite(scanned.columns["BETA" if trait else "OR"]).all()
 
 
 def test_the_commands_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):

@@ -91,6 +91,11 @@ def test_missing_calls():
     plain = genomic_design(Wanted(names), Budget(2.0, status=1.0))
     with pytest.raises(InvalidInput, match="'rs1' has missing calls"):
         records_of(cohort, layout_of(plain.domain))
+    alleles = genomic_design(Wanted(names, "alleles"), Budget(2.0))
+    with pytest.raises(
+        InvalidInput, match=r"'rs1' has .*; the alleles layout has no place for them: design with --layout"
+    ):
+        records_of(cohort, layout_of(alleles.domain), "exclude")
     kept = records_of(cohort, layout_of(plain.domain), "exclude")
     randomize_records(kept, plain.mechanism, 1)
     np.testing.assert_array_equal(np.flatnonzero(kept[:, 2] == MISSING), [0, 1, 2, 3])

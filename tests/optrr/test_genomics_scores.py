@@ -311,6 +311,18 @@ def test_odds_ratio_intervals_cover():
     np.testing.assert_allclose([np.mean(odds.controls), np.mean(odds.cases)], frequency, atol=0.004)
 
 
+@pytest.mark.parametrize("test", TESTS)
+def test_chi_squared_is_estimated_where_noise_leaves_a_genotype_or_a_status_nobody(test):
+    """Rounding made variances of such contrasts negative, and matrices of them singular."""
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rows, n, (g, s) = 3 + seed % 2, int(rng.choice([4, 12, 200])), rng.choice([0.02, 0.3, 1.0], 2)
+        counts = rng.multinomial(n, rng.dirichlet(np.full(2 * rows, 0.3)), size=3).reshape(3, rows, 2)
+        with np.errstate(over="raise", divide="raise", invalid="raise"):
+            estimate = association_chi_squared(counts, EffectKernel((rows, 2), [[1.0, s], [g, g * s]]), test)
+        assert np.all((estimate >= 0) & (estimate <= n * (1 + (test == "genotypic"))))
+
+
 def test_chi_squared_estimate_is_centred_on_the_truth():
     _, kernel, _ = mechanism(3, "auto", variants=4, epsilon=1.5)
     true = np.array([[[700, 300], [420, 280], [130, 170]]])

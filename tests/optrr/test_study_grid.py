@@ -521,6 +521,17 @@ def test_a_structure_without_groups_is_refused() -> None:
             run_study(cohort, options, groups=groups)
 
 
+def test_variants_that_do_not_vary_or_cancel_each_other_are_not_causal() -> None:
+    copies = np.random.default_rng(5).binomial(2, 0.4, 100)
+    codes, groups = np.stack([np.ones(100, int), copies, 2 - copies], axis=1).astype(np.int8), np.zeros(100, np.int64)
+    trait = PlantedTrait(1, heritability=0.3)
+    assert all(trait.planted(codes, groups, np.random.default_rng(k)).which[0] > 0 for k in range(10))
+    with pytest.raises(InvalidInput, match="3 causal variants are asked for, and 2 vary at"):
+        PlantedTrait(3, 2.0).planted(codes, groups, np.random.default_rng(1))
+    with pytest.raises(InvalidInput, match="cancel each other in everybody"):
+        PlantedTrait(2, heritability=0.3).planted(codes, groups, np.random.default_rng(1))
+
+
 @pytest.mark.parametrize("cases", [0.001, 0.5, 0.99])
 def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
     codes, groups = np.random.default_rng(3).binomial(2, 0.3, (200, 500)).astype(np.int8), np.zeros(200, dtype=np.int64)

@@ -35,6 +35,8 @@ from optrr_solvers.arrays import FloatArray, IntArray
 
 # The rarest allele of a planted variant; rarer ones show no effect in a panel of thousands.
 _RAREST_CAUSAL = 0.05
+# A standard deviation of standardized genotypes that is rounding.
+_NOTHING = 1e-9
 # So far from everybody's score nobody is a case, or everybody is.
 _FARTHEST = 60.0
 # People by whom the tables of a population of mosaics are worked out, and cells of them at once.
@@ -84,7 +86,7 @@ class PlantedTrait:
     def planted(self, codes: Codes, groups: IntArray, generator: np.random.Generator) -> PlantedRisk:
         """The trait in these people, (n, V) and (n,).
 
-        Raises InvalidInput where fewer variants vary enough, and for a structure of one group.
+        Raises InvalidInput where fewer variants vary enough, or cancel each other, and for a structure of one group.
         """
         if self.structure > 0 and not groups.any():
             raise InvalidInput(
@@ -93,10 +95,11 @@ class PlantedTrait:
             )
         called = np.ma.masked_outside(codes, 0, GENOTYPES - 1)
         frequency = np.asarray(called.mean(axis=0).filled(0.0)) / 2
-        fit = np.flatnonzero(np.minimum(frequency, 1 - frequency) >= _RAREST_CAUSAL)
+        varies = np.asarray(called.std(axis=0).filled(0.0)) > 0
+        fit = np.flatnonzero(varies & (np.minimum(frequency, 1 - frequency) >= _RAREST_CAUSAL))
         if fit.size < self.causal:
             raise InvalidInput(
-                f"{self.causal} causal variants are asked for, and {fit.size} have a frequency of 5 to 95 %; ask for fewer"
+                f"{self.causal} causal variants are asked for, and {fit.size} vary at 5 to 95 %; ask for fewer"
             )
         which = np.sort(generator.choice(fit, self.causal, replace=False))
         chosen = called[:, which]
@@ -105,6 +108,11 @@ class PlantedTrait:
         else:
             effects = 1 / np.asarray(chosen.std(axis=0))
             whole = float((chosen.filled(chosen.mean(axis=0)) @ effects).std())
+            if whole <= _NOTHING:
+                raise InvalidInput(
+                    "the causal variants that were drawn cancel each other in everybody, so they leave nothing to inherit; ask "
+                    "for another number of them, or take another seed"
+                )
             effects, noise = effects * math.sqrt(self.heritability) / whole, math.sqrt(1 - self.heritability)
         shifts = generator.standard_normal(int(groups.max()) + 1)
         if shifts.size > 1:
