@@ -33,7 +33,8 @@ weights. There it depends little on the data set at hand, and hardly on T. The s
 does depend on T, so that to print a p-value where it is small would select: the tests that are left would reject less often
 than all of them.
 
-Of a linear model the scores are linear in θ, and no order is left out. The information of a likelihood has no such noise.
+Of a linear model the scores are linear in θ, and no order is left out; without a solution it has no test of what next to no
+report tells (:class:`optrr.models.regression.families.LinearEquations`). The information of a likelihood has no such noise.
 
 The interval of a linear model's parameter is closed: Fieller's, with what V counts twice taken out. Where the other parameters
 solve their equations, θ moves along a line with the hypothesis b. So Ψ_k is linear in b, W does not depend on it, and W V Wᵀ
