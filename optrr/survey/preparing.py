@@ -172,6 +172,9 @@ def _save_first(made: Design, file: Path) -> None:
         os.link(own, file)
     except FileExistsError:
         return
+    except InvalidInput as error:
+        # the message names the file that people know, not the one beside it
+        raise InvalidInput(str(error).replace(own.name, file.name)) from error
     except OSError:  # some file systems know no links
         if not file.exists():
             save_design(made, file)

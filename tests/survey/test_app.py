@@ -624,6 +624,19 @@ def test_a_design_that_another_collector_saved_meanwhile_is_served(
     assert [f.name for f in tmp_path.iterdir() if f not in (path, saved)] == []
 
 
+def test_a_folder_that_takes_no_design_is_said_of_the_design_s_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_made: Design, path: Path) -> None:
+        raise InvalidInput(f"cannot write {path}: No space left on device; choose another path")
+
+    path = tmp_path / "q.toml"
+    path.write_text(SPECIFICATION)
+    monkeypatch.setattr("optrr.survey.preparing.save_design", full)
+    with pytest.raises(InvalidInput, match=r"cannot write \S*/q\.design\.json: No space"):
+        prepared(path)
+
+
 def test_a_survey_preserves_the_pairs_that_are_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "q.toml"
     path.write_text("".join(f'[[attributes]]\nname = "a{i}"\nsize = 2\nepsilon = 0.5\n' for i in range(3)))
