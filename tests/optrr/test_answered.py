@@ -18,10 +18,11 @@ from optrr.models.loglinear.fitting import parse_terms
 from optrr.models.tests.homogeneity import goodness_of_fit
 from optrr.records.counts import Counts
 from optrr.tables.estimation.intervals import Sampling
+from optrr.tables.estimation.score_interval import score_intervals
 from optrr.tables.measures import Comparing
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion
-from optrr.ways.protocols.combining import Answered, answered_table, error_among
+from optrr.ways.protocols.combining import Answered, _Sums, answered_table, error_among
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers.allocating.questions import SubsetReport
 from tests.questions import enumerated, random_asking
@@ -85,6 +86,16 @@ def check_covariance(rng):
     np.testing.assert_allclose(mean, true, atol=1e-10)
     np.testing.assert_allclose(empty.sampling.covariance(true), covariance, atol=1e-10 * np.abs(covariance).max())
     return True
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_law_without_variance_has_an_interval():
+    """As of few answers, whose fitted table leaves a share of 0 none: numpy warned of divisions by 0."""
+    none, some = np.zeros(2), np.full(2, 0.3)
+    third = np.array([0.0, 0.1])
+    means = _Sums(5, False, np.array([3.2, 0.4]), none, some, none, third, none, none, none)
+    lower, upper = score_intervals(means, 0.05)
+    assert np.all(lower > 0) and np.all(upper == [1, 1])
 
 
 @pytest.mark.slow

@@ -59,7 +59,8 @@ from optrr.tables.estimation.simplex import projection
 from optrr_solvers.allocating.questions import SubsetReport, transformed
 from optrr_solvers.arrays import FloatArray
 
-_NO_VARIANCE = 1e-300
+# A variance that is 0 or below counts as this, whose powers are numbers.
+_NO_VARIANCE = 1e-100
 # Chances held at once: 8 MB.
 _ENTRIES = 1 << 20
 # From the five cases (all different, x = v, x = w, v = w, all alike) to the coefficients of the five functions.
