@@ -14,6 +14,7 @@ questions with weights w_a and n_a answers by Σ w_a²/n_a ≥ 1/n.)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -27,7 +28,7 @@ from optrr.domain.domain import Domain
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.show.text import brief
-from optrr_solvers import SolveOptions
+from optrr_solvers import SolveFailed, SolveOptions
 from optrr_solvers.allocating.energy import total_bound
 from optrr_solvers.allocating.questions import MAX_CELLS
 from optrr_solvers.allocating.variances import required_energies, sufficient_questions
@@ -162,7 +163,9 @@ def variance_design(
     most = min(flips.epsilon * (1 - _SAVED), EPSILON_RANGE[1])
     # of an attribute with more categories nobody can name a subset
     asked = bool((domain.sizes <= MAX_CELLS).all())
-    mixed = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched) if asked else None
+    mixed = None
+    with suppress(SolveFailed):
+        mixed = sufficient_questions(domain.sizes, flips.requested_epsilons, most, watched) if asked else None
     # what people are asked cannot cost less than the smallest ε there is
     if mixed is None or max(mixed.total, EPSILON_RANGE[0]) > most:
         solution = replace(flips.solution, notes=(*flips.solution.notes, NO_QUESTIONS))

@@ -51,6 +51,12 @@ def test_a_way_that_tells_too_little_of_an_attribute_is_compared_and_not_taken()
     assert plan(domain, 0.5, margin=40).point.total == 0.5
 
 
+@pytest.mark.parametrize("total", [360.0, 499.0])
+def test_the_largest_totals_have_an_answer(total):
+    allocation = allocate({"a": 3, "b": 3}, total)
+    assert allocation.error_bound <= allocation.error <= allocation.error_bound * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("n", [float("nan"), float("inf"), "5", 2.5, 0, True])
 def test_what_is_no_number_of_people_is_refused_in_one_line(n):
     with pytest.raises(InvalidInput, match="give the number of people"):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import optrr
-from optrr.budgets.variances import NO_QUESTIONS
+from optrr.budgets.variances import NO_QUESTIONS, variance_design
 from optrr.cli.main import run
 from optrr_solvers.allocating.energy import total_bound
 
@@ -52,6 +52,21 @@ def test_where_no_questions_cost_less_it_is_the_design_of_flips(sizes, epsilon):
     assert isinstance(made, optrr.Design) and made.epsilon == optrr.design(sizes, epsilon).epsilon
     assert NO_QUESTIONS in made.warnings
     optrr.Mechanism(made.domain, made.law)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilons"),
+    [
+        ([50], [41.12163051523981]),
+        ([2, 4, 3, 3], [16.75, 46.04, 3.05, 0.37]),
+        ([2, 3], [11.025513193220638, 9.242e-06]),
+    ],
+)
+def test_accuracies_far_apart_or_near_certainty_have_an_answer(sizes, epsilons):
+    flips = optrr.design({f"a{i}": r for i, r in enumerate(sizes)}, epsilons)
+    made, least = variance_design(flips)
+    assert total_bound(flips.domain.sizes, np.asarray(epsilons)) <= made.epsilon <= flips.epsilon
+    assert least is None or 0 < least <= made.epsilon * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(

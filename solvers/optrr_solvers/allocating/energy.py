@@ -56,7 +56,7 @@ _TOTAL_FOUND, _MOST_TOTAL = 1e-6, 512.0
 
 def energy_cap(cells: float, total: float) -> float:
     """Largest variance of a density over equal cells whose values lie within a factor e^ε; ε in nats."""
-    return _largest(cells, total, lambda p, gain: p * (1 - p) * gain**2 / (1 + gain * p) ** 2, lambda e: 1 / (1 + e))
+    return _largest(cells, total, lambda p, gain: p * (1 - p) * (gain / (1 + gain * p)) ** 2, lambda e: 1 / (1 + e))
 
 
 def entropy_cap(cells: float, total: float) -> float:

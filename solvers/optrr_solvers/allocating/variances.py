@@ -26,6 +26,7 @@ from optrr_solvers.allocating.promising import Candidate, Promising, factor, par
 from optrr_solvers.allocating.questions import Question, SubsetReport
 from optrr_solvers.allocating.workload import eigenvalues_of
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import SolveFailed
 
 # Rounds of the search, and of each least total in it; fewer where there are many attributes, on each of which a round takes
 # some milliseconds.
@@ -34,6 +35,8 @@ _ROUNDS, _FEWEST_ROUNDS, _ATTRIBUTES_LOOKED_AT = 40, 8, 2_000
 TOLERANCE, _LEAST_SHARE = 1e-4, 1e-9
 # The total is found to this, relative, and rounded up by it.
 _ROUNDED = 1e-9
+# How much less a promise may be than it is, relative: some roundings.
+_HIDDEN = 2.0**-46
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +74,8 @@ def sufficient_questions(
 
     Questions about up to 8 attributes are looked at; the same ones for the same arguments. The total is within 1e-4 of the
     promise of all that were looked at; how near it is to that of any mechanism, ``total_bound`` says.
+
+    Raises SolveFailed where doubles do not resolve the shares: one attribute needs many orders of magnitude more than another.
     """
     search = _Search(sizes.astype(np.int64), required_energies(sizes, epsilons))
     promising = Promising(search.sizes)
@@ -85,8 +90,9 @@ def sufficient_questions(
         promise = max(promise, value)
         if promise < 1:
             return None
-        # there, every question's energies are smaller by the promise at least
-        least = max(least, total if promise == 1 else -math.log1p(math.expm1(-total) / math.sqrt(promise)))
+        # there, every question's energies are smaller by the promise at least; what rounding hid of it is taken off
+        above = math.expm1(math.log(promise) / 2)
+        least = max(least, math.log1p(above) - math.log(above + math.exp(-total) + _HIDDEN))
         if promise <= value * (1 + TOLERANCE):
             break
         search.add(more)
@@ -135,6 +141,8 @@ class _Search:
             b_eq=[1.0],
             method="highs-ds",
         )
+        if solved.status != 0:
+            raise SolveFailed("the program of the questions' shares was not solved; ask for milder epsilons")
         shares = np.where(solved.x[:count] > _LEAST_SHARE, solved.x[:count], 0.0)
         multipliers = np.maximum(-solved.ineqlin.marginals, 0.0)
         shares, multipliers = shares / shares.sum(), multipliers / multipliers.sum()
