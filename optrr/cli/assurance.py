@@ -111,7 +111,7 @@ def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     if not result.holds:
         _show(result)
         return 1
-    known = sign_file(held, key, output, _asked if sys.stdin.isatty() else None, _kind(held))
+    known = sign_file(held, key, output, _asked if sys.stdin is not None and sys.stdin.isatty() else None, _kind(held))
     warn([f"{key} can be read by others on this machine; chmod 600 {key}"] if is_exposed(key) else [])
     target = signature_path(file) if output is None else output
     if as_json:

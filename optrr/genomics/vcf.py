@@ -279,6 +279,8 @@ class VcfGenotypes:
 
 def _spooled() -> IO[bytes]:
     """Standard input in an unnamed temporary file, because a VCF is read twice; it vanishes with the process."""
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed; name a file")
     spool = tempfile.TemporaryFile()  # noqa: SIM115 (it is read as often as asked)
     shutil.copyfileobj(sys.stdin.buffer, spool, _CHUNK)
     spool.flush()

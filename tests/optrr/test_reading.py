@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import json
+import os
 import sqlite3
 import sys
 
@@ -22,6 +23,7 @@ import pytest
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.genomics import vcf
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
@@ -154,6 +156,16 @@ def test_json_that_is_of_another_type_below_its_beginning_is_said_to_be(tmp_path
         with pytest.raises(InvalidInput, match="holds values of another type than in the first") as caught:
             list(open_source(path).batches(["sex"]))
         assert '"F"' not in str(caught.value)
+
+
+def test_a_pipe_with_a_name_is_to_be_standard_input_which_may_be_closed(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(InvalidInput, match=r"a pipe, .*; give it as standard input \(-\)"):
+        open_source(tmp_path / "a.csv")
+    monkeypatch.setattr(sys, "stdin", None)
+    for opened in (lambda: open_source("-", DOMAIN), vcf._spooled):
+        with pytest.raises(InvalidInput, match="standard input is closed"):
+            opened()
 
 
 def test_parquet_does_not_come_through_a_pipe(monkeypatch):

@@ -80,6 +80,11 @@ def test_what_is_signed_verifies_and_nothing_else(name: str, folder: Path, capsy
     assert verify(folder, name) in (1, 2)
 
 
+def test_nobody_need_be_there_to_sign(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
+
+
 @needs_openssl
 def test_openssl_checks_what_we_sign_and_we_check_what_it_signs(folder: Path) -> None:
     assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0

@@ -352,6 +352,8 @@ class StandardInput(io.RawIOBase):
     @classmethod
     def here(cls) -> StandardInput:
         """Of this process's standard input."""
+        if sys.stdin is None:
+            raise InvalidInput("standard input is closed; name a file")
         if cls._known is None or cls._known.stream is not sys.stdin.buffer:
             cls._known = cls(sys.stdin.buffer)
         return cls._known
@@ -419,6 +421,11 @@ class ByteReader(BoundedSource):
         self._raw: pa.NativeFile | None = None
         self._size = 0
         if self.path is not None:
+            if self.path.is_fifo():
+                # opened to be looked at, it would be used up
+                raise InvalidInput(
+                    f"{place} is a pipe, and files are read more than once; give it as standard input (-)"
+                )
             self.paths = (self.path,)
             with readable(self.name):
                 self._size = self.path.stat().st_size
