@@ -115,9 +115,9 @@ def _allele_categories(pair: Alleles) -> tuple[str, ...]:
 
 def variant_alleles(attribute: Attribute, kind: Kind = "genotype") -> Alleles:
     """A1 and A2 of a variant by one of its attributes; empty texts where its categories do not name them."""
-    if attribute.numbers is not None or attribute.texts[:4] == ALLELE_CATEGORIES:
-        return _UNNAMED
     texts = attribute.texts
+    if attribute.numbers is not None or len(texts) < GENOTYPES or texts[:4] == ALLELE_CATEGORIES:
+        return _UNNAMED
     pair = tuple(str(texts[k]).split("/")[0] for k in (2, 0))
     made: tuple[str | None, ...] = (
         _genotype_categories(pair) if kind == "genotype" else _allele_categories(pair)  # type: ignore[arg-type]

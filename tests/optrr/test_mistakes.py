@@ -189,6 +189,11 @@ MISTAKES = {
         ["gwas-perturb", "records.csv", "--design", "spec.toml", "-o", "new.csv"],
         ["spec.toml is a specification", "optrr gwas-design GENOTYPES -o design.json makes one"],
     ),
+    "a design of other records for genotypes": (
+        lambda: None,
+        ["gwas-perturb", "records.csv", "--design", "design.json", "-o", "new.csv"],
+        ["neither 'status' with one genotype each nor alleles", "optrr gwas-design"],
+    ),
     "a design through a pipe": (
         lambda: os.mkfifo("pipe"),
         swapped(PERTURB, "design.json", "pipe"),
