@@ -201,6 +201,7 @@ def test_permanent_accuracies_can_be_asked_for_by_name():
         (({"a": 2}, 1.0, {"a": 2.0}), {}, "need the second stage 'kronecker'"),
         (({"a": 2}, 1.0, {"a": 0.5}), {"stages": Stages("kronecker")}, "less for ever"),
         (({"a": 2}, 46.0, 240.0), {}, "a coin of more than 64 bits"),
+        (({"a": 2}, 1.0, 501.0), {}, "give at most 500 nats for each attribute"),
         (({"a": 2, "b": 2}, 24.0, 48.48), {"one_report": 43.632}, "a coin of more than 64 bits"),
     ],
 )

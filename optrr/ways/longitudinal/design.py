@@ -69,6 +69,8 @@ _HALVINGS = 40
 _LOWERED = 1 - 2.0**-48
 # The label of a law exceeds the total that it was made for by a few last places at most.
 _BELOW = 1 - 2.0**-49
+# Nats of each attribute that a file's law may hold; far fewer leave nothing hidden.
+_MOST_NATS = 500.0
 # So far below its total one report is made for, as the coin is rounded towards accuracy; totals are met within 1e-6 of them.
 _BELOW_ONE = 1 - 2.0**-36
 # Below this, scales of eigenvalues differ too little from 1 for doubles: an attribute is asked for at 19 nats or more.
@@ -408,6 +410,8 @@ def longitudinal(
     for name, total in (("forever", forever), ("one_report", one_report)):
         if total is not None and not 0 < real(total) < math.inf:
             raise InvalidInput(f"{name} = {total!r}; give a positive number of nats")
+    if forever > _MOST_NATS * declared.m:
+        raise InvalidInput(f"forever = {forever:g}; give at most {_MOST_NATS:g} nats for each attribute")
     if one_report is not None and one_report >= forever:
         raise InvalidInput(
             f"one report may cost {one_report:g} nats and all of them {forever:g}; give one report less, or use a design "
