@@ -148,6 +148,14 @@ def test_a_line_of_names_without_its_end_holds_no_records(tmp_path):
             count(path, domain, "sex")
 
 
+def test_words_of_a_record_do_not_end_a_file(tmp_path):
+    """What Arrow says of a record with too many fields holds the record; it was taken for a file without records."""
+    path = tmp_path / "a.csv"
+    path.write_text("sex,other\nF,x\nF,Empty CSV file,1\nM,y\n")
+    with pytest.raises(InvalidInput, match="record 2 has 3 fields and the first line 2"):
+        count(path, Domain.of({"sex": ["F", "M"]}), "sex", allow_extra=True)
+
+
 def test_json_that_is_of_another_type_below_its_beginning_is_said_to_be(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "_BLOCK", 64)
     path = tmp_path / "a.jsonl"
@@ -156,6 +164,11 @@ def test_json_that_is_of_another_type_below_its_beginning_is_said_to_be(tmp_path
         with pytest.raises(InvalidInput, match="holds values of another type than in the first") as caught:
             list(open_source(path).batches(["sex"]))
         assert '"F"' not in str(caught.value)
+    # a pipe is not read again, but what is wrong with a line is known from those around it
+    text = '{"sex": "F"}\n' * 20 + '{"sex": "F"\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    with pytest.raises(InvalidInput, match="standard input: a line is cut off or no JSON"):
+        list(open_source("-").batches(["sex"]))
 
 
 def test_a_pipe_with_a_name_is_to_be_standard_input_which_may_be_closed(tmp_path, monkeypatch):

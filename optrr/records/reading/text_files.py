@@ -170,7 +170,8 @@ class CsvFile(ByteReader):
                 for batch in batches:
                     yield batch if self._domain is None else _empty_fields(batch, self._domain)
         except (pa.ArrowException, UnicodeError) as error:
-            if "Empty CSV file" in str(error):
+            # a message about a record may hold the same words, as a part of it
+            if str(error).startswith("CSV parse error: Empty CSV file"):
                 return  # the line of names alone, without its end
             # what the library says may hold a record, so it is not passed on
             raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
@@ -295,15 +296,17 @@ class JsonLines(ByteReader):
                 return pa_json.read_json(pa.BufferReader(lines), read_options=read, parse_options=options)
             except pa.ArrowException:
                 pass
-        raise self._refusal() if options is None else self._refusal(_CHANGED)
+        raise self._refusal() if options is None else self._refusal(_CHANGED, lines)
 
-    def _refusal(self, said: str = "it is not JSON lines") -> InvalidInput:
-        """Which line is no record, or what is ``said``; Arrow's own words may hold one."""
-        if self.path is not None:
-            kinds: dict[str, type] = {}
-            with io.TextIOWrapper(self.open(), encoding="utf-8", errors="replace") as lines:
-                faults = (f"line {at} {fault}" for at, line in enumerate(lines, 1) if (fault := _fault(line, kinds)))
-                said = next(faults, said)
+    def _refusal(self, said: str = "it is not JSON lines", block: bytes = b"") -> InvalidInput:
+        """Which line is no record, of a pipe in the ``block`` at hand, or what is ``said``; Arrow's own words may hold one."""
+        kinds: dict[str, type] = {}
+        again = io.BytesIO(block) if self.path is None else self.open()
+        with io.TextIOWrapper(again, encoding="utf-8", errors="replace") as lines:
+            faults = ((at, fault) for at, line in enumerate(lines, 1) if (fault := _fault(line, kinds)))
+            for at, fault in faults:
+                said = f"a line {fault}" if self.path is None else f"line {at} {fault}"
+                break
         return InvalidInput(
             f"cannot read {self.name}: {said}; give one whole JSON object per line, each field of one type"
         )
