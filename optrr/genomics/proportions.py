@@ -27,9 +27,9 @@ mechanism Pearson's χ² of PLINK 1's ``--hardy``. Where noise takes an unbiased
 proper ones are the fit, as in :mod:`optrr.models.tests.nullfit`. Small p-values, and those of tables with few expected reports,
 are by a saddlepoint given the fit (:mod:`optrr.models.tests.tail`): without a mechanism, near the tails of the exact
 test given the counts of alleles, by half of the chance of the table itself (mid-p). Where homozygotes come one by one and the
-mechanism invents hardly any, p goes in steps, and some levels are passed more often than they say: where some report is
-expected less than `STEPPED` times, 1.7 to 9.3 % of true proportions have p below 5 %, and .01 to .24 % below .1 %; elsewhere
-3.6 to 5.8 % below 5 %. People with one copy of a chromosome have no such proportions, and are left out.
+mechanism invents hardly any, p goes in steps, and some levels are passed more often than they say: where some report of a
+genotype is expected less than `STEPPED` times, 1.7 to 9.3 % of true proportions have p below 5 %, and .01 to .24 % below .1 %;
+elsewhere 3.6 to 6 % below 5 %. People with one copy of a chromosome have no such proportions, and are left out.
 
 Letters: V variants, S tables of each (1, or 2), R rows (3 genotypes, and a fourth for missing calls), C cells of all tables.
 """
@@ -337,7 +337,8 @@ class _RatioMeans(Means):
 class ProportionsTest:
     """Tests of Hardy–Weinberg proportions, (V,), χ² with 1 degree of freedom; NaN where reports show one genotype or nobody.
 
-    ``expected``: the smallest expected number of a report.
+    ``expected``: the smallest expected number of a report of a genotype, with the group's own status. However few reports there
+    are of missing calls, or of the other status, p-values do not go in steps because of them.
     """
 
     statistic: FloatArray
@@ -372,7 +373,9 @@ def _tested(group: Group) -> tuple[FloatArray, FloatArray, FloatArray]:
     # a share held at 0 is not the likeliest one, so its score is not 0: given that it were, this table might be impossible
     scores[:, 1:] *= (fit.beside > _NEARLY_ZERO)[:, :, None]
     p_value = tail_of_one(weights, law, group.seen * n[:, None], statistic, scores)
-    return statistic, p_value, n * law.min(axis=1)
+    of_genotypes = law.reshape(group.observed.shape)[:, :, :GENOTYPES]
+    own = of_genotypes if group.status is None else of_genotypes[..., group.status]
+    return statistic, p_value, n * own.reshape(n.size, -1).min(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
