@@ -95,7 +95,7 @@ class PlantedTrait:
             )
         called = np.ma.masked_outside(codes, 0, GENOTYPES - 1)
         frequency = np.asarray(called.mean(axis=0).filled(0.0)) / 2
-        varies = np.asarray(called.std(axis=0).filled(0.0)) > 0
+        varies = np.asarray((called.max(axis=0) > called.min(axis=0)).filled(False))
         fit = np.flatnonzero(varies & (np.minimum(frequency, 1 - frequency) >= _RAREST_CAUSAL))
         if fit.size < self.causal:
             raise InvalidInput(
