@@ -231,8 +231,6 @@ def test_simultaneous_intervals_are_wider_and_reports_alike_have_no_error():
     assert 0 < one.table.upper[1] < all_together.table.upper[1] < 0.1
 
 
-@pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("epsilon", [1.5, 30.0])
 def test_a_group_of_one_record_shows_nothing(epsilon):
@@ -247,6 +245,8 @@ def test_a_group_of_one_record_shows_nothing(epsilon):
     assert np.isnan(whole.standard_errors).tolist() == np.isnan(whole.total_errors).tolist() == [False, False, True]
 
 
+@pytest.mark.slow
+@pytest.mark.simulation
 def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
     # 2 % of the records weigh 30 times as much as the others, so that 3 % of the people are often in none of them. Covered in
     # some 98 of 100 samples; 49 or fewer of 60 come once in 10^8 at that rate, and nearly always at 65 %
