@@ -309,9 +309,15 @@ class Recent:
         """The answer of that key, at most a few seconds old."""
         if key not in self._asked:
             self._asked[key] = asyncio.create_task(self._made(key, compute))
-            self._asked[key].add_done_callback(lambda _: self._asked.pop(key))
+            self._asked[key].add_done_callback(partial(self._ended, key))
         # it goes on where whoever asked waits no longer: asked again, it is there, or nearer to its end
         return await asyncio.shield(self._asked[key])
+
+    def _ended(self, key: object, task: asyncio.Task[bytes]) -> None:
+        del self._asked[key]
+        if not task.cancelled():
+            # where nobody waits any more asyncio would print an error that was never looked at
+            task.exception()
 
     async def _made(self, key: object, compute: Callable[[], bytes]) -> bytes:
         async with self._lock:

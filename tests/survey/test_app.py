@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import gc
 import gzip
 import io
 import json
@@ -41,7 +42,7 @@ from optrr.survey.app import FORMAT, ReportReader, survey_app
 from optrr.survey.guard import STRICT_HEADERS
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
-from optrr.survey.results import Admission, Results, new_token
+from optrr.survey.results import Admission, Recent, Results, new_token
 from optrr.survey.store import Report, Store, database_url, open_database
 from optrr.survey.stored_records import Packing
 from optrr.tables.estimation.estimator import estimate
@@ -492,6 +493,28 @@ def test_results_that_take_too_long_are_there_when_they_are_asked_for_again(
 
     late, again = asyncio.run(twice())
     assert (late.status, again.status, len(asked)) == (503, 200, 1)
+
+
+def test_an_error_for_which_nobody_waits_any_more_is_not_printed() -> None:
+    async def left() -> list[Any]:
+        printed: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: printed.append(context))
+        recent, enough = Recent(), threading.Event()
+
+        def fails() -> bytes:
+            enough.wait()
+            raise InvalidInput("no results")
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(recent.get("key", fails), 0.05)
+        enough.set()
+        # one is computed at a time, so the first has ended when this has
+        with pytest.raises(InvalidInput, match="no results"):
+            await recent.get("other", fails)
+        gc.collect()
+        return printed
+
+    assert asyncio.run(left()) == []
 
 
 @pytest.mark.parametrize("part", ["bytes=2-5", "bytes=9999999-", "bytes=x"])
