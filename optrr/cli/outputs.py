@@ -24,7 +24,7 @@ from optrr.cli.printing import heard, json_option, late_bar, print_json, warn
 from optrr.designs.design import Asking, Design
 from optrr.errors import InvalidInput
 from optrr.records.counts import OpenedRecords
-from optrr.records.reading.source import Place, RecordsAt
+from optrr.records.reading.source import Place, RecordsAt, each_file
 from optrr.records.whole_files import check_target, held_back, whole_file
 from optrr.show.result import Result, TableResult
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
@@ -120,7 +120,7 @@ _LEFT_OUT = ("input", "design_file", "output", "report", "as_json", "manhattan_f
 # Options whose values may be places.
 _PLACES = ("groups", "proportions", "phenotype_file")
 _SCHEME = re.compile(r"([a-z]+):(//)?")
-_WILD, _ADDRESS = re.compile(r"[*?[]"), re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
+_ADDRESS = re.compile(r"\b(postgres(?:ql)?)://\S*[^\s;:,]")
 
 
 def page_given(asking: Asking, design_file: Path, reports: OpenedRecords, doubts: Sequence[str]) -> Given:
@@ -185,13 +185,11 @@ def public_name(place: Place) -> str:
 
 
 def _public(line: str, places: Sequence[RecordsAt]) -> str:
-    """A warning without the folders and addresses of the places."""
-    for text in (str(each) for place in places for each in place.named):
-        # a survey's database is named without its kind, and the files of a pattern begin with its folders
+    """A warning without the folders and addresses of the places, and of the files of a folder or a pattern."""
+    for text in (str(each) for place in places for each in (*(file.place for file in each_file(place)), *place.named)):
+        # a survey's database is named without its kind
         beyond = text.removeprefix("sqlite:").removeprefix("///")
         line = line.replace(text, public_name(text)).replace(beyond, public_name(beyond))
-        folder, slash, _ = _WILD.split(text, maxsplit=1)[0].rpartition("/")
-        line = line.replace(f"{folder}/", "") if slash and _WILD.search(text) else line
     return _ADDRESS.sub(r"\1:…", line)
 
 

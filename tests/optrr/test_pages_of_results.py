@@ -271,6 +271,11 @@ def test_addresses_of_databases_and_folders_stay_at_home(place: Any, monkeypatch
         ("postgresql://me:secret@host/a", "postgresql://me:***@host/a", "postgresql:…"),
     ):
         assert _public(f"survey {said} and b hold", [RecordsAt(named)]) == f"survey {told} and b hold"
+    # nor do the folders that a pattern leaves open, or that lie in a folder; what is no folder stays
+    Path("d/mine").mkdir(parents=True)
+    Path("d/mine/a.csv").touch()
+    for named in ("d/*/a.csv", "d/mine/*.csv", "d"):
+        assert _public("d/mine/a.csv is of and/or", [RecordsAt(named)]) == "a.csv is of and/or"
     assert public_name("postgresql://me:secret@host/db") == "postgresql:…"
     assert public_name("duckdb:/home/me/answers.duckdb") == "duckdb:answers.duckdb"
     assert public_name(Path("/home/me/answers.csv")) == "answers.csv"
