@@ -526,7 +526,7 @@ def test_variants_that_do_not_vary_or_cancel_each_other_are_not_causal() -> None
     codes, groups = np.stack([np.ones(100, int), copies, 2 - copies], axis=1).astype(np.int8), np.zeros(100, np.int64)
     trait = PlantedTrait(1, heritability=0.3)
     assert all(trait.planted(codes, groups, np.random.default_rng(k)).which[0] > 0 for k in range(10))
-    with pytest.raises(InvalidInput, match="3 causal variants are asked for, and 2 vary at"):
+    with pytest.raises(InvalidInput, match="3 causal variants are asked for, and 2 vary and have a frequency"):
         PlantedTrait(3, 2.0).planted(codes, groups, np.random.default_rng(1))
     with pytest.raises(InvalidInput, match="cancel each other in everybody"):
         PlantedTrait(2, heritability=0.3).planted(codes, groups, np.random.default_rng(1))

@@ -99,7 +99,8 @@ class PlantedTrait:
         fit = np.flatnonzero(varies & (np.minimum(frequency, 1 - frequency) >= _RAREST_CAUSAL))
         if fit.size < self.causal:
             raise InvalidInput(
-                f"{self.causal} causal variants are asked for, and {fit.size} vary at 5 to 95 %; ask for fewer"
+                f"{self.causal} causal variants are asked for, and {fit.size} vary and have a frequency of 5 to 95 %; ask for "
+                "fewer"
             )
         which = np.sort(generator.choice(fit, self.causal, replace=False))
         chosen = called[:, which]
