@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from optrr.errors import InvalidInput, MethodTooLarge
 from optrr.show.text import brief
 from optrr_solvers import Problem, SolveOptions, solve
 from optrr_solvers.arrays import FloatArray, real
-from optrr_solvers.calibrate import calibrate, scale_range
+from optrr_solvers.calibrate import TOLERANCE, calibrate, scale_range
 from optrr_solvers.laws import Law
 from optrr_solvers.por import MOST_BY_PROGRAM
 from optrr_solvers.problem import EPSILON_RANGE
@@ -164,7 +164,14 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
         # POR's heuristic may replace what it is asked for, so its total need not grow with the scale
         scan=method == "inductive" or (method == "por" and declared.m > MOST_BY_PROGRAM),
     )
-    return Design(declared, calibrated.solution, public=beside)
+    solution = calibrated.solution
+    if wishes != Wishes() and solution.upper < total * (1 - 2 * TOLERANCE):
+        said = (
+            f"the design spends {solution.upper:.6g} of the total epsilon of {total:g}: in these proportions caps or preserved "
+            "pairs allow no more; other proportions may spend the rest"
+        )
+        solution = replace(solution, notes=(*solution.notes, said))
+    return Design(declared, solution, public=beside)
 
 
 def epsilon_vector(domain: Domain, epsilons: float | ArrayLike | Mapping[str, float]) -> FloatArray:

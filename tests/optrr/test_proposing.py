@@ -77,7 +77,7 @@ def test_marks_of_missing_values_are_pointed_at_and_not_taken_for_granted():
     [
         (FRAME, Proposing(columns=["nope"]), "column 'nope' is missing"),
         (FRAME, Proposing(bins={"aged": 3}), "column 'aged' is missing; .*did you mean 'age'"),
-        (FRAME, Proposing(bins={"city": 3}), "column 'city' is not one of numbers or dates"),
+        (FRAME, Proposing(bins={"city": 3}), "column 'city' is not one of numbers such as 1.5 or dates"),
         (FRAME, Proposing(bins={"age": 1}), "ask for two or more"),
         (FRAME, Proposing(bins={"kids": 9}), "too few different values for 9 bins|each edge once"),
         (FRAME[["id"]], Proposing(), "no column can be an attribute; column 'id' has 600 different texts"),

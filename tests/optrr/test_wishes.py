@@ -63,6 +63,12 @@ def test_of_a_total_is_spent_what_caps_allow(cap, epsilons):
     made = design(DOMAIN, [2.0, 4.0, 1.0], total=6.0, conditional_cap=cap)
     np.testing.assert_allclose(made.attribute_epsilons, epsilons, rtol=1e-6)
     assert made.epsilon <= 6
+    # of what is left a user is told; there is nothing to tell where a total is spent
+    assert made.warnings == (
+        f"the design spends {made.epsilon:.6g} of the total epsilon of 6: in these proportions caps or preserved pairs allow "
+        "no more; other proportions may spend the rest",
+    )
+    assert not design(DOMAIN, [2.0, 4.0, 1.0], total=0.5, conditional_cap=cap).warnings
     with pytest.raises(Infeasible, match="conditional cap 1e-09 below"):
         design(DOMAIN, 1.0, total=6.0, conditional_cap=1e-9)
 
