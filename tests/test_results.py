@@ -5,6 +5,8 @@ A long result that is older than its code is told of in the summary; runs of all
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import re
 import warnings
 from pathlib import Path
@@ -44,6 +46,25 @@ NAMED = [pytest.param(b, id=b.script) for b in BENCHMARKS]
 def test_every_script_is_registered() -> None:
     scripts = {f.stem for f in FOLDER.glob("*.py") if not f.stem.startswith("make_")}
     assert scripts - SERVING == {b.script for b in BENCHMARKS}
+
+
+@pytest.mark.parametrize("script", sorted(FOLDER.glob("*.py")), ids=lambda script: script.stem)
+def test_what_a_script_imports_of_the_project_is_there(script: Path) -> None:
+    """Long benchmarks run seldom, so that a name that has moved would be missed for long."""
+    imports = [
+        node for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)
+    ]
+    for node in imports:
+        if (node.module or "").split(".")[0] not in sources.PACKAGES:
+            continue
+        try:
+            module = importlib.import_module(str(node.module))
+        except ModuleNotFoundError as error:  # of a package that is not installed
+            assert str(error.name).split(".")[0] not in sources.PACKAGES
+            continue
+        for alias in node.names:
+            inner = hasattr(module, "__path__") and importlib.util.find_spec(f"{node.module}.{alias.name}")
+            assert hasattr(module, alias.name) or inner, f"{node.module} has no {alias.name}"
 
 
 @pytest.mark.parametrize("page", ["por", "mdr", "sic", "rij", "rvl"])
