@@ -37,7 +37,8 @@ from optrr.show.text import brief, crossed
 _DECLARED = (".toml", ".json")
 # What a page begins with where nothing is named.
 _FIRST = {"answer": ["yes", "no"]}
-_OF_PLANS = ("attributes", "n", "total_epsilon", "workload", "keep", "way", "margin", "prior", "releases", "reason")
+# What a question is made of, all of it settled in a plan that is opened.
+_OF_QUESTIONS = ("attributes", "n", "total_epsilon", "workload", "keep", "way", "margin", "prior", "releases")
 
 
 @click.command()
@@ -98,7 +99,8 @@ def plan(
     """
     if checking is not None:
         refuse_options(
-            "is for making a plan; leave it out with --check", *_OF_PLANS, "output", "port", "no_browser", "write"
+            "is for making a plan; leave it out with --check",
+            *(*_OF_QUESTIONS, "reason", "output", "port", "no_browser", "write"),
         )
         if source is not None:
             raise InvalidInput(f"--check reads a plan, and {source} is beside it; leave one out")
@@ -112,7 +114,7 @@ def plan(
     chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
     opened = _opened(source, attributes)
     if isinstance(opened, RecordedPlan):
-        refuse_options("is settled in the plan that is opened; leave it out", *_OF_PLANS[:-1])
+        refuse_options("is settled in the plan that is opened; leave it out", *_OF_QUESTIONS)
     if not write:
         refuse_options("is for --write; the page has a place for it", "reason")
     if write:
