@@ -1,68 +1,50 @@
-# Two commands for everyone: `make demo` runs the main job, `make test` runs every check. Each sets up .venv by itself: the
-# demonstration with the package and what draws its charts, all others with what developers use besides.
-# Two more for the daily loop: `make dev` installs the checkout so that edits take effect, `make quick` checks it without the slow tests.
+# Two commands for everyone: `make demo` runs the main job, `make test` runs the checks of every change. Each sets up .venv by
+# itself: the demonstration with the package and what draws its charts, all others with what developers use besides.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 SOURCES := $(shell find optrr solvers clients/javascript -name '*.py' -o -name '*.csv.gz' -o -name '*.html' -o -name '*.css' -o -name '*.js' -o -name '*.svg')
 CHECKED := optrr solvers proofs tests benchmarks clients docs
+PYTEST := $(BIN)/pytest -n auto --dist worksteal -rs
 
-# Checks start hundreds of interpreters, so Python keeps what it compiles, and pytest the assertions that it rewrites.
+# Tests start many interpreters, so Python keeps what it compiles, and pytest the assertions that it rewrites.
 unexport PYTHONDONTWRITEBYTECODE
 
 # `make test WHEEL=1` builds the wheel and tests that, as CI does; otherwise the checkout itself is installed and tested.
 INSTALLED := .venv/$(if $(WHEEL),wheel,editable)
 
-.PHONY: demo docs test tests test-full simulations results results-long results-stale quick dev checks lint types clean
+.PHONY: demo test test-slow test-all docs results results-all dev clean
 
 demo: $(if $(wildcard .venv/ready),$(INSTALLED),.venv/base)
 	$(BIN)/optrr demo
+
+# style, dependencies between packages, types, and all tests of at most half a second: under five minutes on two cores
+test: $(INSTALLED)
+	$(BIN)/ruff check --quiet $(CHECKED)
+	$(BIN)/ruff format --check --quiet $(CHECKED)
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/mypy
+	$(PYTEST) -m "not slow"
+
+# simulations, browsers, large inputs: under 45 minutes on two cores
+test-slow: $(INSTALLED)
+	$(PYTEST) -m slow
+
+test-all: test test-slow
 
 # the documentation site, in build/docs/html: executes every code block, and fails on a warning
 docs: $(INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -b html -d build/docs/doctrees docs build/docs/html
 	@echo "open build/docs/html/index.html"
 
-# types take half a minute of one core, so they are checked beside the tests
-test: lint
-	$(MAKE) --no-print-directory -j 2 types tests
-
-tests: $(INSTALLED)
-	$(BIN)/pytest -n auto --dist worksteal -rs
-
-test-full: checks
-	$(BIN)/pytest -m "full or not full"
-
-# runs the simulations whose functions changed, and keeps that they passed, so that usual runs need not run them again
-simulations: $(INSTALLED)
-	$(BIN)/python tests/simulations.py
-
-# every kept figure and table again: the cheap ones take about a minute, the long ones far longer;
-# results-stale makes again, of all, those that are older than their code, and takes up an interrupted run
+# figures and tables of benchmarks/results: those that take seconds, and all of them, which takes far longer
 results: $(INSTALLED)
 	$(BIN)/python benchmarks/run.py cheap
 
-results-long: $(INSTALLED)
-	$(BIN)/python benchmarks/run.py long --jobs 2
-
-results-stale: $(INSTALLED)
-	$(BIN)/python benchmarks/run.py all --stale --jobs 2
-
-quick: .venv/editable
-	$(BIN)/ruff check --quiet $(CHECKED)
-	$(BIN)/ruff format --check --quiet $(CHECKED)
-	$(BIN)/pytest -n auto --dist worksteal -m "not full and not slow" tests
+results-all: $(INSTALLED)
+	$(BIN)/python benchmarks/run.py all --jobs 2
 
 dev: .venv/editable
-
-checks: lint types
-
-lint: $(INSTALLED)
-	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/ruff format --check $(CHECKED)
-
-types: $(INSTALLED)
-	$(BIN)/mypy
 
 .venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -15,8 +15,6 @@ from exact_lp import flip, smallest_ratio
 from optrr_solvers.closed_form import alike_attributes
 from optrr_solvers.problem import Problem
 
-BACKS = ("optrr_solvers.closed_form.alike_attributes", "optrr_solvers.closed_form._distance_below")
-
 EXPONENTIALS = (Fraction(101, 100), Fraction(3, 2), Fraction(3), Fraction(20))
 
 

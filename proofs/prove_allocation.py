@@ -21,15 +21,6 @@ from optrr_solvers.allocating.split import Blocks
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.partition import singles
 
-BACKS = (
-    "optrr.mechanisms.supports.report_error",
-    "optrr.mechanisms.supports.support_probabilities",
-    "optrr_solvers.allocating.workload.TableWorkload._expanded",
-    "optrr_solvers.allocating.oracle.KnapsackOracle.best",
-    "optrr_solvers.allocating.split.Blocks.log_eigenvalues",
-    "optrr_solvers.allocating.split.Blocks.slopes",
-)
-
 
 def prove_the_log_eigenvalue_is_concave():
     x, rest = sp.symbols("x rest", positive=True)  # rest = R − 1

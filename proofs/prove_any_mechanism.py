@@ -8,14 +8,6 @@ import itertools
 
 import sympy as sp
 
-BACKS = (
-    "optrr_solvers.allocating.energy.energy_cap",
-    "optrr_solvers.allocating.energy.entropy_cap",
-    "optrr_solvers.allocating.energy.error_bound",
-    "optrr_solvers.allocating.energy._entropy_rate",
-    "optrr_solvers.allocating.questions.SubsetReport.energies",
-)
-
 
 def same(x, y):
     return sp.simplify(sp.together(x - y)) == 0

@@ -17,12 +17,6 @@ import sympy as sp
 
 from optrr_solvers.laws.totals import ROUNDINGS, Steps, last_row
 
-BACKS = (
-    "optrr_solvers.balls.newton.Point.of",
-    "optrr_solvers.balls.rounding._attempt",
-    "optrr_solvers.laws.totals._next",
-)
-
 
 def prove_a_mixture_of_balls_has_q_as_its_ratio():
     """Exact rationals: every change set's t is a convex combination of levels; the extremes are 0 and 1."""

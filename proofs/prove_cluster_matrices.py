@@ -12,14 +12,6 @@ import sympy as sp
 
 from optrr_solvers.laws.inverse_distance import inverse_distance_normaliser, records_at_distance
 
-BACKS = (
-    "optrr_solvers.laws.inverse_distance.inverse_distance_normaliser",
-    "optrr_solvers.laws.inverse_distance.inverse_distance_retention",
-    "optrr_solvers.laws.inverse_distance.records_at_distance",
-    "optrr_solvers.laws.few_changes.joint_law",
-    "optrr_solvers.laws.few_changes.retention_epsilons",
-)
-
 
 def prove_p_c_makes_rows_sum_to_one():
     records, epsilon = sp.symbols("R epsilon", positive=True)

@@ -16,11 +16,6 @@ import sympy as sp
 from optrr.designs.dependence import RandomizedPair
 from optrr.mechanisms.kernel import EffectKernel
 
-BACKS = (
-    "optrr.designs.dependence.RandomizedPair._contrast_variance",
-    "optrr.designs.dependence._cell_chance",
-)
-
 
 def covariance(joint, x, y):
     """Of two scored attributes with this joint distribution, exactly."""

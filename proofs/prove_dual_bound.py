@@ -19,17 +19,6 @@ import pytest
 import sympy as sp
 from exact_lp import uniform
 
-BACKS = (
-    "optrr_solvers.certificates.certificate._dual_function",
-    "optrr_solvers.certificates.certificate._pair_row",
-    "optrr_solvers.certificates.certificate._cap_rows",
-    "optrr_solvers.certificates.certificate._output_counts",
-    "optrr_solvers.certificates.certificate._exact_bound",
-    "optrr_solvers.certificates.modulus_bound._Tilted.log_moduli",
-    "optrr_solvers.certificates.modulus_bound._log_base",
-    "optrr_solvers.certificates.modulus_bound.log_mean_ceiling",
-)
-
 
 def same(x, y):
     return sp.simplify(sp.together(x - y)) == 0

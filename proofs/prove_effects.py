@@ -18,15 +18,6 @@ import sympy as sp
 from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.laws.base import effect_transform, inverse_effect_transform
 
-BACKS = (
-    "optrr_solvers.laws.base.effect_transform",
-    "optrr_solvers.laws.base.inverse_effect_transform",
-    "optrr.mechanisms.kernel.EffectKernel._scaled",
-    "optrr.mechanisms.kernel.EffectKernel._power_eigenvalues",
-    "optrr.mechanisms.kernel._from_deviations",
-    "optrr.mechanisms.kernel._to_deviations",
-)
-
 R = sp.Symbol("r", positive=True)
 SHAPES = ((2,), (5,), (2, 2), (2, 3), (4, 3), (2, 2, 2), (3, 2, 2), (2, 2, 2, 2))
 

@@ -22,14 +22,6 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.tables.estimation.accuracy import effect_weights, expected_squared_error
 from optrr.tables.estimation.likelihood import closed_form
 
-BACKS = (
-    "optrr.tables.estimation.accuracy.effect_weights",
-    "optrr.tables.estimation.accuracy.expected_squared_error",
-    "optrr.tables.estimation.likelihood._gap",
-    "optrr.tables.estimation.likelihood._gradient",
-    "optrr.tables.estimation.likelihood.closed_form",
-)
-
 SHAPES = ((2,), (4,), (2, 2), (3, 2), (2, 2, 3))
 
 

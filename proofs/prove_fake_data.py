@@ -5,15 +5,6 @@ A report y has probability Π_i F_i(y_i) · (1/m) Σ_j P_j(y_j | x_j)/F_j(y_j), 
 
 import sympy as sp
 
-BACKS = (
-    "optrr.ways.baselines.FieldProtocol.epsilon",
-    "optrr.ways.baselines.FieldProtocol.published_epsilon",
-    "optrr.ways.baselines.FieldProtocol.support",
-    "optrr.ways.baselines.FieldProtocol._variance",
-    "optrr.mechanisms.supports.support_probabilities",
-    "optrr.mechanisms.supports.drawn_epsilon",
-)
-
 E = sp.Symbol("E", positive=True)
 
 

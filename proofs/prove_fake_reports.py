@@ -18,12 +18,6 @@ import sympy as sp
 
 from optrr.tables.estimation.fake_reports import reaches
 
-BACKS = (
-    "optrr.tables.estimation.fake_reports.reaches",
-    "optrr.tables.estimation.fake_reports.sum_of_smallest",
-    "optrr.tables.estimation.fake_reports._projected_shift",
-)
-
 
 def prove_no_choice_of_fakes_reaches_further():
     """Exact rationals, random weights with ties, 1 to k fakes of k."""

@@ -7,16 +7,6 @@ from itertools import combinations
 
 import sympy as sp
 
-BACKS = (
-    "optrr.ways.graphs.EdgeChannel.noise",
-    "optrr.ways.graphs.estimate_triangles",
-    "optrr.ways.graphs.estimate_degrees",
-    "optrr.ways.graphs._variance",
-    "optrr.ways.graphs._centred_squares",
-    "optrr.ways.graphs.smooth_triangle_query",
-    "optrr.ways.graphs.laplace_dilation",
-)
-
 F = sp.Symbol("f")
 
 

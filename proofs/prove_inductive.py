@@ -8,8 +8,6 @@ e_j = (r_j−1)(y_j−1)/p' with p' the product of the sizes at hand, E = e_0 + 
 import pytest
 import sympy as sp
 
-BACKS = ("optrr_solvers.inductive.few_changes", "optrr_solvers.inductive.masses", "optrr_solvers.inductive._first_two")
-
 C = sp.Symbol("c", positive=True)
 
 

@@ -8,8 +8,6 @@ import itertools
 
 import sympy as sp
 
-BACKS = ("optrr_solvers.certificates.certificate.kl_bound",)
-
 
 def same(x, y):
     return sp.simplify(sp.together(x - y)) == 0

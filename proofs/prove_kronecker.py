@@ -8,14 +8,6 @@ import itertools
 
 import sympy as sp
 
-BACKS = (
-    "optrr_solvers.kronecker.solve",
-    "optrr_solvers.laws.product.ProductLaw.one_way",
-    "optrr_solvers.laws.product.ProductLaw.marginal",
-    "optrr_solvers.laws.product.ProductLaw.log_density_range",
-    "optrr_solvers.laws.product.ProductLaw.conditional_epsilons",
-)
-
 R, C = sp.symbols("r c", positive=True)
 
 

@@ -13,16 +13,6 @@ import sympy as sp
 
 from optrr.mechanisms.matrix import exp_enclosure, laplace_enclosure
 
-BACKS = (
-    "optrr.mechanisms.matrix.laplace_enclosure",
-    "optrr.mechanisms.matrix.laplace",
-    "optrr.mechanisms.matrix._distribution",
-    "optrr.mechanisms.matrix._between",
-    "optrr.mechanisms.matrix.exp_enclosure",
-    "optrr.mechanisms.matrix.minus",
-    "optrr.mechanisms.matrix.reconstruction_error",
-)
-
 X = sp.Symbol("x", positive=True)
 D = sp.Symbol("delta", positive=True, integer=True)
 

@@ -9,17 +9,6 @@ from fractions import Fraction
 
 import sympy as sp
 
-BACKS = (
-    "optrr.ways.longitudinal.stages.composed",
-    "optrr.ways.longitudinal.stages._to_effects",
-    "optrr.ways.longitudinal.stages.WholeGrowth.conditionals",
-    "optrr.ways.longitudinal.stages.WholeGrowth.mass",
-    "optrr.ways.longitudinal.stages.WholeGrowth.total",
-    "optrr.ways.longitudinal.stages.cascade",
-    "optrr.ways.longitudinal.stages._sharper",
-    "optrr.ways.longitudinal.stages.WholeOrUniform.growth",
-)
-
 
 def same(x, y):
     return sp.simplify(sp.together(x - y)) == 0

@@ -8,15 +8,6 @@ from itertools import product
 
 import sympy as sp
 
-BACKS = (
-    "optrr.mechanisms.matrix.randomized_response",
-    "optrr.mechanisms.matrix.posterior",
-    "optrr.mechanisms.matrix.reconstruction_probability",
-    "optrr.mechanisms.matrix.reconstruction_error",
-    "optrr.mechanisms.kernel.Kernel.exact_covariance",
-    "optrr.mechanisms.kernel.Kernel.covariance",
-)
-
 E, EXTRA, PI, S = sp.symbols("E extra pi s", positive=True)
 
 

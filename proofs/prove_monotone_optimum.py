@@ -15,8 +15,6 @@ import pytest
 import sympy as sp
 from exact_lp import flip, smallest_ratio, uniform
 
-BACKS = ("optrr_solvers.programs.reduced.solve",)
-
 
 def same(x, y):
     return sp.simplify(sp.together(x - y)) == 0

@@ -18,13 +18,6 @@ import sympy as sp
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.models.tests.nullfit import NullFit, all_contrasts, influence
 
-BACKS = (
-    "optrr.models.tests.nullfit._piece",
-    "optrr.models.tests.nullfit._solved",
-    "optrr.models.tests.nullfit.all_contrasts",
-    "optrr.models.tests.nullfit.influence",
-)
-
 
 def margin(name, r):
     free = sp.symbols(f"{name}:{r - 1}", positive=True)

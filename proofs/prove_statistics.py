@@ -13,15 +13,6 @@ import sympy as sp
 
 from optrr.tables.estimation.statistics import LAST_KNOT, _phi_terms, debiased, pearson_correlation, phi_squared
 
-BACKS = (
-    "optrr.tables.estimation.statistics.debiased",
-    "optrr.tables.estimation.statistics.pearson_correlation",
-    "optrr.tables.estimation.statistics.phi_squared",
-    "optrr.tables.estimation.statistics._chained",
-    "optrr.tables.estimation.statistics._moment_hessian",
-    "optrr.tables.estimation.statistics._phi_terms",
-)
-
 X, ROW, COLUMN = sp.symbols("x r c", positive=True)
 NAMES = ("x", "r", "c", "xx", "rr", "cc", "xr", "xc", "rc")
 WITH_RESPECT_TO = {"x": X, "r": ROW, "c": COLUMN}

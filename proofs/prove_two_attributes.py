@@ -14,14 +14,6 @@ import sympy as sp
 from exact_lp import flip, smallest_ratio
 from sympy import Rational
 
-BACKS = (
-    "optrr_solvers.closed_form.two_attributes",
-    "optrr_solvers.closed_form._excess_ratio",
-    "optrr_solvers.closed_form._small_case",
-    "optrr_solvers.closed_form._large_case",
-    "optrr_solvers.closed_form.two_weights",
-)
-
 A, B, C, D = sp.symbols("A B C D", nonnegative=True)
 a, b, c, d = A + 2, B + 2, C + 1, D + 1
 FLIPS = ((a - 1) / (a - 1 + c), (b - 1) / (b - 1 + d))

@@ -26,7 +26,7 @@ def spread(*lists: Iterable[object], every: int) -> list[object]:
     kept = [list(entries) for entries in lists]
     return [
         pytest.param(
-            *(entries[k] for entries, k in zip(kept, at, strict=True)), marks=[pytest.mark.full] * (sum(at) % every > 0)
+            *(entries[k] for entries, k in zip(kept, at, strict=True)), marks=[pytest.mark.slow] * (sum(at) % every > 0)
         )
         for at in product(*(range(len(entries)) for entries in kept))
     ]

@@ -42,10 +42,10 @@ def test_the_demonstration_needs_the_package_and_what_draws_its_charts(tmp_path:
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, tmp_path)
     assert '".[reports]"' in commands("demo", tmp_path) and "[dev]" not in commands("demo", tmp_path)
-    assert '".[reports]"' in commands("tests", tmp_path) and '".[dev]"' in commands("tests", tmp_path)
+    assert '".[reports]"' in commands("test", tmp_path) and '".[dev]"' in commands("test", tmp_path)
     (tmp_path / ".venv").mkdir()
     for made, left in (("base", ("", '".[dev]"')), ("ready", ("-e .", "-e .")), ("editable", ("", ""))):
         (tmp_path / ".venv" / made).touch()
-        for target, install in zip(("demo", "tests"), left, strict=True):
+        for target, install in zip(("demo", "test"), left, strict=True):
             said = commands(target, tmp_path)
             assert install in said and ("pip install" in said) == bool(install), (made, target)

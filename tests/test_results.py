@@ -100,7 +100,7 @@ def test_stale_results_are_told_of() -> None:
     assert {b.script for b in BENCHMARKS if b.cheap} <= set(staleness.recorded())
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_no_result_is_older_than_its_code() -> None:
     assert stale_results() == {}, "run: python benchmarks/run.py --restamp, and run.py all --stale for what is left"
 
@@ -109,7 +109,7 @@ def test_no_result_is_older_than_its_code() -> None:
 @pytest.mark.parametrize(
     "benchmark",
     [
-        pytest.param(b, id=b.script, marks=[pytest.mark.full] if b.script in SLOWER else [])
+        pytest.param(b, id=b.script, marks=[pytest.mark.slow] if b.script in SLOWER else [])
         for b in BENCHMARKS
         if b.cheap
     ],

@@ -250,7 +250,7 @@ def test_code_that_is_not_executed_is_tested_elsewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     fences = set(re.findall(r"^```([a-z]+)$", text, re.MULTILINE))
     elsewhere = {
-        "phones-and-web": {"js"},  # test_stories.py: the client's own page, whose tests run it
+        "phones-and-web": {"js"},  # below: the code of the client's own page, whose tests run it
         "specification": {"toml"},  # below
     }
     assert fences <= elsewhere.get(page.stem, set())
@@ -258,6 +258,20 @@ def test_code_that_is_not_executed_is_tested_elsewhere(page: Path) -> None:
     assert not re.search(
         r"^    (optrr|python|pip|openssl) ", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M
     )
+
+
+def test_the_javascript_of_the_tutorial_is_that_of_the_client_page() -> None:
+    tutorial = (DOCS / "tutorials" / "phones-and-web.md").read_text(encoding="utf-8")
+    client = (ROOT / "clients" / "javascript" / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```js\n(.*?)^```$", tutorial, re.MULTILINE | re.DOTALL)
+    assert blocks and all(block in client for block in blocks)
+
+
+@pytest.mark.parametrize("page", WITH_CELLS, ids=lambda page: page.stem)
+def test_plots_of_a_page_have_an_alt_text(page: Path) -> None:
+    for cell in cells_of(page.read_text(encoding="utf-8")):
+        if "plt.show()" in cell or ".plot()" in cell:
+            assert re.search(r"^    alt: .{40}", cell, re.MULTILINE), cell
 
 
 @pytest.mark.parametrize("block", re.findall(r"^```toml\n(.*?)^```$", SPECIFICATION, re.MULTILINE | re.DOTALL))
@@ -274,7 +288,7 @@ SHOWN = [
     "reference/python/optrr.designs",
     "tutorials/how-much-epsilon",
     *(
-        pytest.param(name, marks=pytest.mark.full)
+        pytest.param(name, marks=pytest.mark.slow)
         for name in ("gallery", "tutorials/related-answers", "how-it-works/attacks", "reference/commands/design")
     ),
 ]

@@ -144,8 +144,8 @@ def pages() -> dict[Path, str]:
     rows = "".join(f"   * - :doc:`{r.name}`\n     - {r.summary}\n" for r in every)
     index = (
         "Python\n======\n\n"
-        "Every public name, by the room of the house that it lives in. What :mod:`optrr` exports is shown under that short\n"
-        "name; the rooms have further names for those who build on them.\n\n"
+        "Every public name, by package. What :mod:`optrr` exports is shown under that short\n"
+        "name; the packages have further names for those who build on them.\n\n"
         f".. list-table::\n   :widths: 30 70\n\n{rows}\n"
         ".. toctree::\n   :hidden:\n\n" + "".join(f"   {r.name}\n" for r in every)
     )

@@ -57,7 +57,7 @@ CAUGHT_BY = {
 
 
 def heavy_last(name: str):
-    return pytest.param(name, marks=[pytest.mark.full] if CAUGHT_WITHIN[name] > 50_000 else [])
+    return pytest.param(name, marks=[pytest.mark.slow] if CAUGHT_WITHIN[name] > 50_000 else [])
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +136,7 @@ def random_right_mechanism(rng: np.random.Generator, number: int) -> Mechanism:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
-@pytest.mark.parametrize("count", [8, pytest.param(400, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [8, pytest.param(400, marks=pytest.mark.slow)])
 def test_false_alarms_are_within_the_level(count: int) -> None:
     """At a level of 0.2 per audit; this test itself fails with probability below 1e-6 where the level is kept."""
     rng, alarms = np.random.default_rng(5), 0

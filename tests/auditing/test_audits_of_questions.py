@@ -172,8 +172,7 @@ def test_a_promise_to_answer_once_is_tested(deployed: DeployedQuestions) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
-@pytest.mark.parametrize("count", [8, pytest.param(400, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [8, pytest.param(400, marks=pytest.mark.slow)])
 def test_false_alarms_of_questions_are_within_the_level(count: int) -> None:
     """At a level of 0.2 for each audit of a random file; this test fails with probability below 1e-6 where that is kept."""
     rng, alarms = np.random.default_rng(6), 0

@@ -216,7 +216,7 @@ def random_case(rng: np.random.Generator, sampler: Any) -> dict[str, Any]:
     return {"bytes": stream.getvalue()[: stream.tell()].hex(), "record": record, "randomized": out}
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_epsilon(count):
     rng = np.random.default_rng(92)
     contents = [questions_of(random_asking(rng)).content() for _ in range(count)]
@@ -236,7 +236,7 @@ def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_e
     assert all(x and x[1].endswith("epsilon is too small") for x in refused), refused
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("name", vectors.NAMES)
 def test_the_same_bytes_give_the_same_hundred_thousand_records_in_node_chromium_and_python(name, browser, tmp_path):
     given, expected = same_bytes(name, 100_000, tmp_path)
@@ -263,7 +263,7 @@ def test_draws_follow_the_exact_probabilities(name):
     assert min(p_values(name, 5_000).values()) > FALSE_ALARM
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("name", vectors.NAMES)
 def test_a_million_draws_follow_the_exact_probabilities(name):
     started = time.monotonic()

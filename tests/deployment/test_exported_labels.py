@@ -141,7 +141,7 @@ def test_labels_of_exported_designs() -> None:
     assert len({x.kind for x in check(16, 20)}) >= 12
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_labels_of_two_hundred_exported_designs() -> None:
     out = check(200, 101)
     print(summary(out))

@@ -42,7 +42,7 @@ def test_what_is_fed_is_read_or_refused(target: Target) -> None:
     assert count == len(inputs)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_two_hundred_thousand_inputs_that_coverage_guides() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run(

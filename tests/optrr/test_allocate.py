@@ -27,7 +27,6 @@ def allocate(*arguments, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("total", [1.0, 3.0])
 @pytest.mark.parametrize("workload", ["marginals", "pairs", [("a", "b", "c"), ("b",)]])
 def test_predicted_errors_are_the_simulated_ones(workload, total):

@@ -104,7 +104,6 @@ def test_covariances_are_those_of_every_report(seed):
     check_covariance(np.random.default_rng(seed))
 
 
-@pytest.mark.full
 @pytest.mark.slow
 def test_three_hundred_covariances_are_those_of_every_report():
     assert sum(check_covariance(np.random.default_rng(seed)) for seed in range(100, 400)) > 100
@@ -175,7 +174,6 @@ ASKING = SampledTables(DOMAIN, (("sex", "income"), DOMAIN.names, ("age",)), np.a
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_levels_and_coverage_hold():
     """300 surveys of 3,000 people: p-values of a true hypothesis at 5 % and 50 %, limits of a coefficient and of a difference.
 

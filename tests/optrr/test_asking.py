@@ -78,10 +78,9 @@ ALIKE = {
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.usefixtures("no_intervals")
 @pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[pytest.mark.full] if way in ALIKE else []) for way in sorted(WAYS)]
+    "way", [pytest.param(way, marks=[pytest.mark.slow] if way in ALIKE else []) for way in sorted(WAYS)]
 )
 def test_the_error_is_the_one_promised(way):
     """Six random settings, 30 runs each, of a uniform population, where the promise is the error itself.

@@ -146,7 +146,6 @@ def test_supports_by_enumeration(name):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", NAMES)
 def test_estimates_are_unbiased_with_the_stated_variance(name):
     """2,000 simulations of 300 fixed people: mean within 4.5 standard errors (false alarm 6e-5 over nine cells), summed
@@ -167,7 +166,6 @@ def test_estimates_are_unbiased_with_the_stated_variance(name):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("oracle", ["grr", "oue"])
 def test_pairs_under_splitting(oracle):
     """Mean of 2,000 simulations within 4.5 standard errors over twelve cells, summed variance within 8 %."""

@@ -86,7 +86,7 @@ def test_other_ways_to_the_clusters(first_round, capsys, more):
     "matrix",
     [
         *("inverse-distance", "optimum"),
-        *(pytest.param(m, marks=pytest.mark.full) for m in ("joint", "product")),
+        *(pytest.param(m, marks=pytest.mark.slow) for m in ("joint", "product")),
     ],
 )
 def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
@@ -122,7 +122,6 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_estimates_across_clusters_are_unbiased(first_round):
     folder, codes = first_round
     second = cluster_design(design(DOMAIN, 1.5, method="kronecker"), [("a", "b"), ("c", "d")])

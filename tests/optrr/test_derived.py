@@ -180,8 +180,7 @@ def test_the_law_is_normal_or_gamma():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
-@pytest.mark.parametrize("dependence", [0.0, pytest.param(0.3, marks=pytest.mark.full), 1.0])
+@pytest.mark.parametrize("dependence", [0.0, pytest.param(0.3, marks=pytest.mark.slow), 1.0])
 def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
     """By chance, 1500 tables miss the deviation by 2–3 % and the skewness by 0.15; the rest is for third-order terms."""
     pi = dependence * PI + (1 - dependence) * np.outer(PI.sum(axis=1), PI.sum(axis=0))
@@ -200,7 +199,6 @@ def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_the_law_of_the_entropy_with_empty_cells_is_that_of_simulated_estimates():
     made = design(Domain.of({"a": 3, "b": 3}), 2.0, method="kronecker").mechanism
     kernel, n = made.kernel(("a", "b")), 5000
@@ -228,7 +226,7 @@ NEARLY = 0.15 * PI + 0.85 * np.outer(PI.sum(axis=1), PI.sum(axis=0))
 EMPTY = np.array([[0.25, 0.0, 0.15], [0.0, 0.2, 0.0], [0.15, 0.0, 0.1], [0.0, 0.15, 0.0]])
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("pi", [PI, NEARLY, EMPTY], ids=["dependent", "nearly independent", "empty cells"])
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_cover_and_values_are_nearly_unbiased(mechanism, statistic, pi):
@@ -249,7 +247,6 @@ def test_intervals_cover_and_values_are_nearly_unbiased(mechanism, statistic, pi
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_cover_among_a_few_tables(mechanism, statistic):
     """120 data sets: 2 % standard deviation, so 87 % is four of them below 95 %; the full tests have more."""
@@ -259,7 +256,7 @@ def test_intervals_cover_among_a_few_tables(mechanism, statistic):
     assert np.mean([f.lower <= truth <= f.upper for f in estimates]) > 0.87
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["entropy", "mutual-information", "correlation", "cramers-v"])
 def test_intervals_reach_the_end_where_the_truth_is_there(mechanism, statistic):
     """Independence, and evenness for the entropy, where the gradient is 0: at most the lower limit misses, 2.5 %."""
@@ -414,7 +411,6 @@ def few_records():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.filterwarnings("error")
 def test_few_records_of_any_table_have_an_interval_around_the_value():
     for (made, table), confidence in zip(few_records(), cycle([0.5, 0.95, 0.999]), strict=False):
@@ -554,7 +550,6 @@ def test_one_rare_category_does_not_carry_the_value_away():
     assert "merge it with another category" in derived.warnings[0]
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 def test_v_of_the_clear_categories_is_nearer_to_the_truth_than_that_of_all():
     """Over random tables with one category of half a percent: mean errors of the value and of the projected table."""
@@ -629,7 +624,6 @@ def test_what_lies_outside_the_interval_is_moved_to_its_limit_and_said_to_be():
         assert said[-1] == (derived.value in (derived.lower, derived.upper))
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("statistic", ["cramers-v", "chi-square", "mutual-information"])
 def test_where_attributes_are_independent_values_have_half_the_squared_error_or_less(statistic):

@@ -326,7 +326,7 @@ def honest(m: int) -> str:
     return _text(optrr.design(sizes, rng.uniform(0.5, 2, m).tolist()))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [200, 1000, 10_000])
 def test_honest_designs_of_many_attributes_verify_and_hostile_ones_are_refused_in_time(m: int, tmp_path: Path) -> None:
     content = json.loads(honest(m))
@@ -361,7 +361,7 @@ def loaded(path: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [210, pytest.param(30_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [210, pytest.param(30_000, marks=pytest.mark.slow)])
 def test_no_mutation_that_verifies_breaks_a_promise(count: int, tmp_path: Path) -> None:
     kinds = list(files())
     originals = {kind: json.loads(text) for kind, text in files().items()}

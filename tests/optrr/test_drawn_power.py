@@ -44,7 +44,6 @@ def at_least(statistics: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_power_of_goodness_of_fit_is_that_of_its_own_p_values() -> None:
     """p-values near 5 % are drawn to a tenth of themselves, and one outcome may be on either side: 0.06."""
     seen, domain = kernel(2, 5), Domain.of({"g": 2})
@@ -154,7 +153,6 @@ def test_power_where_nothing_is_drawn_has_no_standard_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
     """The ratio falls short of χ² there, and its test draws tables, although no report is rare; noncentral χ² is 10 points off.
 
@@ -208,7 +206,7 @@ def test_all_ways_to_deal_reports_to_two_groups() -> None:
         assert own == pytest.approx(reached / comb(23, total))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "shares", "truths"), [(6, (0.9, 0.1), (0.01, 0.1)), (3, (0.9, 0.1), (0.05, 0.4))])
 def test_power_of_homogeneity_is_that_of_its_own_p_values(
     epsilon: float, shares: tuple[float, float], truths: tuple[float, float]

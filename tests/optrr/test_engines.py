@@ -347,7 +347,7 @@ def _contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see what is left of a killed job")
 def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
     """Killed at random moments and started again at once: one release, whole, earlier ones untouched, nothing beside it."""

@@ -22,7 +22,6 @@ DESIGNS = {
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("kind", DESIGNS)
 def test_estimates_are_unbiased_and_intervals_cover(kind):
     mechanism = design(DOMAIN, [1.5, 1.2, 1.0], **DESIGNS[kind]).mechanism

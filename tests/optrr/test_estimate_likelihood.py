@@ -104,7 +104,7 @@ def test_large_joints_are_finished_on_their_support(monkeypatch, sizes, seed):
     assert log_likelihood(fit.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-9
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_million_cells():
     made = design({f"a{i}": 10 for i in range(6)}, 2.0, method="kronecker").mechanism
     kernel = made.kernel(made.domain.names)

@@ -178,7 +178,7 @@ def test_every_choice_of_fakes(kind):
     assert sum(tried) >= 2
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_choice_of_fakes_many_times(kind):
     rng = np.random.default_rng([32, KINDS.index(kind)])

@@ -203,7 +203,7 @@ def test_among_is_the_ratio_of_the_unbiased_table():
             optrr.tables.measures.estimate_among(counts, design.mechanism, wrong)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_intervals_among_cover():
     # 150 tables of 4 shares at 95 %: with independent tables fewer than 90 % of the shares covered has a chance below 1e-4
     domain = optrr.Domain((optrr.Attribute("vote", ("yes", "no", None)), optrr.Attribute("sex", ("f", "m"))))

@@ -310,7 +310,6 @@ def test_where_noise_leaves_no_logistic_model_it_is_linear():
     assert adjusted_scores(reports, COPIES, model).variance[0] > 0
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1e-3, 5e-8])
 def test_tails_are_those_of_simulated_reports(level):
@@ -350,7 +349,6 @@ def test_tails_are_those_of_simulated_reports(level):
     assert tail_of_sum(target, spread, (a, b, np.zeros(n)), COPIES, kernel) == pytest.approx(expected, rel=0.08)
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 def test_the_level_is_kept_in_strata_of_two():
     """Rare variants, few cases, and noise of genotype and status that depends on each other.
@@ -432,7 +430,6 @@ def test_a_covariate_that_is_constant_among_men_is_left_out_for_their_chromosome
     assert not any("logistic" in line for line in both.warnings)
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 def test_the_level_is_kept_under_structure():
     """600 null variants whose frequencies and cases follow the population: z within ±4 of 5 %, a false alarm once in 10,000."""

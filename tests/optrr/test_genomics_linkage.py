@@ -178,7 +178,6 @@ def squares_of_noisy(counts: np.ndarray, kernel: EffectKernel) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_what_is_printed_is_hardly_biased_by_which_pairs_are_printed():
     """Random settings against r² of people drawn without a mechanism: printed values, and those of pairs near the border.
 
@@ -219,7 +218,6 @@ def test_what_is_printed_is_hardly_biased_by_which_pairs_are_printed():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_near_its_border_r2_errs_by_less_than_half_its_error():
     """Two rare variants whose variances are known to a third or a quarter; with a border of Ŝ alone −.9 and −.5 errors."""
     for n in (4000, 6000):

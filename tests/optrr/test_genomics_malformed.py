@@ -349,7 +349,7 @@ def test_mutations(here):
     fuzzed(here, {"x.vcf": 8, "x.csv": 60, "people.csv": 40, "x.bed": 30, "x.bim": 50, "x.fam": 50}, 1)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_many_mutations(here):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")

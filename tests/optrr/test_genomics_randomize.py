@@ -216,7 +216,6 @@ def test_qq_slope_is_one_on_average():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_pooled_qq_slope_of_dependent_p_values():
     generator = np.random.default_rng(3)
     slopes = []

@@ -156,7 +156,6 @@ def null_counts(kernel: EffectKernel, n: int, frequency: float, cases: float, co
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("test", list(TESTS))
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 @pytest.mark.parametrize(("n", "frequency", "cases"), [(1000, 0.3, 0.5), (2504, 0.1, 0.2), (10_000, 0.02, 0.1)])
@@ -178,7 +177,6 @@ def pooled_counts(kernel: EffectKernel, n: int, count: int, seed: int) -> np.nda
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_type_one_error_where_populations_are_pooled(method):
     _, kernel, _ = mechanism(3, method, variants=4, epsilon=3.0)
@@ -192,7 +190,6 @@ def test_type_one_error_where_populations_are_pooled(method):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_type_one_error_where_margins_are_unknown():
     """Where genotype and status are hardly visible one by one, a product of two estimated margins is mostly noise."""
     kernel = EffectKernel((3, 2), [[1, 0.01], [0.01, 0.005]])
@@ -388,7 +385,6 @@ def test_the_visible_share_is_that_of_dense_covariances(rows, test):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("test", list(TESTS))
 def test_the_visible_share_is_unbiased_where_noise_is_larger_than_any_frequency(test):
     """Margins fitted there lie at an edge, where a population has no variance: a share from them was 10^8 times too small."""
@@ -435,7 +431,7 @@ def test_what_stays_visible_of_an_inflation():
     assert inflation.is_clear and "is about" in str(inflation) and "λ = " in inflation.warnings()[0]
 
 
-@pytest.mark.simulation
+@pytest.mark.slow
 @pytest.mark.parametrize("variants", [1, 2, 55])
 def test_inflation_is_seldom_seen_where_there_is_none(variants):
     rng, known = np.random.default_rng(variants), Visible(1.0, 0.0, 1.0)
@@ -499,7 +495,6 @@ def test_a_genotype_that_nobody_has_takes_no_degree_of_freedom():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("rare", [0.0, 0.0004, 0.01, 0.03])
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_the_level_where_a_genotype_may_be_absent(rare, method):

@@ -102,7 +102,6 @@ def randomized_tables(codes: np.ndarray, male: np.ndarray, status: np.ndarray, r
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_the_level_where_more_men_than_women_are_cases():
     """The same records without sexes: hemizygous men make genotypes depend on the status, and null variants are found."""
     rng = np.random.default_rng(4)
@@ -122,7 +121,6 @@ def test_the_level_where_more_men_than_women_are_cases():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_odds_ratios_of_single_copies_cover():
     rng = np.random.default_rng(5)
     covered = []

@@ -77,7 +77,6 @@ def test_without_randomization_it_is_armitages_test(frequency, cases):
             assert seen == pytest.approx(0.8, abs=0.025)
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "total", "people", "frequency", "level"),

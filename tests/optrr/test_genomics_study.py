@@ -65,7 +65,6 @@ def test_study_finds_what_theory_says(study):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_the_noncentrality_that_is_left_is_the_predicted_one(study):
     for o in study.outcomes:
         mean, error = o.measures["noncentrality_ratio"]

@@ -106,11 +106,10 @@ def test_triangles_agree_with_networkx_and_loops():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)]
 )
-@pytest.mark.parametrize("runs", [500, pytest.param(2000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("runs", [500, pytest.param(2000, marks=pytest.mark.slow)])
 def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon, runs):
     """500 simulations, or 2,000. Summed over nodes, the mean lies within 4 standard errors (false alarm 6e-5 each) and the
     variance within 10 % of the formula (5 % of 2,000); the standard error of a variance summed over 185 dependent nodes was
@@ -331,7 +330,7 @@ def test_queries_add_noise_of_their_scale_and_say_what_it_costs():
     assert np.median(np.abs(spread)) == pytest.approx(1.0, rel=0.05)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes():
     """Sparse from end to end: 10^5 nodes in a ring of squares at ε = 8, about two million reported edges.
 

@@ -112,7 +112,7 @@ def refused_in_time(path: Path) -> str:
     return said
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RESEALED)
 def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
     m, tell = RESEALED[kind]
@@ -122,7 +122,7 @@ def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in ALWAYS else [pytest.mark.full]) for k in MORE])
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in ALWAYS else [pytest.mark.slow]) for k in MORE])
 def test_a_design_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     before, more = MORE[kind]
     text = json.dumps(json.loads(honest(24)))
@@ -132,7 +132,7 @@ def test_a_design_file_that_is_mostly_something_else(kind: str, tmp_path: Path) 
     assert refused_in_time(path).startswith("error: ")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [100, 1000, 10_000, 100_000])
 def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
@@ -151,7 +151,7 @@ LONGITUDINAL: dict[str, tuple[str, Callable[[], str]]] = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LONGITUDINAL)
 def test_a_longitudinal_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     place, more = LONGITUDINAL[kind]
@@ -191,7 +191,7 @@ def automaton(m: int, states: int, bits: int) -> bytes:
     return canonical(content | {"digest": digest_of(content)})
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("m", "states", "bits"),
     [(12, 1000, 64), (30, 180, 64), (40, 18, 6144), (100, 30, 1024), (250, 15, 1024), (500, 30, 512), (16_000, 60, 64)],
@@ -210,7 +210,7 @@ DEPLOYMENT: dict[str, Callable[[], str]] = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DEPLOYMENT)
 def test_a_deployment_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "d.json"

@@ -61,7 +61,7 @@ def test_the_bound_is_near_the_truth_for_one_binary_attribute():
 
 @pytest.mark.parametrize(
     ("settings", "seed"),
-    [pytest.param(400, 5, marks=pytest.mark.slow), pytest.param(30_000, 6, marks=pytest.mark.full)],
+    [pytest.param(400, 5, marks=pytest.mark.slow), pytest.param(30_000, 6, marks=pytest.mark.slow)],
 )
 def test_right_data_never_warn(settings, seed):
     """Random settings, true records at the edge of what can be: no warnings; each has one with probability below 1e-6."""

@@ -156,7 +156,6 @@ def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pairs):
     other = design(DOMAIN, [2.0, 0.8, 1.0], method="kronecker").mechanism
     kernels = [m.kernel(("g", "s")) for m in (pairs, other)]
@@ -191,7 +190,6 @@ def test_power_is_what_simulation_finds(mechanism):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_power_of_the_other_tests_is_what_simulation_finds(pairs):
     """4000 tables: standard deviation 0.6 %; the noncentral limit is good to 3 % at these hundreds of records."""
     kernel = pairs.kernel(("g", "s"))
@@ -268,7 +266,6 @@ def test_widths_that_jump_are_kept(epsilon, truth, confidence, width):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_widths_are_kept_in_random_settings():
     rng = np.random.default_rng(21)
     for _ in range(12):

@@ -84,7 +84,6 @@ def test_goodness_of_fit_is_the_enumerated_one():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("sizes", [(300, 300), (300, 5000), (200, 300, 2000)])
 @pytest.mark.parametrize("epsilon", [0.5, 4, 6])
 def test_the_level_is_at_most_the_nominal_one(sizes, epsilon):

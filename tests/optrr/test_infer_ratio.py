@@ -115,7 +115,6 @@ def test_an_extreme_statistic_says_that_the_bootstrap_cannot_follow():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_on_the_boundary_the_level_is_the_nominal_one():
     """6 × 3 at n = 1000, where χ² rejects hardly ever. 300 tables: 1e-5 either way by the binomial law; seeds fixed."""
     domain = Domain.of({"a": 6, "b": 3})

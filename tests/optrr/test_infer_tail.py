@@ -44,7 +44,6 @@ def test_the_simulated_tail_is_the_enumerated_one(table):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("contrasts", [all_contrasts(3, 2), trend_contrast([0, 1, 2], [0, 1])])
 @pytest.mark.parametrize("fitter", [independence_fit, hardy_weinberg_fit])
 def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
@@ -63,7 +62,6 @@ def test_the_simulated_tail_is_the_plain_bootstrap_s(contrasts, fitter):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("n", [300, 3000, 30_000])
 def test_chi_square_is_within_two_of_the_simulated_tail_where_it_says_so(n):
     """The trend with a rare category, down to the genome-wide 5e-8."""

@@ -155,13 +155,13 @@ def test_a_few_kills(folders, name, kind):
     assert "one release and nothing else" in killed(folders[kind], name, 3, 1, *perturb(kind))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), list(itertools.product(SIGNALS, ("csv", "parquet"))))
 def test_hundred_kills(folders, name, kind):
     print(kind, killed(folders[kind], name, 50, 7, *perturb(kind)), end="")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIGNALS)
 def test_kills_inside_plink(plink_folder, name):
     print("plink", killed(plink_folder, name, 25, 7, *PLINK), end="")
@@ -273,7 +273,7 @@ print(tried)
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-@pytest.mark.parametrize(("first", "stride"), [(5, 97), pytest.param(1, 1, marks=pytest.mark.full)])
+@pytest.mark.parametrize(("first", "stride"), [(5, 97), pytest.param(1, 1, marks=pytest.mark.slow)])
 def test_a_signal_at_any_step_of_the_interpreter_leaves_nothing(name, first, stride):
     call = [sys.executable, "-c", EVERY_STEP, name, str(first), str(stride)]
     done = subprocess.run(call, capture_output=True, text=True, check=False)

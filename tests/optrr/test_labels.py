@@ -94,7 +94,7 @@ def shortcomings(made: Design, above: dict[str, list[float]]) -> list[str]:
     # in parts, so that several processors share them
     [
         *((100, seed, FEWER) for seed in (1, 13, 15)),
-        *(pytest.param(1000, seed, 1.0, marks=pytest.mark.full) for seed in range(2, 12)),
+        *(pytest.param(1000, seed, 1.0, marks=pytest.mark.slow) for seed in range(2, 12)),
     ],
 )
 def test_no_label_promises_more_than_what_is_drawn(count, seed, searches):

@@ -69,7 +69,7 @@ def test_what_reports_cost_is_what_all_their_sequences_tell(seed):
         assert design.spent(count).exact
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
 @pytest.mark.parametrize("sizes", [(2,), (5,), (2, 2), (3, 2), (2, 2, 2), (2, 2, 2, 2)])
 def test_ten_reports_cost_what_all_their_sequences_tell(sizes, second):
@@ -527,9 +527,8 @@ def simulated(design, codes, count, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(
-    ("runs", "least", "most"), [(60, 0.86, 0.995), pytest.param(400, 0.93, 0.985, marks=pytest.mark.full)]
+    ("runs", "least", "most"), [(60, 0.86, 0.995), pytest.param(400, 0.93, 0.985, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
 def test_averages_and_changes_are_unbiased_and_covered(second, runs, least, most):

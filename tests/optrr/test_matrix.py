@@ -330,7 +330,6 @@ def test_every_estimation_method_takes_a_matrix_mechanism():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_the_independence_test_keeps_its_level_on_laplace_records():
     """300 null collections of 2,000 people at level 5 %: 4 to 28 rejections, false alarm 1e-3; dependence is found."""
     domain = Domain.of({"a": 3, "b": 2})

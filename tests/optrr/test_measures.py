@@ -114,7 +114,6 @@ SETTINGS = [(1.0, 3000, 1), (3.0, 400, 2), (6.0, 1000, 3)]
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(("name", "setting"), spread(MEASURES, SETTINGS, every=3))
 def test_intervals_cover(name: Any, setting: tuple[float, int, int]) -> None:
     """Coverage is binomial: at 95 %, 300 data sets hold fewer than 267 covered ones in 1 of 60,000 tests; 30 tests in all."""
@@ -194,7 +193,6 @@ def test_near_an_end_limits_are_those_of_feldman_and_cousins(seen: float) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(("shape", "share", "epsilon", "n"), [((2, 4), 0.16, 0.52, 2600), ((4, 2), 0.05, 0.7, 9000)])
 def test_small_groups_are_covered_neither_too_seldom_nor_too_often(
     shape: tuple[int, int], share: float, epsilon: float, n: int

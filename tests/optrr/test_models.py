@@ -198,7 +198,6 @@ def test_interactions_that_the_mechanism_hides_are_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", STRATIFIED)
 def test_power_within_strata_is_what_simulation_finds(name: Any) -> None:
     """2000 tables: standard deviation 0.9 %; the noncentral limit is good to 2 % here."""
@@ -218,7 +217,6 @@ def test_power_within_strata_is_what_simulation_finds(name: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", STRATIFIED)
 def test_levels_under_joint_randomization(name: Any) -> None:
     """Of 3000 tests at 5 %, more than 197 or fewer than 106 come out 1 time in 5000; four tests here."""

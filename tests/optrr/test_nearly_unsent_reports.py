@@ -82,7 +82,6 @@ def test_p_values_are_those_of_the_drawn_null(missing, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("missing", [None, 0.0, 0.001, 0.01, 0.05])
 def test_levels_in_random_settings(missing):
     rng, rates = np.random.default_rng(int(1000 * (missing or 0.5))), {}

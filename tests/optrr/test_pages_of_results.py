@@ -352,7 +352,7 @@ def command(name: str) -> list[str]:
 
 
 MORE = [
-    pytest.param(name, marks=pytest.mark.full)
+    pytest.param(name, marks=pytest.mark.slow)
     for name in ("one", "measure", "model", "regress", "allocate", "advise", "compare")
 ]
 

@@ -79,7 +79,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [pytest.param(c, marks=pytest.mark.full) if c == "advise" else c for c in COMMANDS])
+@pytest.mark.parametrize("command", [pytest.param(c, marks=pytest.mark.slow) if c == "advise" else c for c in COMMANDS])
 def test_what_is_written_again_stays_as_private_as_it_was(
     command: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual_mask: None
 ) -> None:

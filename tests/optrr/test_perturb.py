@@ -100,7 +100,7 @@ def test_csv_from_other_programs(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("m", "block"), [(1_250, text_files.BLOCK // 8), pytest.param(10_000, text_files.BLOCK, marks=pytest.mark.full)]
+    ("m", "block"), [(1_250, text_files.BLOCK // 8), pytest.param(10_000, text_files.BLOCK, marks=pytest.mark.slow)]
 )
 def test_very_long_lines(tmp_path, monkeypatch, m, block):
     """Many attributes with long names and categories: every line is longer than the bytes read at once."""

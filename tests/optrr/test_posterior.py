@@ -149,8 +149,7 @@ def test_without_noise_it_is_the_conjugate_law():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
-@pytest.mark.parametrize("runs", [100, pytest.param(2000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("runs", [100, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("prior", [0.5, 1.0])
 def test_simulation_based_calibration(prior, runs):
     # tables drawn from the prior and reports from them: the truth's rank among draws is uniform (Talts et al., 2018). Every

@@ -73,7 +73,6 @@ def truth_of(codes, names):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_every_protocol_estimates_what_it_can_see(name):
     protocol = PROTOCOLS[name]()

@@ -99,7 +99,6 @@ def test_reports_are_as_private_and_as_telling_as_they_say(seed):
         check_one(rng)
 
 
-@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 120))
 def test_two_thousand_reports_are_as_private_and_as_telling_as_they_say(seed):
@@ -125,7 +124,6 @@ def test_no_exported_label_is_below_the_truth(seed):
         check_exported(rng)
 
 
-@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(300, 320))
 def test_no_label_of_two_thousand_exported_designs_is_below_the_truth(seed):
@@ -167,7 +165,6 @@ def asked(sizes, total, shares=None):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("sizes", "total", "n"), [((3, 4, 2, 5), 1.0, 3000), ((2, 2, 3, 2), 3.0, 1500), ((4, 6, 3), 6.0, 1500)]
 )

@@ -97,7 +97,6 @@ def test_linear_models_are_least_squares_of_the_estimated_table(seed):
     np.testing.assert_allclose([c.standard_error for c in fit.coefficients], errors, rtol=1e-4)
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize("outcomes", [2, 3])
 def test_levels_coverage_and_errors(outcomes):

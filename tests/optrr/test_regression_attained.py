@@ -13,7 +13,7 @@ from optrr.models.regression.solving import covariance, estimated
 RUNS = 200
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_printed_errors_are_below_the_spread_of_the_likeliest_estimates() -> None:
     """The benchmark's one setting where a printed error is more than 1/0.9 of the bound: 1,000 reports, ε_i of 1.02 to 1.4.
 

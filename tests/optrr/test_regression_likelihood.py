@@ -227,7 +227,6 @@ def test_the_unbiased_score_estimates_the_same(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(("seed", "r", "order"), [(2, 2, True), (2, 3, False)])
 def test_levels_hold_where_next_to_nobody_has_a_category(seed: int, r: int, order: bool) -> None:
     """2,000 data sets: 5 % comes out outside 3.3–6.8 % once in 3,000 times a parameter."""

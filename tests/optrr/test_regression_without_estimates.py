@@ -216,7 +216,6 @@ def test_every_use_of_a_result_without_estimates(
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_p_values_keep_their_level_where_many_data_sets_have_no_estimates(weak: Design) -> None:
     """4,000 data sets: a level of 5 % comes out outside 3.5–6.5 % once in 80,000 times; of those with estimates it is lower."""
     chances = weak.mechanism.kernel(DOMAIN.names).expected(table_of_people())

@@ -103,7 +103,6 @@ def test_an_answer_to_no_table_is_not_put_into_words(table, cells):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_intervals_cover_and_the_mean_is_right():
     """200 runs of a skewed population: every cell at least 93 % (four standard errors allowed), and 95 % on average."""
     way, rng = asking(), np.random.default_rng(1)

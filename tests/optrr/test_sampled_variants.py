@@ -120,7 +120,7 @@ def test_labels_are_never_below_what_is_drawn():
         check_label(*random_design(rng))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_labels_of_many_designs():
     rng = np.random.default_rng(2)
     for _ in range(100):
@@ -317,7 +317,6 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "total", "n", "cases"), SETTINGS)
 def test_level_and_power_are_as_promised(count, total, n, cases):

@@ -159,7 +159,6 @@ def test_ends_bound_what_is_not_rejected(fixed):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("sizes", "epsilons", "seed"), [((4, 4, 3), (4.0, 3.0, 5.0), 1), ((10,), (4.0,), 2), ((5, 4), (1.0, 6.0), 3)]
 )

@@ -211,7 +211,6 @@ def test_tails_of_normal_and_laplace_numbers() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("method", METHODS)
 def test_every_way_keeps_its_level(method: str) -> None:
     """Type I error of independent null variants; false alarm 1e-4 each by the binomial law, fixed seeds."""
@@ -233,7 +232,6 @@ def test_every_way_keeps_its_level(method: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("total", [1.0, 6.0])
 def test_noisy_tables_see_what_is_predicted(total: float) -> None:
     """Mean χ² − 1 over what was predicted, level of the tail, coverage: five standard errors each, fixed seed."""
@@ -340,7 +338,6 @@ def test_measures_are_those_of_the_unrandomized_scan() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_drawn_people_have_the_noncentrality_that_is_predicted() -> None:
     cohort, groups = panel(1500, seed=4)
     options = StudyOptions(

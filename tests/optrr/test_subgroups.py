@@ -439,7 +439,6 @@ def covered(seen: np.ndarray, kernel: Any, odds: quantities.Odds, value: float) 
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(("name", "setting"), spread([*TERMS, "quantile", "ignorable"], SETTINGS, every=3))
 def test_intervals_cover(name: str, setting: tuple[float, int]) -> None:
     """Coverage is binomial: at 95 %, 300 data sets hold fewer than 267 covered ones in 1 of 60,000 tests; 18 tests in all.

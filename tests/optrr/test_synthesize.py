@@ -119,7 +119,7 @@ def test_pair_tables_lie_within_the_intervals_of_the_estimates(epsilon: float) -
     assert inside == sum(p.within for p in result.pairs)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_adult_like_records_lie_within_the_intervals_of_the_estimates(epsilon: float) -> None:
     domain = adult_domain().subset(ADULT_EIGHT)
@@ -209,7 +209,6 @@ def effects(codes: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(("epsilon", "n"), [(1.5, 3000), (1.0, 20_000)])
 def test_effects_shrink_as_much_as_is_stated(epsilon: float, n: int) -> None:
     """Of an additive model, on average over 20 surveys; the error of such a mean is about 0.05."""

@@ -164,7 +164,6 @@ SMALL = Domain.of({"a": 2, "b": 3, "y": 2})
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(("epsilon", "kind"), [(1.5, "kronecker"), (3.0, "pairs")])
 def test_combined_intervals_hold_and_those_of_one_set_do_not(epsilon: float, kind: str) -> None:
     """150 surveys, 13 numbers of each that depend on one another: the mean coverage has a standard error of about 0.8 %,

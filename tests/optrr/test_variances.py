@@ -161,7 +161,6 @@ def test_public_columns_are_left_out_with_a_warning(tmp_path, capsys):
     assert "public columns (weight 'w') are left out" in capsys.readouterr().err
 
 
-@pytest.mark.simulation
 @pytest.mark.slow
 def test_surveys_vary_as_little_as_is_required(asked):
     """Squared errors of 150 surveys of a skewed, dependent population, beside randomized response's exact variance.

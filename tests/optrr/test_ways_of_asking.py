@@ -46,7 +46,6 @@ def laws_of_the_ways(workload):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_predictions_of_full_record_options_hold_in_simulation(workload):
     allocation, laws = laws_of_the_ways(workload)
@@ -66,7 +65,6 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
 
 @pytest.mark.usefixtures("no_intervals")
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("asked", "even"), spread([("marginals", 1.0), ("marginals", 5.0), ("pairs", 1.0)], [False, True], every=2)
 )

@@ -414,7 +414,6 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("related", [False, True])
 def test_intervals_cover_the_population(related: bool) -> None:
     """150 samples of 20 to 40 clusters: fewer than 129 at 95 % come once in 160,000 times; 2 settings of 12 measures.

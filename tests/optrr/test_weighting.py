@@ -174,7 +174,7 @@ def test_weights_that_are_multiplied_change_totals_alone():
     np.testing.assert_allclose(1000 * one.total_errors, other.total_errors, rtol=1e-9)
 
 
-@pytest.mark.simulation
+@pytest.mark.slow
 def test_randomization_leaves_them_unbiased():
     # 400 releases of one sample: the mean is within 4.5 of its standard errors but once in 20,000 times for each of 6 cells
     rng = np.random.default_rng(6)
@@ -246,7 +246,6 @@ def test_a_group_of_one_record_shows_nothing(epsilon):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_intervals_of_rare_cells_hold_where_few_records_have_large_weights():
     # 2 % of the records weigh 30 times as much as the others, so that 3 % of the people are often in none of them. Covered in
     # some 98 of 100 samples; 49 or fewer of 60 come once in 10^8 at that rate, and nearly always at 65 %
@@ -670,7 +669,6 @@ def test_independence_of_equal_weights_is_nearly_that_of_the_plain_test():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_weights_make_the_test_of_independence_keep_its_level_where_the_plain_one_does_not():
     """300 samples of people in clusters of ten that are alike: at 5 % more than 28 are rejected once in 1,000 times."""
     rng, mechanism = np.random.default_rng(3), made(4.0).mechanism

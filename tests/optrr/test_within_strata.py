@@ -113,7 +113,6 @@ def test_no_other_optimiser_finds_likelier_tables(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 @pytest.mark.parametrize("name", ["conditional-independence", "common-association"])
 def test_levels_where_records_say_next_to_nothing_of_the_strata(name):
     """Of 400 tests at 5 %, fewer than 6 or more than 37 come out 1 time in 2000; two tests here.
@@ -158,7 +157,6 @@ def test_margins_of_drawn_tables_get_half_a_record_in_every_cell_or_a_tenth_in_a
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_shares_that_are_at_least_0_say_more_than_the_information_of_the_fit():
     """A power of 80 % has a standard error of 4 % with 100 surveys; noncentral χ² of the expected score has 38 %."""
     shape, rng = (2, 2, 5), np.random.default_rng(34)

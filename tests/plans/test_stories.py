@@ -26,7 +26,7 @@ from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
 from optrr.files import load
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 PATIENCE = 240_000
 YES_NO = ["no", "yes"]

@@ -191,7 +191,7 @@ def test_two_passes_bound_the_total_of_many_attributes():
         assert np.all(law.labels.conditional >= law.conditional_epsilons() * (1 - 1e-12))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_two_passes_bound_the_total_of_balls_on_fine_grids():
     rng = np.random.default_rng(9)
     for m in (22, 40, 100):

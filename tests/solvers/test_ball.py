@@ -51,7 +51,7 @@ def test_agrees_with_the_exact_program(m, low, high):
     meets(problem, solution)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [16, 17, 18])
 @pytest.mark.parametrize("low, high", [(0.05, 1), (3, 5), (1, 8), (0.05, 10)])
 def test_agrees_with_the_exact_program_to_eighteen_attributes(m, low, high):
@@ -88,7 +88,7 @@ def test_gap_in_easy_regimes(m, low, high):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("low, high", [pytest.param(3, 5, marks=pytest.mark.full), (1, 8), (0.05, 10)])
+@pytest.mark.parametrize("low, high", [pytest.param(3, 5, marks=pytest.mark.slow), (1, 8), (0.05, 10)])
 def test_gap_in_hard_regimes(low, high):
     problem = draw(50, low, high)
     solution = solve(problem)
@@ -96,7 +96,7 @@ def test_gap_in_hard_regimes(low, high):
     meets(problem, solution)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [100, 300])
 @pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (1, 3), (3, 5), (1, 8), (0.05, 10)])
 def test_gap_at_hundreds_of_attributes(m, low, high):
@@ -104,7 +104,7 @@ def test_gap_at_hundreds_of_attributes(m, low, high):
     assert 0 <= solution.gap <= max(1e-3, 1e-5 * solution.upper if high >= 5 else 0.0)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_thousand_attributes():
     problem = draw(1000, 0.5, 2)
     solution = solve(problem)
@@ -128,7 +128,6 @@ def test_kl_is_below_and_kronecker_above():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_samples_have_the_flips_and_pairs_of_the_law():
     """100 flips and 4950 pairs, 10^5 draws: no |z| above 5; false alarm about 3e-3 over all, fixed seed."""
     law = solve(draw(100, 1, 3)).law
@@ -145,7 +144,7 @@ def test_samples_have_the_flips_and_pairs_of_the_law():
     assert np.abs(z).max() < 5
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sizes, epsilons",
     [
@@ -180,7 +179,7 @@ def test_one_epsilon_far_above_the_others_has_a_step_that_leaves_the_numbers():
     meets(problem, solution)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_extreme_epsilons_are_answered_or_refused():
     problem = Problem(np.full(30, 3), np.linspace(40, 50, 30))
     try:
@@ -303,7 +302,7 @@ def few_rounds(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m, low, high", [(11, 0.2, 1), pytest.param(14, 0.2, 1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("m, low, high", [(11, 0.2, 1), pytest.param(14, 0.2, 1, marks=pytest.mark.slow)])
 def test_named_pairs_are_kept(few_rounds, m, low, high):
     """Every pair's eigenvalue from its own marginal, and the bracket between the optimum without pairs and Kronecker."""
     problem = draw(m, low, high, largest=5)
@@ -378,7 +377,7 @@ def test_pairs_stop_at_the_time_limit(watched, few_rounds, monkeypatch, radii):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.full), 2])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_pairs_bracket_the_exact_optimum(seed):
     """Eight attributes: both bounds against the exact program; none of the first balls keeps seed 2's pairs."""
     rng = np.random.default_rng(seed)
@@ -398,7 +397,6 @@ def test_two_attributes_whose_pair_leaves_no_gain_get_kroneckers_total():
 
 
 @pytest.mark.slow
-@pytest.mark.simulation
 def test_draws_of_a_mixture_keep_flips_and_pairs(few_rounds):
     """8 flips and 28 pairs, 10^5 draws from a mixture of balls: no |z| above 4.5; false alarm 3e-4 over all, fixed seed."""
     problem = paired(8)
@@ -435,7 +433,7 @@ def test_a_path_without_a_law_leaves_work_to_the_next_one(monkeypatch):
     assert cut.upper <= problem.kronecker_epsilon
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_ten_thousand_different_attributes_with_heavy_ones_among_them():
     rng = np.random.default_rng(10_000)
     solution = solve(Problem(rng.integers(2, 6, 10_000), rng.uniform(1, 10, 10_000)))

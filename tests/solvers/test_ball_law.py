@@ -142,7 +142,7 @@ def test_samples_follow_the_law(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [20_000, pytest.param(60_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n", [20_000, pytest.param(60_000, marks=pytest.mark.slow)])
 def test_blocks_follow_the_law_too(monkeypatch, n):
     """χ² over all 64 change sets from two and four blocks; false alarm 1e-4 for each of eight, fixed seed."""
     for memory, count in ((1 << 10, 2), (1, 4)):
@@ -163,7 +163,7 @@ def test_blocks_follow_the_law_too(monkeypatch, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [20_000, pytest.param(100_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_blocks_of_many_attributes_follow_the_law(monkeypatch, n):
     """Flips and pairs of 40 attributes from 16 blocks: no |z| of 820 above 5, false alarm 5e-4, fixed seed."""
     rng = np.random.default_rng(3)

@@ -20,7 +20,7 @@ def test_kronecker_spends_the_sum_of_its_epsilons(total):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [4, pytest.param(12, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [4, pytest.param(12, marks=pytest.mark.slow)])
 def test_random_rays_agree_with_plain_bisection(count):
     rng = np.random.default_rng(5)
     for _ in range(count):

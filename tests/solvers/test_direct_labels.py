@@ -77,7 +77,7 @@ def random_ball(rng: np.random.Generator) -> BallLaw:
     return BallLaw(sizes, [[i] for i in range(m)], [MixedBall(1.0, ball)], float(rng.uniform(1, 100)))
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.slow)])
 def test_no_ball_is_less_accurate_than_labelled(count):
     rng, high = np.random.default_rng(5), 0
     for law in (random_ball(rng) for _ in range(count)):

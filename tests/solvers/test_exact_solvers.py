@@ -71,7 +71,7 @@ def por_optimum(problem: Problem) -> float:
 
 
 # How many random problems the default run takes, and full runs.
-COUNTS = [80, pytest.param(300, marks=pytest.mark.full)]
+COUNTS = [80, pytest.param(300, marks=pytest.mark.slow)]
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_classes_agrees_with_reduced_and_with_the_closed_form() -> None:
         assert classes_solver.solve(problem).upper == pytest.approx(closed_form.solve(problem).upper, abs=EXACT)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_thousand_alike_with_all_pairs_kept() -> None:
     s = classes_solver.solve(Problem([2] * 1000, [0.1] * 1000, pairs=all_pairs(1000)))
     assert s.upper == pytest.approx(4.1891, abs=5e-5)
@@ -209,7 +209,7 @@ def test_caps_at_the_epsilons_give_kronecker() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m", [16, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("m", [16, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_largest_programs(m: int) -> None:
     rng = np.random.default_rng(7)
     problem = Problem(rng.integers(2, 9, m), rng.uniform(0.5, 3, m))
@@ -218,7 +218,7 @@ def test_the_largest_programs(m: int) -> None:
     assert s.gap <= EXACT
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_extreme_ranges_are_answered_or_refused() -> None:
     """Sizes to 10^6, ε from 1e-6 to 50: an answer within 1e-9 of its bound, or SolveFailed; never a wrong number."""
     rng, failed = np.random.default_rng(2), 0

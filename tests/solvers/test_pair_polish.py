@@ -80,7 +80,7 @@ def test_the_multipliers_are_those_of_a_law_worth_one():
     assert value == pytest.approx(law.mass, rel=1e-9)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_ball_comes_close_to_what_is_certified():
     """Thirty attributes: the last ball alone is within 2 % of the certified lower bound, where the first one is 5 % above."""
     problem, requirements, ball = wanted(30, 6)

@@ -141,7 +141,7 @@ def answered_in_chromium(address: str, records: list[dict[str, str]]) -> int:
         return sum(page.evaluate(_PEOPLE, records[k : k + 1000]) for k in range(0, len(records), 1000))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("answered", [answered_in_node, answered_in_chromium])
 def test_twenty_thousand_reports_of_the_javascript_client_agree_with_perturb(
     answered: Callable[[str, list[dict[str, str]]], int], made: Design, design_file: Path

@@ -87,7 +87,7 @@ def without_traceback(servers: list[Server]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
 def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> None:
     rng = random.Random(kills)
     port = free_port()
@@ -111,7 +111,7 @@ def test_no_acknowledged_report_is_lost_by_kills(kills: int, source: Path) -> No
     print(f"{kills} kills, {len(load.acknowledged)} acknowledged, {len(rows)} kept, {load.interrupted} interrupted")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_collectors_that_start_together_serve_one_design(source: Path) -> None:
     """Nobody has designed yet, and there is no database."""
     with ThreadPoolExecutor() as together:
@@ -307,7 +307,7 @@ def database() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [0, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.parametrize("kills", [0, pytest.param(20, marks=pytest.mark.slow)])
 def test_two_collectors_share_one_database(kills: int, source: Path, database: str) -> None:
     """Reports sent to either, and again to the other, while one of them is killed and started again."""
     first = Server(source, "--database", database)
@@ -358,7 +358,7 @@ def test_health_tries_a_shared_database(source: Path, database: str) -> None:
             server.kill()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_ten_thousand_malformed_bodies(source: Path) -> None:
     server = Server(source)
     design = design_of(server)

@@ -261,7 +261,7 @@ def test_a_running_survey_is_estimated_and_copied_as_the_guide_says(here: Path, 
     assert again.stop() == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_postgresql_survey_is_dumped_restored_and_tested_as_the_guide_says(
     here: Path, programs: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
