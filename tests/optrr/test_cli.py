@@ -50,29 +50,21 @@ def out_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0)
     return json.loads(text)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) -> str:
-    before = sorted(p.name for p in Path().iterdir())
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
-    assert run(list(arguments)) == code
-    captured = capsys.readouterr()
-    lines = captured.err.splitlines()
-    assert len(lines) == 1, captured.err
-    assert lines[0].startswith("error: ")
-    assert captured.out == ""
-    assert sorted(p.name for p in Path().iterdir()) == before  # nothing written, no partial file left
-    return lines[0]
+    assert run(list(arguments)) == 2
+    out, error = capsys.readouterr()
+    assert not out and error.startswith("error: ") and error.count("\n") == 1
+    return error
 
 
 def test_design_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = out_json(capsys, "design", "spec.toml", "-o", "other.json")
-    assert {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"} <= set(
-        printed
-    )
+    keys = {"epsilon", "lower_bound", "gap", "method", "kronecker_epsilon", "seconds", "attributes", "pairs"}
+    assert keys <= set(printed)
     assert printed["epsilon"] == load_design("other.json").epsilon
-    inline = out_json(
-        capsys, "design", "--attribute", "sex=2:1", "--attribute", "age=5:1.5", "--attribute", "answer=2:1"
-    )
-    assert inline["epsilon"] == printed["epsilon"]
+    inline = [x for text in ("sex=2:1", "age=5:1.5", "answer=2:1") for x in ("--attribute", text)]
+    assert out_json(capsys, "design", *inline)["epsilon"] == printed["epsilon"]
     capped = out_json(capsys, "design", "spec.toml", "--conditional-cap", "1.6")
     assert max(a["conditional_epsilon"] for a in capped["attributes"]) <= 1.6 + 1e-9
     assert capped["epsilon"] > printed["epsilon"]
@@ -81,17 +73,8 @@ def test_design_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_design_for_people_shows_the_three_epsilons(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["design", "spec.toml"]) == 0
     captured = capsys.readouterr()
-    for word in (
-        "total epsilon",
-        "lower bound",
-        "gap",
-        "Kronecker",
-        "requested",
-        "attribute epsilon",
-        "conditional",
-        "pair eigenvalue",
-    ):
-        assert word in captured.out
+    shown = ("total epsilon", "lower bound", "gap", "Kronecker", "requested", "attribute epsilon", "conditional")
+    assert all(word in captured.out for word in (*shown, "pair eigenvalue"))
     assert "--preserve pairs" in captured.err
 
 
@@ -109,12 +92,14 @@ def test_compare_lists_every_applicable_method(place: Path, capsys: pytest.Captu
 
 
 def test_perturb_then_verify(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed = out_json(
-        capsys, "perturb", "records.csv", "--design", "design.json", "-o", "out.parquet", "--random-state", "1"
-    )
-    assert printed["records"] == 3000
+    call = ("perturb", "records.csv", "--design", "design.json", "-o", "out.parquet", "--random-state", "1")
+    assert out_json(capsys, *call)["records"] == 3000
     assert Path("out.parquet").exists()
     assert out_json(capsys, "verify", "design.json")["holds"] is True
+    Path("named.csv").write_text("name,sex,age,answer\nAnn,F,1,yes\n")
+    dropping = ("perturb", "named.csv", "--design", "design.json", "-o", "named_out.csv", "--drop", "name")
+    assert out_json(capsys, *dropping)["records"] == 1
+    assert "Ann" not in Path("named_out.csv").read_text()
 
 
 def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,65 +111,6 @@ def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixtu
     assert printed["digest"] is False
     assert [c["name"] for c in printed["checks"] if not c["holds"]] == ["total epsilon"]
     assert "changed after" in refused(capsys, "perturb", "records.csv", "--design", "edited.json", "-o", "out.csv")
-
-
-def test_bad_records_are_refused_and_leave_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = Path("records.csv").read_text().splitlines()
-    cases = {
-        "unknown category": ([*good, "F,9,yes"], "unknown category (a number above all of them)"),
-        "missing value": ([*good, "F,,yes"], "age"),
-        "missing column": (["sex,age", "F,1"], "'answer' is missing"),
-        "extra column": (["sex,age,answer,name", "F,1,yes,Ann"], "'name' is not an attribute"),
-        "empty file": ([], "empty"),
-        "no records": (["sex,age,answer"], "no records"),
-    }
-    for name, (lines, message) in cases.items():
-        Path("bad.csv").write_text("\n".join(lines) + ("\n" if lines else ""))
-        line = refused(capsys, "perturb", "bad.csv", "--design", "design.json", "-o", "out.csv")
-        assert message in line, (name, line)
-    Path("named.csv").write_text("name,sex,age,answer\nAnn,F,1,yes\n")
-    call = ("perturb", "named.csv", "--design", "design.json", "-o", "named_out.csv")
-    assert "drop it or declare it" in refused(capsys, *call)
-    assert out_json(capsys, *call, "--drop", "name")["records"] == 1
-    assert "Ann" not in Path("named_out.csv").read_text()
-    assert "nothere.csv" in refused(capsys, "perturb", "nothere.csv", "--design", "design.json", "-o", "out.csv")
-    assert "out.txt" in refused(capsys, "perturb", "records.csv", "--design", "design.json", "-o", "out.txt")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["design"], "give either SPEC"),
-        (["design", "nothere.toml"], "cannot read"),
-        (["design", "--attribute", "a=1:1"], "size 1"),
-        (["design", "--attribute", "a=2:0"], "epsilon 0"),
-        (["design", "--attribute", "a=2:inf"], "epsilon inf"),
-        (["design", "--attribute", "a=2:-1"], "epsilon -1"),
-        (["design", "--attribute", "a=2"], "'a' has no epsilon"),
-        (["design", "--attribute", "a"], "name=size:epsilon"),
-        (["design", "--attribute", "a=2:1_0"], "name=size:epsilon"),
-        (["design", "--attribute", "a=2:1", "--attribute", "a=3:1"], "declared twice"),
-        (["design", "spec.toml", "--method", "closed-form"], "closed-form"),
-        (["design", "spec.toml", "--method", "magic"], "magic"),
-        (["design", "spec.toml", "--conditional-cap", "0.5"], "raise the cap"),
-        (["design", *(f"--attribute=a{i}={i + 2}:1" for i in range(21)), "--method", "reduced"], "up to 20 attributes"),
-        (["verify", "records.csv"], "cannot be read as a design or a deployment file"),
-        (["design", "spec.toml", "--conditional-cap", "nan"], "the conditional cap is nan"),
-        (["design", "spec.toml", "--tolerance", "-1"], "tolerance = -1"),
-        (["design", "spec.toml", "--tolerance", "nan"], "tolerance = nan"),
-        (["design", "spec.toml", "--method", "kronecker", "--tolerance", "0.1"], "'kronecker' has no tolerance"),
-        (["design", "spec.toml", "--method", "kronecker", "--time-limit", "5"], "'kronecker' has no time limit"),
-        (["design", "spec.toml", "--time-limit", "0"], "time limit = 0"),
-        (["design", "spec.toml", "-o", "spec.toml"], "spec.toml ends in '.toml'; a design is written as .json"),
-        (["design", "spec.toml", "-o", "."], "is a directory"),
-        (["design", "spec.toml", "-o", ""], "is a directory"),
-        (["design", "spec.toml", "-o", "no/such/place.json"], "create it first"),
-        (["frobnicate"], "No such command"),
-        (["design", "--frobnicate"], "No such option"),
-    ],
-)
-def test_bad_calls(place: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
-    assert message in refused(capsys, *arguments)
 
 
 @pytest.mark.slow
@@ -225,11 +151,7 @@ def test_estimate_reads_what_perturb_wrote(place: Path, capsys: pytest.CaptureFi
     assert "95% intervals" in capsys.readouterr().out
 
 
-def test_estimate_refusals(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ("estimate", "records.csv", "--design", "design.json", "--attributes")
-    assert "no attribute 'colour'" in refused(capsys, *call, "colour")
-    assert "asked for twice" in refused(capsys, *call, "sex,sex")
-    assert "confidence" in refused(capsys, *call, "sex", "--confidence", "1.5")
+def test_estimate_of_a_pair_that_a_design_hides_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # three binary attributes at 0.5: the pair's eigenvalue is 0 at the optimum (design §3.2)
     assert run(["design", *(f"--attribute={a}=2:0.5" for a in "abc"), "-o", "hidden.json"]) == 0
     Path("abc.csv").write_text("a,b,c\n" + "0,1,0\n1,0,1\n" * 50)
@@ -239,20 +161,18 @@ def test_estimate_refusals(place: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
+    call = ("test", "out.csv", "--design", "design.json", "--attributes")
     for name, df in (("independence", 4), ("trend", 1), ("likelihood-ratio", 4)):
-        printed = out_json(
-            capsys, "test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", name
-        )
+        printed = out_json(capsys, *call, "age,sex", "--test", name)
         assert {"statistic", "df", "p_value", "n"} <= set(printed)
         assert (printed["df"], printed["n"]) == (df, 3000)
         # the attributes are independent: a p-value below 1e-4 would be a false alarm of that rate, and the seed is fixed
         assert 1e-4 < printed["p_value"] <= 1
-    assert run(["test", "out.csv", "--design", "design.json", "--attributes", "age,sex"]) == 0
+    assert run([*call, "age,sex"]) == 0
     assert "degrees of freedom" in capsys.readouterr().out
-    asked = ("test", "out.csv", "--design", "design.json", "--attributes", "age,sex", "--test", "likelihood-ratio")
-    simulated = out_json(capsys, *asked, "--calibration", "bootstrap", "--bootstrap", "99", "--random-state", "1")
+    drawn = ("--calibration", "bootstrap", "--bootstrap", "99", "--random-state", "1")
+    simulated = out_json(capsys, *call, "age,sex", "--test", "likelihood-ratio", *drawn)
     assert simulated["calibration"] in ("bootstrap", "exact")
-    call = ("test", "out.csv", "--design", "design.json", "--attributes")
     assert "two attributes" in refused(capsys, *call, "sex")
     assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")
 

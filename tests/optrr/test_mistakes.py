@@ -1,13 +1,9 @@
-"""What people do wrong, and the one line that each mistake is answered with: the place, the remedy, exit 2, nothing written.
-
-Each row writes what it needs, calls a command, and states what the line must hold: the place and the remedy (``a|b`` is
-either). A value of somebody's record is never in it.
-"""
+"""What people do wrong, and the one line that each mistake is answered with: the place, the remedy, exit 2, nothing written."""
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -32,13 +28,13 @@ categories = ["yes", "no"]
 """
 HEADER = "sex,age,answer\n"
 GOOD = HEADER + "F,1,yes\nM,4,no\n" * 50
-# What stands for a person's true value in the rows below; it must be in no message.
+# Stands for a person's true value; it must be in no message.
 SECRET = "Zanzibar"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> dict[str, bytes]:
-    """A specification, a design, records, and what they were randomized into."""
+    """A specification, designs, records, and what they were randomized into."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "spec.toml").write_text(SPEC)
     (folder / "records.csv").write_text(GOOD)
@@ -46,421 +42,230 @@ def made(tmp_path_factory) -> dict[str, bytes]:
     assert run(["design", str(folder / "spec.toml"), "-o", design, "--preserve", "pairs"]) == 0
     assert run(["perturb", str(folder / "records.csv"), "--design", design, "-o", str(folder / "out.parquet")]) == 0
     assert run(["design", "--attribute", "sex=2:3", "-o", str(folder / "other.json")]) == 0
+    accented = ["design", "--attribute", "réponse=2:1", "--attribute", "x=2:1"]
+    assert run([*accented, "-o", str(folder / "accent.json")]) == 0
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".")}
 
 
-def spec(old: str, new: str) -> Callable[[], None]:
+# A file's content, or what makes it.
+Content = str | bytes | Callable[[str], object]
+# Files, the call, and what its line must hold: parts divided by " … ", alternatives by "|".
+Mistake = tuple[dict[str, Content], str, str]
+
+
+def specified(old: str, new: str, said: str) -> Mistake:
     """The specification with a part replaced."""
     assert old in SPEC
-    return lambda: Path("s.toml").write_text(SPEC.replace(old, new)) and None
+    return {"s.toml": SPEC.replace(old, new)}, "design s.toml -o new.json", said
 
 
-def text(name: str, content: str | bytes) -> Callable[[], None]:
-    """A file."""
-    return lambda: Path(name).write_bytes(content.encode() if isinstance(content, str) else content) and None
+def specification(name: str, content: Content, said: str) -> Mistake:
+    return {name: content}, f"design {name} -o new.json", said
 
 
-def parquet(name: str, **columns: list) -> Callable[[], None]:
-    """A Parquet file."""
-    return lambda: pq.write_table(pa.table(columns), name)
+def records(content: Content, said: str, options: str = "", name: str = "bad.csv") -> Mistake:
+    return {name: content}, f"perturb {name} --design design.json -o new.parquet {options}", said
 
 
-DESIGN = ["design", "s.toml", "-o", "new.json"]
-PERTURB = ["perturb", "bad.csv", "--design", "design.json", "-o", "new.parquet"]
-AGAIN = ["longitudinal-perturb", "records.csv", "--design", "design.json", "-o", "new.csv", "--key", "k", "--new-key"]
-AGAIN += ["--person", "age", "--round", "1"]
-ESTIMATE = ["estimate", "out.parquet", "--design", "design.json", "--attributes"]
-POWER = ["power", "--design", "design.json", "--attributes", "sex,answer", "--proportions", "p.json"]
-ALLOCATE = ["allocate", "spec.toml", "--total-epsilon", "2", "--workload", "w.toml", "-o", "new.json"]
-NFD = unicodedata.normalize("NFD", "réponse")
+def parquet(said: str, **columns: list) -> Mistake:
+    return records(lambda path: pq.write_table(pa.table(columns), path), said, name="bad.parquet")
 
 
-def swapped(call: list[str], old: str, new: str) -> list[str]:
-    return [new if part == old else part for part in call]
+def called(call: str, said: str) -> Mistake:
+    return {}, call, said
 
 
-MISTAKES = {
+def estimated(options: str, said: str) -> Mistake:
+    return called(f"estimate out.parquet --design design.json --attributes {options}", said)
+
+
+def proportions(content: Content, said: str) -> Mistake:
+    power = "power --design design.json --attributes sex,answer --proportions p.json"
+    return {"p.json": content}, power, said
+
+
+def workload(name: str, content: Content, said: str) -> Mistake:
+    return {name: content}, f"allocate spec.toml --total-epsilon 2 --workload {name} -o new.json", said
+
+
+LONGITUDINAL = "longitudinal-perturb records.csv -o new.csv --key k --new-key --person age --round 1 --design"
+GENOTYPES = "gwas-perturb records.csv -o new.csv --design"
+MANY = " ".join(f"--attribute a{i}={i + 2}:1" for i in range(21))
+MISTAKES = [
     # specifications
-    "a key misspelt": (
-        spec("size = 5", "size = 5\nepsilom = 2.0"),
-        DESIGN,
-        ["attribute 'age'", "'epsilom'", "did you mean 'epsilon'"],
-    ),
-    "a key of the whole misspelt": (
-        spec("epsilon = 1.0", "epsillon = 1.0"),
-        DESIGN,
-        ["the specification", "did you mean 'epsilon'"],
-    ),
-    "epsilon in quotes": (spec("epsilon = 1.0", 'epsilon = "1.0"'), DESIGN, ["epsilon = '1.0'", "without quotes"]),
-    "size in quotes": (spec("size = 5", 'size = "5"'), DESIGN, ["attribute 'age'", "size = '5'", "whole number"]),
-    "size of one": (spec("size = 5", "size = 1"), DESIGN, ["attribute 'age'", "size 1", "from 2"]),
-    "epsilon of zero": (spec("epsilon = 1.0", "epsilon = 0"), DESIGN, ["epsilon 0", "above 0"]),
-    "no epsilon": (spec("epsilon = 1.0", ""), DESIGN, ["attribute 'sex' has no epsilon", "give it one"]),
-    "size and categories": (
-        spec("size = 5", 'size = 5\ncategories = ["a", "b"]'),
-        DESIGN,
-        ["attribute 'age'", "either"],
-    ),
-    "a category twice": (spec('"F", "M"', '"F", "F"'), DESIGN, ["attribute 'sex'", "'F' twice", "list it once"]),
-    "one category": (spec('"F", "M"', '"F"'), DESIGN, ["attribute 'sex' has 1 categories", "drop it"]),
-    "an attribute twice": (spec('name = "age"', 'name = "sex"'), DESIGN, ["'sex' is declared twice", "its own name"]),
-    "no name": (spec('name = "age"\n', ""), DESIGN, ["attribute 2", "no name"]),
-    "a quote forgotten": (spec('"sex"', '"sex'), DESIGN, ["s.toml is not TOML", "line 4", "mend it"]),
-    "no attributes": (text("s.toml", "epsilon = 1.0"), DESIGN, ["lists no attributes", "[[attributes]]"]),
-    "an empty file": (text("s.toml", ""), DESIGN, ["s.toml is empty", "list the attributes"]),
-    "not UTF-8": (text("s.toml", b"\xff\xfe\xff"), DESIGN, ["s.toml is not UTF-8", "save it"]),
-    "YAML": (text("s.yaml", SPEC), swapped(DESIGN, "s.toml", "s.yaml"), ["'.yaml'", "name it .toml or .json"]),
-    "JSON cut off": (
-        text("s.json", '{"attributes": [{"na'),
-        swapped(DESIGN, "s.toml", "s.json"),
-        ["s.json is not JSON", "column", "mend it"],
-    ),
-    "brackets without end": (
-        text("s.json", "[" * 100_000),
-        swapped(DESIGN, "s.toml", "s.json"),
-        ["s.json", "recursion"],
-    ),
-    "a file that is not there": (
-        lambda: None,
-        swapped(DESIGN, "s.toml", "specs.toml"),
-        ["specs.toml", "check the path"],
-    ),
-    "bins in disorder": (spec("size = 5", "bins = [0, 65, 18]"), DESIGN, ["edges 0, 65, 18", "lowest to the highest"]),
-    "bins of two edges": (spec("size = 5", "bins = [0, 18]"), DESIGN, ["edges 0, 18", "three or more"]),
-    "a mark among the categories": (
-        spec('"F", "M"]', '"F", "M"]\nmissing = ["M"]'),
-        DESIGN,
-        ["attribute 'sex'", "keep it in one"],
-    ),
-    "a rest that is no category": (
-        spec('"F", "M"]', '"F", "M"]\nrest = "other"'),
-        DESIGN,
-        ["attribute 'sex'", "add it"],
-    ),
-    "marks that are no list": (
-        spec('"F", "M"]', '"F", "M"]\nmissing = "NA"'),
-        DESIGN,
-        ["missing = 'NA'", "list of marks"],
-    ),
+    specified("size = 5", "size = 5\nepsilom = 2.0", "attribute 'age' … 'epsilom' … did you mean 'epsilon'"),
+    specified("epsilon = 1.0", "epsillon = 1.0", "the specification … did you mean 'epsilon'"),
+    specified("epsilon = 1.0", 'epsilon = "1.0"', "epsilon = '1.0' … without quotes"),
+    specified("size = 5", 'size = "5"', "attribute 'age' … size = '5' … whole number"),
+    specified("size = 5", "size = 1", "attribute 'age' … size 1 … from 2"),
+    specified("epsilon = 1.0", "epsilon = 0", "epsilon 0 … above 0"),
+    specified("epsilon = 1.0", "", "attribute 'sex' has no epsilon … give it one"),
+    specified("size = 5", 'size = 5\ncategories = ["a", "b"]', "attribute 'age' … either"),
+    specified('"F", "M"', '"F", "F"', "attribute 'sex' … 'F' twice … list it once"),
+    specified('"F", "M"', '"F"', "attribute 'sex' has 1 categories … drop it"),
+    specified('name = "age"', 'name = "sex"', "'sex' is declared twice … its own name"),
+    specified('name = "age"\n', "", "attribute 2 … no name"),
+    specified('"sex"', '"sex', "s.toml is not TOML … line 4 … mend it"),
+    specified("size = 5", "bins = [0, 65, 18]", "edges 0, 65, 18 … lowest to the highest"),
+    specified("size = 5", "bins = [0, 18]", "edges 0, 18 … three or more"),
+    specified('"F", "M"]', '"F", "M"]\nmissing = ["M"]', "attribute 'sex' … keep it in one"),
+    specified('"F", "M"]', '"F", "M"]\nrest = "other"', "attribute 'sex' … add it"),
+    specified('"F", "M"]', '"F", "M"]\nmissing = "NA"', "missing = 'NA' … list of marks"),
+    specification("s.toml", "epsilon = 1.0", "lists no attributes … [[attributes]]"),
+    specification("s.toml", "", "s.toml is empty … list the attributes"),
+    specification("s.toml", b"\xff\xfe\xff", "s.toml is not UTF-8 … save it"),
+    specification("s.yaml", SPEC, "'.yaml' … name it .toml or .json"),
+    specification("s.json", '{"attributes": [{"na', "s.json is not JSON … column … mend it"),
+    specification("s.json", "[" * 100_000, "s.json … recursion"),
+    called("design specs.toml", "cannot read … specs.toml … check the path"),
+    # attributes and options of a design
+    called("design", "give either SPEC"),
+    called("design spec.toml --attribute a=2:1", "SPEC"),
+    called("design --attribute age:0.5", "'age:0.5' … name=size:epsilon"),
+    called("design --attribute a=2:1_0", "name=size:epsilon"),
+    called("design --attribute a=2:inf", "epsilon inf"),
+    called("design --attribute a=2:-1", "epsilon -1"),
+    called("design --attribute a=2", "'a' has no epsilon"),
+    called("design --attribute a=2:1 --attribute a=3:1", "declared twice"),
+    called("design spec.toml --method closed-form", "closed-form"),
+    called("design spec.toml --method magic", "magic"),
+    called(f"design {MANY} --method reduced", "up to 20 attributes"),
+    called("design spec.toml --conditional-cap 0.5", "raise the cap"),
+    called("design spec.toml --conditional-cap nan", "the conditional cap is nan"),
+    called("design spec.toml --tolerance -1", "tolerance = -1"),
+    called("design spec.toml --tolerance nan", "tolerance = nan"),
+    called("design spec.toml --method kronecker --tolerance 0.1", "'kronecker' has no tolerance"),
+    called("design spec.toml --method kronecker --time-limit 5", "'kronecker' has no time limit"),
+    called("design spec.toml --time-limit 0", "time limit = 0"),
+    called("design spec.toml -o spec.toml", "spec.toml ends in '.toml'; a design is written as .json"),
+    called("design spec.toml -o .", "is a directory"),
+    called("design spec.toml -o ''", "is a directory"),
+    called("design spec.toml -o no/such/place.json", "create it first"),
     # commands and options
-    "a command misspelt": (lambda: None, ["desing", "spec.toml"], ["'desing'", "did you mean 'design'"]),
-    "a command in German": (lambda: None, ["schätze", "out.parquet"], ["No such command", "--help"]),
-    "an option misspelt": (lambda: None, [*swapped(ESTIMATE, "--design", "--desing"), "sex"], ["--desing", "--design"]),
-    "a method misspelt": (lambda: None, [*ESTIMATE, "sex", "--method", "unbiassed"], ["'unbiassed'", "unbiased"]),
-    "an attribute misspelt": (lambda: None, [*ESTIMATE, "sexx"], ["no attribute 'sexx'", "'sex'"]),
-    "a comma in the wrong place": (lambda: None, [*ESTIMATE, "sex,,age"], ["no attribute 'sex,age'", "'sex'"]),
-    "an attribute asked for twice": (
-        lambda: None,
-        [*ESTIMATE, "sex,sex"],
-        ["'sex' is asked for twice", "name it once"],
+    called("desing spec.toml", "'desing' … did you mean 'design'"),
+    called("schätze out.parquet", "No such command … --help"),
+    called("estimate out.parquet --desing design.json --attributes sex", "--desing … --design"),
+    estimated("sex --method unbiassed", "'unbiassed' … unbiased"),
+    estimated("sexx", "no attribute 'sexx' … 'sex'"),
+    estimated("sex,,age", "no attribute 'sex,age' … 'sex'"),
+    estimated("sex,sex", "'sex' is asked for twice … name it once"),
+    estimated("sex --confidence 95", "confidence … 0.95"),
+    estimated("sex -o new.xlsx", "'.xlsx' … .csv"),
+    called("verify records.csv", "cannot be read as a design or a deployment file"),
+    called("estimate out.parquet --design other.json --attributes sex", "out.parquet … design"),
+    called("perturb out.parquet --design design.json -o new.parquet", "out.parquet … already randomized … --again"),
+    # a file of one kind for another
+    called(
+        "perturb records.csv --design spec.toml -o new.csv",
+        "spec.toml … optrr design spec.toml -o design.json makes one",
     ),
-    "confidence in per cent": (lambda: None, [*ESTIMATE, "sex", "--confidence", "95"], ["confidence", "0.95"]),
-    "an attribute without its size": (
-        lambda: None,
-        ["design", "--attribute", "age:0.5"],
-        ["'age:0.5'", "name=size:epsilon"],
+    called(
+        f"{LONGITUDINAL} spec.toml",
+        "spec.toml is a specification … optrr longitudinal-design spec.toml --forever EPSILON -o design.json makes one",
     ),
-    "a specification and attributes": (
-        lambda: None,
-        [*DESIGN, "--attribute", "a=2:1"],
-        ["SPEC"],
+    called(f"{LONGITUDINAL} design.json", "design.json … design again, with optrr longitudinal-design"),
+    called(
+        f"{GENOTYPES} spec.toml",
+        "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one",
     ),
-    "an estimate into Excel": (lambda: None, [*ESTIMATE, "sex", "-o", "new.xlsx"], ["'.xlsx'", ".csv"]),
-    "a specification for a design": (
-        lambda: None,
-        swapped(PERTURB, "design.json", "spec.toml"),
-        ["spec.toml", "optrr design spec.toml -o design.json makes one"],
+    called(f"{GENOTYPES} design.json", "neither 'status' with one genotype each nor alleles … optrr gwas-design"),
+    ({"pipe": os.mkfifo}, "perturb records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),
+    ({"pipe": os.mkfifo}, f"{GENOTYPES} pipe", "pipe is a pipe … save it first"),
+    ({"pipe": os.mkfifo}, "export design.json -o pipe", "cannot write pipe … name a file"),
+    # files of records
+    (
+        {"bad.csv": GOOD},
+        "perturb bad.csv --design design.json -o bad.csv",
+        "bad.csv is the input itself … another file",
     ),
-    "a specification for a longitudinal design": (
-        lambda: None,
-        swapped(AGAIN, "design.json", "spec.toml"),
-        [
-            "spec.toml is a specification",
-            "optrr longitudinal-design spec.toml --forever EPSILON -o design.json makes one",
-        ],
+    ({"bad.csv": GOOD}, "perturb bad.csv --design design.json -o new.xlsx", "'.xlsx' … .parquet"),
+    records(b"PK", "'.xlsx' … export it", name="bad.xlsx"),
+    called("perturb bad.csv --design design.json -o new.csv", "bad.csv … check the path"),
+    called("perturb 'part-*.csv' --design design.json -o new.csv", "no files at part-*.csv … check the path"),
+    records("", "bad.csv is empty … columns' names"),
+    records(HEADER, "bad.csv holds no records … at least one"),
+    records(f"F,1,{SECRET}\nM,2,no\n", "the first line of bad.csv … write the columns' names"),
+    records("sex,age\nF,1\n", "column 'answer' is missing … 'sex', 'age'"),
+    records(GOOD.replace("answer", "anwser", 1), "'answer' is missing … did you mean 'anwser'"),
+    records("sex, age,answer\nF,1,yes\n", "column 'age' is missing; the data has 'sex', ' age', 'answer'"),
+    records(b"s\xe9x,age,answer\nF,1,yes\n", "column 'sex' is missing"),
+    records(f"name,{HEADER}{SECRET},F,1,yes\n", "column 'name' … drop it or declare it"),
+    records("sex,age,answer,sex\nF,1,yes,F\n", "'sex' appears twice … its own name"),
+    records(GOOD.replace(",", "^"), "the first line of bad.csv … --delimiter"),
+    records(GOOD, "first line of bad.csv … --delimiter", "--delimiter ';'"),
+    records(GOOD, "'utf-9' … latin-1", "--encoding utf-9"),
+    records(GOOD.replace("yes", "y\u00e9s"), "bad.csv is not ascii|it is not ascii … encoding", "--encoding ascii"),
+    records(GOOD + f"{SECRET},1\n", "bad.csv … record 101 has 2 fields … mend the record"),
+    records(GOOD + '"' + SECRET * 300_000, "bad.csv … quote"),
+    records(
+        f'{{"sex": "F", "age": 1, "answer": "yes"}}\n{{"sex": "{SECRET}',
+        "bad.jsonl … line 2 is cut off … whole JSON object",
+        name="bad.jsonl",
     ),
-    "a design for a longitudinal one": (
-        lambda: None,
-        AGAIN,
-        ["design.json", "design again, with optrr longitudinal-design"],
-    ),
-    "a specification for a design of genotypes": (
-        lambda: None,
-        ["gwas-perturb", "records.csv", "--design", "spec.toml", "-o", "new.csv"],
-        ["spec.toml is a specification", "optrr gwas-design GENOTYPES -o design.json makes one"],
-    ),
-    "a design of other records for genotypes": (
-        lambda: None,
-        ["gwas-perturb", "records.csv", "--design", "design.json", "-o", "new.csv"],
-        ["neither 'status' with one genotype each nor alleles", "optrr gwas-design"],
-    ),
-    "a design through a pipe": (
-        lambda: os.mkfifo("pipe"),
-        swapped(PERTURB, "design.json", "pipe"),
-        ["pipe is a pipe", "save it first"],
-    ),
-    "a design of genotypes through a pipe": (
-        lambda: os.mkfifo("pipe"),
-        ["gwas-perturb", "records.csv", "--design", "pipe", "-o", "new.csv"],
-        ["pipe is a pipe", "save it first"],
-    ),
-    "a deployment file into a pipe": (
-        lambda: os.mkfifo("pipe"),
-        ["export", "design.json", "-o", "pipe"],
-        ["cannot write pipe", "name a file"],
-    ),
-    "another design": (
-        lambda: None,
-        [*swapped(ESTIMATE, "design.json", "other.json"), "sex"],
-        ["out.parquet", "design"],
-    ),
-    "randomized twice": (
-        lambda: None,
-        swapped(PERTURB, "bad.csv", "out.parquet"),
-        ["out.parquet", "already randomized", "--again"],
-    ),
-    "the input as the target": (
-        text("bad.csv", GOOD),
-        swapped(PERTURB, "new.parquet", "bad.csv"),
-        ["bad.csv is the input itself", "another file"],
-    ),
-    # files
-    "Excel": (text("bad.xlsx", b"PK"), swapped(PERTURB, "bad.csv", "bad.xlsx"), ["'.xlsx'", "export it"]),
-    "a target in Excel": (text("bad.csv", GOOD), swapped(PERTURB, "new.parquet", "new.xlsx"), ["'.xlsx'", ".parquet"]),
-    "a file that is not there either": (lambda: None, PERTURB, ["bad.csv", "check the path"]),
-    "a pattern that matches nothing": (
-        lambda: None,
-        swapped(PERTURB, "bad.csv", "part-*.csv"),
-        ["no files at part-*.csv", "check the path"],
-    ),
-    "an empty table": (text("bad.csv", ""), PERTURB, ["bad.csv is empty", "columns' names"]),
-    "only names": (text("bad.csv", HEADER), PERTURB, ["bad.csv holds no records", "at least one"]),
-    "no line of names": (
-        text("bad.csv", f"F,1,{SECRET}\nM,2,no\n"),
-        PERTURB,
-        ["the first line of bad.csv", "write the columns' names"],
-    ),
-    "a column missing": (text("bad.csv", "sex,age\nF,1\n"), PERTURB, ["column 'answer' is missing", "'sex', 'age'"]),
-    "a column misspelt": (
-        text("bad.csv", GOOD.replace("answer", "anwser", 1)),
-        PERTURB,
-        ["'answer' is missing", "did you mean 'anwser'"],
-    ),
-    "a column too many": (
-        text("bad.csv", f"name,{HEADER}{SECRET},F,1,yes\n"),
-        PERTURB,
-        ["column 'name'", "drop it or declare it"],
-    ),
-    "a column twice": (
-        text("bad.csv", "sex,age,answer,sex\nF,1,yes,F\n"),
-        PERTURB,
-        ["'sex' appears twice", "its own name"],
-    ),
-    "a delimiter nobody would find": (
-        text("bad.csv", GOOD.replace(",", "^")),
-        PERTURB,
-        ["the first line of bad.csv", "--delimiter"],
-    ),
-    "a wrong delimiter said": (
-        text("bad.csv", GOOD),
-        [*PERTURB, "--delimiter", ";"],
-        ["first line of bad.csv", "--delimiter"],
-    ),
-    "an encoding that does not exist": (
-        text("bad.csv", GOOD),
-        [*PERTURB, "--encoding", "utf-9"],
-        ["'utf-9'", "latin-1"],
-    ),
-    "a wrong encoding said": (
-        text("bad.csv", GOOD.replace("yes", "y\u00e9s")),
-        [*PERTURB, "--encoding", "ascii"],
-        ["bad.csv is not ascii|it is not ascii", "encoding"],
-    ),
-    "a ragged record": (
-        text("bad.csv", GOOD + f"{SECRET},1\n"),
-        PERTURB,
-        ["bad.csv", "record 101 has 2 fields", "mend the record"],
-    ),
-    "quotes left open": (text("bad.csv", GOOD + '"' + SECRET * 300_000), PERTURB, ["bad.csv", "quote"]),
-    "JSON lines cut off": (
-        text("bad.jsonl", f'{{"sex": "F", "age": 1, "answer": "yes"}}\n{{"sex": "{SECRET}'),
-        swapped(PERTURB, "bad.csv", "bad.jsonl"),
-        ["bad.jsonl", "line 2 is cut off", "whole JSON object"],
-    ),
-    "CSV called Parquet": (
-        text("bad.parquet", GOOD),
-        swapped(PERTURB, "bad.csv", "bad.parquet"),
-        ["bad.parquet", "not a whole Parquet file"],
-    ),
-    "CSV called gzip": (text("bad.csv.gz", GOOD), swapped(PERTURB, "bad.csv", "bad.csv.gz"), ["bad.csv.gz", "check"]),
-    "a database without a query": (
-        lambda: None,
-        swapped(PERTURB, "bad.csv", "duckdb:people.duckdb"),
-        ["people.duckdb", "--query"],
-    ),
-    "a query for a file": (
-        text("bad.csv", GOOD),
-        [*PERTURB, "--query", "SELECT 1"],
-        ["bad.csv is a file", "leave it out"],
-    ),
-    "a format that does not exist": (
-        text("bad.csv", GOOD),
-        [*PERTURB, "--format", "cvs"],
-        ["'cvs'", "did you mean 'csv'"],
-    ),
+    records(GOOD, "bad.parquet … not a whole Parquet file", name="bad.parquet"),
+    records(GOOD, "bad.csv.gz … check", name="bad.csv.gz"),
+    called("perturb duckdb:people.duckdb --design design.json -o new.csv", "people.duckdb … --query"),
+    records(GOOD, "bad.csv is a file … leave it out", "--query 'SELECT 1'"),
+    records(GOOD, "'cvs' … did you mean 'csv'", "--format cvs"),
     # values
-    "an unknown category": (
-        text("bad.csv", GOOD + f"{SECRET},1,yes\n"),
-        PERTURB,
-        ["column 'sex', record 101", "unknown category (a text)", "'F', 'M'"],
+    records(GOOD + f"{SECRET},1,yes\n", "column 'sex', record 101 … unknown category (a text) … 'F', 'M'"),
+    records(GOOD + " M,1,yes\n", "column 'sex', record 101 … take them away"),
+    records(GOOD + "f,1,yes\n", "column 'sex', record 101 … upper and lower case"),
+    records(GOOD + "NA,1,yes\n", "column 'sex', record 101 … declare missing = [\"NA\"]"),
+    records(GOOD + ",1,yes\n", "column 'sex', record 101: missing value … declare"),
+    records(GOOD + "F,977,yes\n", "column 'age', record 101 … unknown category (a number above all of them)"),
+    records(GOOD.encode() + b"F,1,\xe9\n", "column 'answer', record 101: unknown category"),
+    parquet("column 'age', record 1 … (a number) … '0', '1'", sex=["F"], age=[977], answer=["yes"]),
+    parquet("column 'age', record 1 … (a number)", sex=["F"], age=[0.977], answer=["yes"]),
+    parquet("column 'sex' has type list … convert it", sex=[[SECRET]], age=[1], answer=["yes"]),
+    parquet("column 'sex' holds a value of", sex=[SECRET * 200_000], age=[1], answer=["yes"]),
+    (
+        {"bad.csv": unicodedata.normalize("NFD", "réponse") + ",x\na,b\n"},
+        "perturb bad.csv --design accent.json -o new.csv",
+        "Unicode form … \\u0301 … write both names alike",
     ),
-    "spaces around a value": (
-        text("bad.csv", GOOD + " M,1,yes\n"),
-        PERTURB,
-        ["column 'sex', record 101", "take them away"],
-    ),
-    "another case": (
-        text("bad.csv", GOOD + "f,1,yes\n"),
-        PERTURB,
-        ["column 'sex', record 101", "upper and lower case"],
-    ),
-    "a mark of a missing value": (
-        text("bad.csv", GOOD + "NA,1,yes\n"),
-        PERTURB,
-        ["column 'sex', record 101", 'declare missing = ["NA"]'],
-    ),
-    "a missing value": (
-        text("bad.csv", GOOD + ",1,yes\n"),
-        PERTURB,
-        ["column 'sex', record 101: missing value", "declare"],
-    ),
-    "a number out of range": (
-        parquet("bad.parquet", sex=["F"], age=[977], answer=["yes"]),
-        swapped(PERTURB, "bad.csv", "bad.parquet"),
-        ["column 'age', record 1", "(a number)", "'0', '1'"],
-    ),
-    "a number with decimals": (
-        parquet("bad.parquet", sex=["F"], age=[0.977], answer=["yes"]),
-        swapped(PERTURB, "bad.csv", "bad.parquet"),
-        ["column 'age', record 1", "(a number)"],
-    ),
-    "lists in a column": (
-        parquet("bad.parquet", sex=[[SECRET]], age=[1], answer=["yes"]),
-        swapped(PERTURB, "bad.csv", "bad.parquet"),
-        ["column 'sex' has type list", "convert it"],
-    ),
-    "a value of many megabytes": (
-        parquet("bad.parquet", sex=[SECRET * 200_000], age=[1], answer=["yes"]),
-        swapped(PERTURB, "bad.csv", "bad.parquet"),
-        ["column 'sex' holds a value of"],
-    ),
-    "two Unicode forms of a name": (
-        text("bad.csv", f"{NFD},x\na,b\n"),
-        ["perturb", "bad.csv", "--design", "accent.json", "-o", "new.csv"],
-        ["Unicode form", "\\u0301", "write both names alike"],
-    ),
-    "a name that would move the cursor": (
-        text("bad.csv", "sex,age,answer,\x1b[2Jgone\nF,1,yes,x\n"),
-        PERTURB,
-        [r"'\x1b[2Jgone' is not an attribute", "drop it or declare it"],
-    ),
-    "a name of a hundred thousand letters": (
-        text("bad.csv", f"sex,age,answer,{'n' * 10**5}\nF,1,yes,x\n"),
-        PERTURB,
-        ["nnn…' is not an attribute", "drop it or declare it"],
-    ),
+    records("sex,age,answer,\x1b[2Jgone\nF,1,yes,x\n", r"'\x1b[2Jgone' is not an attribute … drop it or declare it"),
+    records(f"sex,age,answer,{'n' * 10**5}\nF,1,yes,x\n", "nnn…' is not an attribute … drop it or declare it"),
     # proportions and workloads
-    "proportions that do not fit": (text("p.json", "[0.5, 0.5]"), POWER, ["p.json", "shape", "4 shares"]),
-    "proportions without end": (text("p.json", "[" * 100_000), POWER, ["p.json", "nested list|not JSON"]),
-    "proportions not UTF-8": (text("p.json", b'{"attributes": ["\xff"]}'), POWER, ["p.json", "UTF-8|not JSON"]),
-    "proportions of another table": (
-        text("p.json", '{"attributes": ["age"], "categories": [[0]], "estimate": [1]}'),
-        POWER,
-        ["'age', not of 'sex'|'age'", "estimate that table"],
-    ),
-    "proportions of words": (text("p.json", '[["a", "b"], [1, 2]]'), POWER, ["p.json", "not a number"]),
-    "proportions that are not there": (lambda: None, POWER, ["p.json", "check the path"]),
-    "a workload not UTF-8": (text("w.toml", b"\xff"), ALLOCATE, ["w.toml", "UTF-8"]),
-    "a workload without end": (
-        text("w.json", "[" * 100_000),
-        swapped(ALLOCATE, "w.toml", "w.json"),
-        ["w.json", "not JSON"],
-    ),
-    "a workload of long numbers": (
-        text("w.json", "9" * 10_000),
-        swapped(ALLOCATE, "w.toml", "w.json"),
-        ["w.json", "not JSON"],
-    ),
-    "a workload of half a character": (
-        text("w.json", '{"\\ud800": 1}'),
-        swapped(ALLOCATE, "w.toml", "w.json"),
-        ["w.json", "surrogate", "write the whole character"],
-    ),
-    "a workload of strangers": (
-        text("w.toml", '[[tables]]\nattributes = ["height"]'),
-        ALLOCATE,
-        ["no attribute 'height'", "'sex'"],
-    ),
-    "a workload of another kind": (lambda: None, swapped(ALLOCATE, "w.toml", "all"), ["'all'", "marginals, pairs"]),
+    proportions("[0.5, 0.5]", "p.json … shape … 4 shares"),
+    proportions("[" * 100_000, "p.json … nested list|not JSON"),
+    proportions(b'{"attributes": ["\xff"]}', "p.json … UTF-8|not JSON"),
+    proportions('{"attributes": ["age"], "categories": [[0]], "estimate": [1]}', "'age' … estimate that table"),
+    proportions('[["a", "b"], [1, 2]]', "p.json … not a number"),
+    called("power --design design.json --attributes sex,answer --proportions p.json", "p.json … check the path"),
+    workload("w.toml", b"\xff", "w.toml … UTF-8"),
+    workload("w.json", "[" * 100_000, "w.json … not JSON"),
+    workload("w.json", "9" * 10_000, "w.json … not JSON"),
+    workload("w.json", '{"\\ud800": 1}', "w.json … surrogate … write the whole character"),
+    workload("w.toml", '[[tables]]\nattributes = ["height"]', "no attribute 'height' … 'sex'"),
+    called("allocate spec.toml --total-epsilon 2 --workload all -o new.json", "'all' … marginals, pairs"),
     # specifications from data
-    "bins of text": (
-        text("bad.csv", GOOD),
-        ["spec", "bad.csv", "--bins", "sex=3", "-o", "new.toml"],
-        ["column 'sex'", "leave out its bins"],
-    ),
-    "bins of nobody": (
-        text("bad.csv", GOOD),
-        ["spec", "bad.csv", "--bins", "agee=3", "-o", "new.toml"],
-        ["'agee' is missing", "did you mean 'age'"],
-    ),
-    "a specification in JSON": (text("bad.csv", GOOD), ["spec", "bad.csv", "-o", "new.json"], ["'.json'", ".toml"]),
-}
+    called("spec records.csv --bins sex=3 -o new.toml", "column 'sex' … leave out its bins"),
+    called("spec records.csv --bins agee=3 -o new.toml", "'agee' is missing … did you mean 'age'"),
+    called("spec records.csv --bins age=x", "age=x|'x'"),
+    called("spec records.csv -o new.json", "'.json' … .toml"),
+]
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_one_line_with_place_and_remedy(made, tmp_path, monkeypatch, capsys, mistake):
-    prepare, call, said = MISTAKES[mistake]
+@pytest.mark.parametrize(("files", "call", "said"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_is_one_line_with_place_and_remedy(made, tmp_path, monkeypatch, capsys, files, call, said):
     monkeypatch.chdir(tmp_path)
-    for name, content in made.items():
-        Path(name).write_bytes(content)
-    accented = ["design", "--attribute", "réponse=2:1", "--attribute", "x=2:1", "-o", "accent.json"]
-    assert "Unicode form" not in said or run(accented) == 0
-    prepare()
+    for name, content in (made | files).items():
+        if callable(content):
+            content(name)
+        else:
+            Path(name).write_bytes(content.encode() if isinstance(content, str) else content)
     before = {p: p.stat().st_mtime_ns for p in Path().rglob("*")}
-    capsys.readouterr()
-    code = run(call)
+    code = run(shlex.split(call))
     captured = capsys.readouterr()
     assert code == 2, (captured.out, captured.err)
     lines = captured.err.splitlines()
     assert len(lines) == 1, captured.err[:2000]
     assert lines[0].startswith("error: ")
     assert captured.out == ""
-    for part in said:
+    for part in said.split(" … "):
         assert any(p in lines[0] for p in part.split("|")), lines[0]
     assert SECRET not in lines[0] and "977" not in lines[0]
     assert lines[0].isprintable()
     assert len(lines[0]) < 1_000
     assert {p: p.stat().st_mtime_ns for p in Path().rglob("*")} == before
-
-
-def test_there_are_sixty():
-    assert len(MISTAKES) >= 60
-
-
-@pytest.mark.slow
-def test_names_that_are_markup_or_escapes_are_shown_as_they_are(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    names = ["[/b]", "[red]x", "\x1b[31mred", "n" * 5_000]
-    attributes = [{"name": n, "categories": ["[/i]", "\x1b[2J", "c" * 5_000], "epsilon": 1.0} for n in names]
-    Path("s.json").write_text(json.dumps({"attributes": attributes}))
-    assert run(["design", "s.json", "-o", "d.json", "--preserve", "pairs"]) == 0
-    rows = [{n: ["[/i]", "\x1b[2J", "c" * 5_000][k % 3] for n in names} for k in range(60)]
-    pq.write_table(pa.Table.from_pylist(rows), "a.parquet")
-    assert run(["perturb", "a.parquet", "--design", "d.json", "-o", "b.parquet", "--random-state", "1"]) == 0
-    for name in names:
-        assert run(["estimate", "b.parquet", "--design", "d.json", "--attributes", name]) == 0
-    assert run(["test", "b.parquet", "--design", "d.json", "--attributes", ",".join(names[1:3])]) == 0
-    captured = capsys.readouterr()
-    assert "\x1b[31mred" not in captured.out + captured.err
-    assert "\x1b[2J" not in captured.out + captured.err
-    assert "[/b]" in captured.out and "[red]x" in captured.out and r"\x1b[31mred" in captured.out
