@@ -19,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-import optrr.mechanisms.perturb
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions
@@ -83,9 +82,9 @@ def test_round_trips_through_files(tmp_path_factory, drawn):
 
 def test_csv_is_text(tmp_path):
     source = _csv(tmp_path / "a.csv", [["F", "007", "2"], ["M", "7", "0"], ["F", "", "1"]])
-    assert perturb(source, _identity(DOMAIN), tmp_path / "b.csv", keep_order=True) == 3
+    for name in ("b.csv", "b.parquet"):
+        assert perturb(source, _identity(DOMAIN), tmp_path / name, keep_order=True) == 3
     assert _rows(tmp_path / "b.csv") == _rows(source)
-    assert perturb(source, _identity(DOMAIN), tmp_path / "b.parquet", keep_order=True) == 3
     assert pq.read_table(tmp_path / "b.parquet")["code"].to_pylist() == ["007", "7", None]
 
 
@@ -182,57 +181,26 @@ def test_default_randomness_differs_and_a_seed_repeats(tmp_path):
     assert draw(None) != draw(None)
 
 
-def _write(path, text):
-    path.write_bytes(text)
-    return path
-
-
-BAD_FILES = {
-    "empty": (b"", "a.csv is empty"),
-    "header only": (b"sex,code,age\n", "holds no records"),
-    "unknown": (b"sex,code,age\nF,7,0\nX,7,0\n", "column 'sex', record 2: unknown category"),
-    "space": (b"sex,code,age\nF,7, 0\n", "column 'age', record 1: unknown category"),
-    "missing value": (b"sex,code,age\n,7,0\n", "column 'sex', record 1: missing value"),
-    "missing column": (b"sex,code\nF,7\n", "column 'age' is missing"),
-    "extra column": (b"sex,code,age,name\nF,7,0,Ann\n", "column 'name' is not an attribute"),
-    "repeated column": (b"sex,code,age,sex\nF,7,0,F\n", "column 'sex' appears twice"),
-    "spaced column": (b"sex,code, age\nF,7,0\n", "column 'age' is missing; the data has 'sex', 'code', ' age'"),
-    "ragged": (b"sex,code,age\nF,7,0\nF,7\n", "cannot read .*a.csv: record 2 has 2 fields and the first line 3"),
-    "not utf-8": (b"sex,code,age\nF,7,\xe9\n", "column 'age', record 1: unknown category"),
-    "not utf-8 header": (b"s\xe9x,code,age\nF,7,0\n", "column 'sex' is missing"),
-}
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_dropped_columns_are_not_in_the_target(tmp_path, suffix):
     table = pa.table({"id": ["p", "q"], "sex": ["F", "M"], "code": ["7", "007"], "age": [0, 2], "note": ["r", "s"]})
     source = tmp_path / f"a{suffix}"
     (pa_csv.write_csv if suffix == ".csv" else pq.write_table)(table, source)
-    assert (
-        release_file(
-            source, _identity(DOMAIN), tmp_path / "b.csv", options=ReleaseOptions(keep_order=True, drop=["note", "id"])
-        ).records
-        == 2
-    )
+
+    def dropping(name, *columns):
+        return release_file(
+            source, _identity(DOMAIN), tmp_path / name, options=ReleaseOptions(keep_order=True, drop=columns)
+        )
+
+    assert dropping("b.csv", "note", "id").records == 2
     assert _rows(tmp_path / "b.csv") == [["sex", "code", "age"], ["F", "7", "0"], ["M", "007", "2"]]
-    with pytest.raises(InvalidInput, match="'note' is not an attribute"):
-        release_file(
-            source, _identity(DOMAIN), tmp_path / "c.csv", options=ReleaseOptions(keep_order=True, drop=["id"])
-        )
-    with pytest.raises(InvalidInput, match="'sex' is an attribute of the design"):
-        release_file(
-            source,
-            _identity(DOMAIN),
-            tmp_path / "c.csv",
-            options=ReleaseOptions(keep_order=True, drop=["id", "note", "sex"]),
-        )
-    with pytest.raises(InvalidInput, match="no column 'nope' to drop; the data has 'id'"):
-        release_file(
-            source,
-            _identity(DOMAIN),
-            tmp_path / "c.csv",
-            options=ReleaseOptions(keep_order=True, drop=["id", "note", "nope"]),
-        )
+    for columns, message in (
+        (["id"], "'note' is not an attribute"),
+        (["id", "note", "sex"], "'sex' is an attribute of the design"),
+        (["id", "note", "nope"], "no column 'nope' to drop; the data has 'id'"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            dropping("c.csv", *columns)
     assert not (tmp_path / "c.csv").exists()
 
 
@@ -249,46 +217,24 @@ def test_a_pandas_index_without_a_name_is_left_out(tmp_path):
     assert pq.read_table(tmp_path / "c.parquet")["__index_level_0__"].to_pylist() == [5, 9]
 
 
-@pytest.mark.parametrize("existing", [False, True])
-@pytest.mark.parametrize(("text", "message"), BAD_FILES.values(), ids=BAD_FILES)
-def test_bad_files_write_nothing(tmp_path, text, message, existing):
-    source = _write(tmp_path / "a.csv", text)
-    target = tmp_path / "b.csv"
-    if existing:
-        target.write_text("before")
-    with pytest.raises(InvalidInput, match=message) as caught:
-        perturb(source, _mechanism(DOMAIN, 1), target)
-    assert "\n" not in str(caught.value)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.csv", "b.csv"][: 1 + existing]
-    assert not existing or target.read_text() == "before"
-
-
 def test_bad_paths(tmp_path):
     mechanism = _mechanism(DOMAIN, 1)
     source = _csv(tmp_path / "a.csv", [["F", "7", "0"]])
-    text = _write(tmp_path / "a.txt", source.read_bytes())
-    not_parquet = _write(tmp_path / "a.parquet", b"not a parquet file")
-    no_records = tmp_path / "e.parquet"
-    pq.write_table(pa.table({n: pa.array([], pa.string()) for n in DOMAIN.names}), no_records)
-    linked = tmp_path / "linked.csv"
-    linked.symlink_to(source)
+    (tmp_path / "a.txt").write_bytes(source.read_bytes())
+    pq.write_table(pa.table({n: pa.array([], pa.string()) for n in DOMAIN.names}), tmp_path / "e.parquet")
+    (tmp_path / "linked.csv").symlink_to(source)
     (tmp_path / "folder.csv").mkdir()
     before = sorted(tmp_path.iterdir())
     for given_source, target, message in [
-        (text, "b.csv", r"a.txt ends in '.txt'"),
-        (source, "b.xlsx", r"b.xlsx ends in '.xlsx'"),
-        (source, "b", r"b ends in ''"),
-        (tmp_path / "no.csv", "b.csv", r"cannot read .*no.csv: .*No such file"),
-        (not_parquet, "b.csv", r"cannot read .*a.parquet"),
-        (no_records, "b.csv", "holds no records"),
-        (source, "no/b.csv", "there is no directory"),
-        (source, "folder.csv", "cannot write .*folder.csv: it is a directory"),
-        (source, "a.csv", "is the input itself"),
-        (source, "linked.csv", "is the input itself"),
+        ("a.txt", "b.csv", r"a.txt ends in '.txt'"),
+        ("a.csv", "b", r"b ends in ''"),
+        ("e.parquet", "b.csv", "holds no records"),
+        ("a.csv", "no/b.csv", "there is no directory"),
+        ("a.csv", "folder.csv", "cannot write .*folder.csv: it is a directory"),
+        ("a.csv", "linked.csv", "is the input itself"),
     ]:
-        with pytest.raises(InvalidInput, match=message) as caught:
-            perturb(given_source, mechanism, tmp_path / target)
-        assert "\n" not in str(caught.value)
+        with pytest.raises(InvalidInput, match=message):
+            perturb(tmp_path / given_source, mechanism, tmp_path / target)
     assert sorted(tmp_path.iterdir()) == before
 
 
@@ -367,7 +313,3 @@ def test_long_files_stream(tmp_path, suffix):
         peaks.append(int(done.stdout) / 1024)
 
     assert peaks[1] - peaks[0] < STREAMING_SLACK_MB, peaks
-
-
-def test_module_documents_the_second_release():
-    assert "second look" in optrr.mechanisms.perturb.__doc__

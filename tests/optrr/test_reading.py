@@ -1,4 +1,4 @@
-"""Every place that records can come from gives the same records, and what cannot be read is refused with the remedy."""
+"""Every place that records come from gives the same records to every function and command, or is refused with the remedy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,27 +18,33 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.dataset as pa_dataset
+import pyarrow.feather as pa_feather
 import pyarrow.parquet as pq
 import pytest
 
+import optrr
 from optrr.cli.main import run
-from optrr.domain.domain import Domain
+from optrr.designs.dependence import dependences_from_randomized
+from optrr.designs.design_file import load_design
+from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.genomics import vcf
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
 from optrr.records.counts import count
+from optrr.records.observed import observed_domain
 from optrr.records.reading import text_files
 from optrr.records.reading.registry import READERS, Reader, open_source
 from optrr.records.reading.source import RecordsAt, Source
 from optrr_solvers.laws import ProductLaw
 
-DOMAIN = Domain.of({"sé": ["F", "M"], "answer": ["yes; sure", "no, never"], "age": 3})
+DOMAIN = Domain.of({"sé": ["F", "M"], "answer, if any": ["no, never", "yes; sure"], "age": 3})
+NAMES = list(DOMAIN.names)
 N = 2_000
 TABLE = pa.table(
     {
         "sé": [["F", "M"][k % 2] for k in range(N)],
-        "answer": [["yes; sure", "no, never"][k // 2 % 2] for k in range(N)],
+        "answer, if any": [["yes; sure", "no, never"][k // 2 % 2] for k in range(N)],
         "age": [k % 3 for k in range(N)],
     }
 )
@@ -46,15 +53,15 @@ EXPECTED = TABLE.to_pylist()
 
 def read(data, domain=DOMAIN):
     """All records, with numbers as numbers."""
-    source = open_source(data, domain)
+    source = data if isinstance(data, Source) else open_source(data, domain)
     rows = [r for batch in source.batches(DOMAIN.names) for r in batch.to_pylist()]
     return [r | {"age": int(r["age"])} for r in rows]
 
 
 def csv_bytes(delimiter=",", encoding="utf-8"):
-    rows = [[r["sé"], r["answer"], str(r["age"])] for r in EXPECTED]
+    rows = [DOMAIN.names, *([*map(str, r.values())] for r in EXPECTED)]
     lines = [delimiter.join(f'"{v}"' if k == 1 else v for k, v in enumerate(row)) for row in rows]
-    return "\n".join([delimiter.join(DOMAIN.names), *lines, ""]).encode(encoding)
+    return "\n".join([*lines, ""]).encode(encoding)
 
 
 def ipc_bytes(make=pa.ipc.new_stream):
@@ -79,41 +86,204 @@ def test_dialects_of_csv_are_seen(tmp_path, delimiter, encoding):
     assert open_source(path).schema.names == list(DOMAIN.names)
 
 
-FILES = {
-    "a.tsv": lambda: csv_bytes("\t"),
-    "a.csv.gz": lambda: gzip.compress(csv_bytes()),
-    "a.csv.bz2": lambda: bz2.compress(csv_bytes(";")),
-    "a.csv.zst": lambda: pa.compress(csv_bytes(), codec="zstd", asbytes=True),
-    "a.jsonl": json_bytes,
-    "a.ndjson.gz": lambda: gzip.compress(json_bytes()),
-    "a.arrow": lambda: ipc_bytes(pa.ipc.new_file),
-    "a.feather": lambda: ipc_bytes(pa.ipc.new_file),
-    "a.arrows": ipc_bytes,
-    "a.arrows.zst": lambda: pa.compress(ipc_bytes(), codec="zstd", asbytes=True),
+def directory(place):
+    place.mkdir()
+    for k in range(3):
+        pq.write_table(TABLE.slice(700 * k, 700), place / f"part-{k}.parquet")
+    return place
+
+
+def partitioned(place):
+    for sex in ("F", "M"):
+        (place / f"sé={sex}").mkdir(parents=True)
+        chosen = TABLE.filter(pa.compute.equal(TABLE["sé"], sex)).drop_columns(["sé"])
+        pa_csv.write_csv(chosen, place / f"sé={sex}" / "a.csv")
+    return place
+
+
+def duckdb_file(place):
+    with pytest.importorskip("duckdb").connect(str(place)) as connection:
+        connection.register("frame", TABLE)
+        connection.execute("CREATE TABLE people AS SELECT * FROM frame")
+    return f"duckdb:{place}"
+
+
+def sqlite_file(place):
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(place) as connection:
+        connection.execute('CREATE TABLE people ("sé" TEXT, "answer, if any" TEXT, age INTEGER)')
+        connection.executemany("INSERT INTO people VALUES (?, ?, ?)", [tuple(r.values()) for r in EXPECTED])
+    connection.close()
+    return f"sqlite:{place}"
+
+
+def file(name, content, *options):
+    return lambda folder: [(folder / name).write_bytes(content) and str(folder / name), *options]
+
+
+def piped(content):
+    """Comes through standard input: bytes in place of arguments."""
+    return lambda folder: content
+
+
+QUERY = ("--query", "SELECT * FROM people;")
+# What a command is given; bytes come through standard input.
+PLACES = {
+    "parquet": lambda folder: [pq.write_table(TABLE, folder / "a.parquet") or str(folder / "a.parquet")],
+    "csv.gz": file("a.csv.gz", gzip.compress(csv_bytes())),
+    "csv.bz2": file("a.csv.bz2", bz2.compress(csv_bytes(";"))),
+    "csv.zst": file("a.csv.zst", pa.compress(csv_bytes(";"), codec="zstd", asbytes=True)),
+    "csv, said": file("a.txt", csv_bytes("|", "latin-1"), "--format", "csv", "--encoding", "latin-1"),
+    "tsv": file("a.tsv", csv_bytes("\t")),
+    "jsonl": file("a.jsonl", json_bytes()),
+    "jsonl, said": file("a.data", json_bytes(), "--format", "jsonl"),
+    "ndjson.gz": file("a.ndjson.gz", gzip.compress(json_bytes())),
+    "arrow file": file("a.arrow", ipc_bytes(pa.ipc.new_file)),
+    "arrow file, said": file("a.data", ipc_bytes(pa.ipc.new_file), "--format", "arrow"),
+    "feather": lambda folder: [pa_feather.write_feather(TABLE, folder / "a.feather") or str(folder / "a.feather")],
+    "arrow stream": file("a.arrows", ipc_bytes()),
+    "arrows.zst": file("a.arrows.zst", pa.compress(ipc_bytes(), codec="zstd", asbytes=True)),
+    "directory": lambda folder: [str(directory(folder / "out.parquet"))],
+    "pattern": lambda folder: [str(directory(folder / "d") / "part-*.parquet")],
+    "several": lambda folder: [str(p) for p in sorted(directory(folder / "s").iterdir())],
+    "partitioned": lambda folder: [str(partitioned(folder / "p"))],
+    "duckdb": lambda folder: [duckdb_file(folder / "a.duckdb"), *QUERY],
+    "duckdb by its suffix": lambda folder: [duckdb_file(folder / "a.duckdb").removeprefix("duckdb:"), *QUERY],
+    "sqlite": lambda folder: [sqlite_file(folder / "a.sqlite"), *QUERY],
+    "pipe of csv": piped(csv_bytes()),
+    "pipe of gzip": piped(gzip.compress(csv_bytes(";"))),
+    "pipe of json": piped(json_bytes()),
+    "pipe of arrow": piped(ipc_bytes()),
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_kinds_of_files(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(FILES[name]())
-    assert read(path) == EXPECTED
-    assert read(str(path)) == EXPECTED
-    renamed = tmp_path / "renamed.data"
-    if name.count(".") == 1:
-        path.rename(renamed)
-        reader = next(r for r in READERS if any(name.endswith(s) for s in r.suffixes))
-        assert read(RecordsAt(renamed, format=reader.name)) == EXPECTED
+def standard_input(monkeypatch, content):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
 
 
-@pytest.mark.parametrize("make", [csv_bytes, lambda: gzip.compress(csv_bytes(";")), json_bytes, ipc_bytes])
-def test_pipes_tell_what_they_carry_and_are_read_once(monkeypatch, make):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(make()))))
-    source = open_source("-", DOMAIN)
-    rows = [r for batch in source.batches(DOMAIN.names) for r in batch.to_pylist()]
-    assert [r | {"age": int(r["age"])} for r in rows] == EXPECTED
-    with pytest.raises(InvalidInput, match="only once"):
-        list(source.batches(DOMAIN.names))
+@pytest.mark.parametrize("place", PLACES)
+def test_every_place_gives_the_same_records(tmp_path, monkeypatch, place):
+    at = PLACES[place](tmp_path)
+    if isinstance(at, bytes):
+        standard_input(monkeypatch, at)
+        source = open_source("-", DOMAIN)
+    else:
+        files = [x for x in at if not x.startswith("--")]
+        options = dict(zip(at[1::2], at[2::2], strict=True)) if len(at) > len(files) else {}
+        named = {k.removeprefix("--"): v for k, v in options.items()}
+        source = open_source(RecordsAt(files[0] if named or len(files) == 1 else files, **named), DOMAIN)
+    rows = read(source)
+    # directories named after a value are read one after another
+    assert rows == (sorted(EXPECTED, key=lambda r: r["sé"]) if place == "partitioned" else EXPECTED)
+    if isinstance(at, bytes):
+        with pytest.raises(InvalidInput, match="only once"):
+            read(source)
+
+
+PAIR = ("--attributes", "sé,answer,, if any")
+COMMANDS = {
+    "spec": ("spec",),
+    "perturb": ("perturb", "--design", "design.json", "-o", "released.parquet"),
+    "estimate": ("estimate", "--design", "design.json", *PAIR),
+    "adjusted": ("estimate", "--design", "design.json", *PAIR, "--method", "adjusted"),
+    "regress": ("regress", "--design", "design.json", "--formula", "`sé` ~ `answer, if any`"),
+    "measure": ("measure", "--design", "design.json", *PAIR),
+    "test": ("test", "--design", "design.json", *PAIR, "--random-state", "1"),
+    "cluster": ("cluster", "--design", "design.json", "--max-combinations", "6", "--min-dependence", "0.1"),
+}
+# What each gives on a plain file, once it was asked.
+PLAIN: dict[str, dict] = {}
+# What tells of the place, not of the records.
+ASIDE = {"doubts", "output", "left_out"}
+
+
+@pytest.fixture(scope="module")
+def design(tmp_path_factory):
+    """A design that changes one value in 10^8, so that what is released can be compared with what was read."""
+    path = tmp_path_factory.mktemp("design") / "design.json"
+    optrr.save(optrr.design(observed_domain(TABLE, NAMES), 20.0, method="kronecker"), path)
+    return path
+
+
+def output_of(command, folder, place, monkeypatch, capsys):
+    name, *options = COMMANDS[command]
+    at = place
+    if isinstance(place, bytes):
+        standard_input(monkeypatch, place)
+        at = ["-"]
+    (folder / "released.parquet").unlink(missing_ok=True)
+    assert run([name, *at, *options, "--json"]) == 0, capsys.readouterr().err
+    printed = json.loads(capsys.readouterr().out)
+    if command == "perturb":
+        rows = pq.read_table(folder / "released.parquet").select(NAMES).to_pylist()
+        printed["rows"] = sorted(tuple(map(str, r.values())) for r in rows)
+    if command == "spec":
+        # places that have no order of columns, or no types, say the same with other comments
+        return {"records": printed["records"], "attributes": sorted(a["name"] for a in printed["attributes"])}
+    return {key: value for key, value in printed.items() if key not in ASIDE}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["csv, said", "several", "partitioned", "duckdb", "pipe of gzip", "pipe of arrow"])
+def test_every_command_on_every_kind_of_place(tmp_path, monkeypatch, capsys, design, place):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(TABLE, tmp_path / "plain.parquet")
+    (tmp_path / "design.json").write_bytes(design.read_bytes())
+    at = PLACES[place](tmp_path)
+    for command in COMMANDS:
+        if command == "adjusted" and isinstance(at, bytes):
+            continue  # it needs the records twice, see below
+        if command not in PLAIN:
+            PLAIN[command] = output_of(command, tmp_path, ["plain.parquet"], monkeypatch, capsys)
+        assert output_of(command, tmp_path, at, monkeypatch, capsys) == PLAIN[command], command
+
+
+def test_a_command_reads_a_pipe_once_and_what_needs_it_twice_says_so(tmp_path, monkeypatch, capsys, design):
+    (tmp_path / "file.csv").write_bytes(csv_bytes())
+    asked = ["--design", str(design), *PAIR, "--method", "adjusted", "--json"]
+    assert run(["estimate", str(tmp_path / "file.csv"), *asked]) == 0
+    from_file = json.loads(capsys.readouterr().out)
+    standard_input(monkeypatch, csv_bytes())
+    # what lies beside a file called - says nothing of a pipe
+    monkeypatch.chdir(tmp_path)
+    Path("-.optrr.json").write_text("{")
+    assert run(["estimate", "-", *asked]) == 0
+    piped = json.loads(capsys.readouterr().out)
+    assert piped["estimate"] == from_file["estimate"]
+    assert piped["doubts"][0].startswith("standard input is not bound to a design")
+    standard_input(monkeypatch, csv_bytes())
+    reports = load_design(design).reports(RecordsAt(Path("-"), format="csv"))
+    assert reports.table("sé").n == N
+    with pytest.raises(InvalidInput, match="standard input can be read only once; write it to a file"):
+        reports.table("answer, if any")
+
+
+LIVE = {
+    "LazyFrame": lambda: pl.LazyFrame(TABLE),
+    "lazy CSV": lambda: pl.scan_csv(io.BytesIO(csv_bytes())),
+    "iterator": lambda: iter(TABLE.to_batches(max_chunksize=50)),
+    "list of batches": lambda: TABLE.to_batches(max_chunksize=50),
+    "reader": TABLE.to_reader,
+    "relation": lambda: pytest.importorskip("duckdb").from_arrow(TABLE),
+    "pandas": TABLE.to_pandas,
+    "polars": lambda: pl.DataFrame(TABLE),
+}
+
+
+@pytest.mark.parametrize("kind", LIVE)
+def test_every_function_on_what_is_in_memory(tmp_path, design, kind):
+    made, records = load_design(design), LIVE[kind]
+    mechanism, names = made.mechanism, ["sé", "age"]
+    assert read(records()) == EXPECTED
+    expected = count(TABLE, made.domain, names)
+    assert np.array_equal(count(records(), made.domain, names).table, expected.table)
+    assert observed_domain(records(), NAMES) == made.domain
+    assert optrr.Specification.from_frame(records(), epsilon=1.0).domain.names == tuple(NAMES)
+    assert perturb(records(), mechanism, tmp_path / "r.csv") == N
+    assert np.array_equal(count(tmp_path / "r.csv", made.domain, names).table, expected.table)
+    assert np.array_equal(made.estimate(records(), names).proportions, made.estimate(TABLE, names).proportions)
+    learned = dependences_from_randomized(records(), mechanism)
+    assert np.array_equal(learned.matrix, dependences_from_randomized(TABLE, mechanism).matrix)
 
 
 class Pipe(io.RawIOBase):
@@ -166,7 +336,7 @@ def test_json_that_is_of_another_type_below_its_beginning_is_said_to_be(tmp_path
         assert '"F"' not in str(caught.value)
     # a pipe is not read again, but what is wrong with a line is known from those around it
     text = '{"sex": "F"}\n' * 20 + '{"sex": "F"\n'
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    standard_input(monkeypatch, text.encode())
     with pytest.raises(InvalidInput, match="standard input: a line is cut off or no JSON"):
         list(open_source("-").batches(["sex"]))
 
@@ -184,7 +354,7 @@ def test_a_pipe_with_a_name_is_to_be_standard_input_which_may_be_closed(tmp_path
 def test_parquet_does_not_come_through_a_pipe(monkeypatch):
     sink = io.BytesIO()
     pq.write_table(TABLE, sink)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(sink.getvalue()))))
+    standard_input(monkeypatch, sink.getvalue())
     with pytest.raises(InvalidInput, match="cannot come through a pipe"):
         open_source("-", DOMAIN)
 
@@ -239,10 +409,8 @@ def test_columns_in_the_names_of_directories(tmp_path, kind):
     partitioning = pa_dataset.partitioning(pa.schema([("of what", pa.string()), ("age", pa.int64())]), flavor="hive")
     pa_dataset.write_dataset(table, place, format=kind, partitioning=partitioning)
     assert (place / "of what=a%2Fb").is_dir() or (place / "of%20what=a%2Fb").is_dir()
-    domain = Domain.of(
-        {"sé": ["F", "M"], "answer": ["yes; sure", "no, never"], "age": 3, "of what": ["a/b", "c", None]}
-    )
-    for names in (domain.names, ["of what", "answer"], ["age"], ["sé"]):
+    domain = Domain((*DOMAIN.attributes, Attribute("of what", ("a/b", "c", None))))
+    for names in (domain.names, ["of what", "answer, if any"], ["age"], ["sé"]):
         expected = count(table, domain, names, allow_extra=True).table
         for data in (place, f"{place}/*/age=*/*", [place]):
             assert np.array_equal(count(data, domain, names).table, expected)
@@ -256,11 +424,8 @@ def test_columns_in_the_names_of_directories(tmp_path, kind):
         open_source(place)
 
 
-def test_frames_lazy_frames_streams_and_iterators():
-    frame = pl.DataFrame(TABLE)
-    for data in (TABLE, frame, TABLE.to_pandas(), frame.lazy(), TABLE.to_reader(), iter(TABLE.to_batches())):
-        assert read(data) == EXPECTED
-    lazy = open_source(frame.lazy().filter(pl.col("age") == 1))
+def test_a_lazy_frame_is_read_again_and_an_iterator_is_not():
+    lazy = open_source(pl.DataFrame(TABLE).lazy().filter(pl.col("age") == 1))
     for _ in range(2):  # a lazy frame is computed each time it is asked for
         assert sum(b.num_rows for b in lazy.batches(["age"])) == sum(r["age"] == 1 for r in EXPECTED)
     once = open_source(iter(TABLE.to_batches()))
@@ -272,32 +437,12 @@ def test_frames_lazy_frames_streams_and_iterators():
         list(open_source(mixed).batches(["age"]))
 
 
-def test_duckdb(tmp_path):
-    duckdb = pytest.importorskip("duckdb")
-    path = tmp_path / "people.duckdb"
-    connection = duckdb.connect(str(path))
-    connection.register("given", TABLE)
-    connection.execute("CREATE TABLE people AS SELECT * FROM given")
-    assert read(connection.sql("SELECT * FROM people")) == EXPECTED
-    connection.close()
-    for place in (str(path), f"duckdb:{path}"):
-        where = RecordsAt(place, query='SELECT "sé", answer, age FROM people;')
-        assert read(where) == EXPECTED
+def test_a_database_needs_a_query(tmp_path):
+    path = duckdb_file(tmp_path / "people.duckdb").removeprefix("duckdb:")
     with pytest.raises(InvalidInput, match="say which records with a query"):
-        open_source(str(path), DOMAIN)
+        open_source(path, DOMAIN)
     with pytest.raises(InvalidInput, match="check the database and the query"):
-        open_source(RecordsAt(str(path), query="SELECT nothing FROM nowhere"), DOMAIN)
-
-
-def test_sqlite(tmp_path):
-    pytest.importorskip("adbc_driver_sqlite")
-    with sqlite3.connect(tmp_path / "people.db") as connection:
-        connection.execute('CREATE TABLE people ("sé" TEXT, answer TEXT, age INTEGER)')
-        connection.executemany("INSERT INTO people VALUES (?, ?, ?)", [tuple(r.values()) for r in EXPECTED])
-    connection.close()
-    source = RecordsAt(f"sqlite:{tmp_path / 'people.db'}", query="SELECT * FROM people ORDER BY rowid")
-    assert read(source) == EXPECTED
-    assert read(source) == EXPECTED
+        open_source(RecordsAt(path, query="SELECT nothing FROM nowhere"), DOMAIN)
 
 
 def test_sqlite_columns_whose_type_changes(tmp_path):
@@ -366,30 +511,21 @@ class Here(Source):
 
 REFUSED = {
     "no header": ("a.csv", b"F,yes,1\nM,no,2\n", "holds none of the names 'sé'", "yes"),
-    "ragged": ("a.csv", csv_bytes() + b"F,1\n", f"record {N + 1} has 2 fields and the first line 3", "F,1"),
-    "ragged below a long text": (
+    "ragged": (
         "a.csv",
         csv_bytes() + b"F," + b"Z" * 140_000 + b",1\nF,1\n",
-        "a record has 2 fields and the first line 3",
+        "a record has 2 fields and the first",
         "Z",
     ),
     "ragged and cut off": ("a.csv", csv_bytes() + b"F,\xc3", f"record {N + 1} has 2 fields and the first line 3", "Ã"),
     "open quote": ("a.csv", csv_bytes() + b'F,"' + b"secret" * 600_000, "a quoted value is not closed", "secret"),
-    "utf-8 too late": (
-        "a.csv",
-        csv_bytes() * 1 + b"F,no\n" * 300_000 + b"\xff,no,1\n",
-        "record 2001 has 2 fields",
-        "ÿ",
-    ),
-    "json cut off": ("a.jsonl", json_bytes() + b'{"s\xc3\xa9": "Z', f"line {N + 1} is cut off or no JSON", "Z"),
+    "utf-8 too late": ("a.csv", csv_bytes() + b"F,no\n" * 300_000 + b"\xff,no,1\n", "record 2001 has 2 fields", "ÿ"),
     "json that crashes Arrow": ("a.jsonl", b"null\n", "line 1 is a NoneType, not an object", None),
     "json of lists": ("a.jsonl", b'["Z"]\n', "line 1 is a list, not an object", "Z"),
     "json of two types": ("a.jsonl", json_bytes() + b'{"age": "Z"}\n', "another type of value for 'age'", "Z"),
     "empty json": ("a.jsonl", b" \n", "is empty; give one JSON object per line", None),
     "arrow cut off": ("a.arrow", ipc_bytes(pa.ipc.new_file)[:-200], "is not a whole Arrow file", None),
     "not gzip": ("a.csv.gz", csv_bytes(), "check the path, and that the file is whole", None),
-    "parquet cut off": ("a.parquet", b"PAR1 and no more", "is not a whole Parquet file", None),
-    "excel": ("a.xlsx", b"PK", "export it as one of these", None),
 }
 
 
@@ -429,7 +565,7 @@ def test_arrow_s_own_formats_are_looked_through_before_they_are_used(tmp_path):
 
 
 def test_two_unicode_forms_of_a_name_are_told_apart():
-    frame = pd.DataFrame({"se\u0301": ["F"], "answer": ["yes; sure"], "age": [1]})
+    frame = pd.DataFrame({"se\u0301": ["F"], "answer, if any": ["yes; sure"], "age": [1]})
     with pytest.raises(InvalidInput, match=r"another Unicode form \('se\\u0301', declared is 's\\xe9'\)"):
         count(frame, DOMAIN, DOMAIN.names)
 
@@ -443,7 +579,7 @@ def test_records_go_through_a_pipe_in_and_out(tmp_path, monkeypatch, capfdbinary
     capfdbinary.readouterr()
     rows = [f"{k % 2},{k % 3}" for k in range(300)]
     for text, code in (("\n".join(["a,b", *rows, ""]), 0), ("a,b\n0,7\n", 2)):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+        standard_input(monkeypatch, text.encode())
         assert run(["perturb", "-", "--design", "d.json", "-o", "-", "--keep-order"]) == code
         out = capfdbinary.readouterr()
         # the default draws differ each time: at ε 40 each of 600 cells changes with chance below e^-30
@@ -453,30 +589,19 @@ def test_records_go_through_a_pipe_in_and_out(tmp_path, monkeypatch, capfdbinary
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.json"]
 
 
-def test_perturb_takes_iterators_lazy_frames_and_any_place():
+def test_perturb_takes_iterators_lazy_frames_and_any_place(tmp_path):
     domain = Domain.of({"a": 2, "b": 3})
     table = pa.table({"a": [0, 1] * 300, "b": [0, 1, 2] * 200})
     same = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 1000.0)))
     batches = list(perturb(iter(table.to_batches(max_chunksize=70)), same))
     assert len(batches) > 1
     assert pa.Table.from_batches(batches).to_pydict() == table.to_pydict()
-    assert perturb(pl.DataFrame(table).lazy(), same).to_dict(as_series=False) == table.to_pydict()
+    lazy = pl.DataFrame(table).lazy()
+    assert perturb(lazy, same).to_dict(as_series=False) == table.to_pydict()
+    for data in (table, table.to_pandas(), lazy, iter(table.to_batches()), [table.to_batches()[0]]):
+        assert perturb(data, same, tmp_path / "out.parquet", keep_order=True) == 600
+        assert pq.read_table(tmp_path / "out.parquet").to_pydict() == table.to_pydict()
     noisy = Mechanism(domain, ProductLaw(domain.sizes, np.ones(2)))
     one = pa.Table.from_batches(perturb(iter(table.to_batches(max_chunksize=70)), noisy, random_state=3))
     two = pa.Table.from_batches(perturb(table.to_reader(70), noisy, random_state=3))
     assert one.to_pydict() == two.to_pydict() != table.to_pydict()
-
-
-def test_perturb_writes_frames_and_iterators_to_files(tmp_path):
-    domain = Domain.of({"a": 2, "b": 3})
-    table = pa.table({"a": [0, 1] * 300, "b": [0, 1, 2] * 200})
-    same = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 1000.0)))
-    for data in (
-        table,
-        table.to_pandas(),
-        pl.DataFrame(table).lazy(),
-        iter(table.to_batches()),
-        [table.to_batches()[0]],
-    ):
-        assert perturb(data, same, tmp_path / "out.parquet", keep_order=True) == 600
-        assert pq.read_table(tmp_path / "out.parquet").to_pydict() == table.to_pydict()
