@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from itertools import combinations, permutations
-from pathlib import Path
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -92,13 +88,6 @@ def test_every_source_agrees_with_plain_counting(tmp_path, monkeypatch, chunk):
             assert counts[names].n == 200
 
 
-def test_one_set():
-    records = _records(50)
-    data = pd.DataFrame(records, columns=list(DOMAIN.names))
-    assert np.array_equal(count(data, DOMAIN, ["age", "sex"]).table, _slow(records, ["age", "sex"]))
-    assert np.array_equal(count(data, DOMAIN, "age").table, _slow(records, ["age"]))
-
-
 @given(st.lists(st.tuples(*(st.integers(0, r - 1) for r in (2, 3, 4))), min_size=1, max_size=40))
 @settings(derandomize=True, deadline=None, max_examples=60)
 def test_marginals_agree_with_counting_and_addition_with_joining(records):
@@ -110,21 +99,15 @@ def test_marginals_agree_with_counting_and_addition_with_joining(records):
             direct = count(codes, domain, names)
             assert np.array_equal(joint.marginal(names).table, direct.table)
             assert joint.marginal(names).domain == direct.domain
-    both = joint + count(codes[: len(codes) // 2 + 1], domain, domain.names)
-    assert np.array_equal(
-        both.table, count(np.concatenate([codes, codes[: len(codes) // 2 + 1]]), domain, domain.names).table
-    )
+    half = codes[: len(codes) // 2 + 1]
+    both = joint + count(half, domain, domain.names)
+    assert np.array_equal(both.table, count(np.concatenate([codes, half]), domain, domain.names).table)
 
 
 def test_large_tables_take_the_other_path():
     """Tables of more cells than a chunk has records are filled cell by cell."""
-    domain = Domain.of({"a": 400, "b": 500, "c": 2})
-    generator = np.random.default_rng(3)
-    codes = np.stack(
-        [generator.integers(0, 4, 3000), generator.integers(0, 5, 3000), generator.integers(0, 2, 3000)], 1
-    )
-    codes[:, 0] *= 133
-    table = count(codes, domain, ["a", "b", "c"]).table
+    codes = np.random.default_rng(3).integers(0, [4, 5, 2], (3000, 3)) * [133, 1, 1]
+    table = count(codes, Domain.of({"a": 400, "b": 500, "c": 2}), ["a", "b", "c"]).table
     slow = np.zeros((400, 500, 2), dtype=int)
     for a, b, c in codes:
         slow[a, b, c] += 1
@@ -153,22 +136,13 @@ ONE = pa.table({"sex": ["F"], "age": [0], "smokes": ["no"], "town": ["x"]})
         (lambda: count(ONE, DOMAIN, []), "no attributes were named"),
         (lambda: count_many(ONE, DOMAIN, []), "no attribute sets"),
         (lambda: count(ONE, DOMAIN, ["sex", "sex"]), "asked for twice"),
-        (lambda: count(ONE.drop(["sex"]), DOMAIN, ["sex"]), "column 'sex' is missing"),
-        (lambda: count(ONE.append_column("name", [["Ann"]]), DOMAIN, "sex"), "column 'name' is not an attribute"),
         (lambda: count(ONE.slice(1), DOMAIN, "sex"), "no records"),
         (lambda: count([], DOMAIN, "sex"), "no records"),
         (lambda: count(np.zeros((0, 4), int), DOMAIN, "sex"), "no records"),
         (lambda: count(np.zeros((3, 2), int), DOMAIN, "sex"), r"shape \(n, 4\)"),
-        (
-            lambda: count(np.full((3, 4), 2), DOMAIN, "sex"),
-            "attribute 'sex' has a code outside its categories in record 1",
-        ),
-        (lambda: count([ONE], DOMAIN, "sex"), "yielded a Table"),
+        (lambda: count(np.full((3, 4), 2), DOMAIN, "sex"), "'sex' has a code outside its categories in record 1"),
         (lambda: count(7, DOMAIN, "sex"), "cannot read records from a int"),
-        (lambda: count("a.txt", DOMAIN, "sex"), "ends in '.txt'"),
-        (lambda: count("no.csv", DOMAIN, "sex"), "cannot read no.csv"),
-        (lambda: count(pa.table({"sex": ["F", "m"]}), DOMAIN, "sex"), "record 2: unknown category"),
-        (lambda: count(pa.table({"sex": ["F", None]}), DOMAIN, "sex"), "record 2: missing value"),
+        (lambda: count([ONE], DOMAIN, "sex"), "yielded a Table"),
         (lambda: Counts(DOMAIN, np.zeros((2, 3))), r"shape \(2, 3\); the domain's is \(2, 3, 3, 2\)"),
         (lambda: Counts(Domain.of({"a": 2}), [0.5, 0.5]), "give counts, not proportions"),
         (lambda: Counts(Domain.of({"a": 2}), [2, -1]), "whole numbers"),
@@ -211,47 +185,6 @@ def test_pandas_slices_of_changing_type(monkeypatch):
     data.loc[6, "smokes"] = "never"
     with pytest.raises(InvalidInput, match="record 7: unknown category"):
         count(data, DOMAIN, "smokes")
-
-
-# Megabytes that counting 3 million records may take beyond 300,000; their codes alone would take 96.
-STREAMING_SLACK_MB = 60
-# Arrow's own allocator keeps what was freed, more or less by chance; the system's does not.
-PLAIN_MEMORY = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-
-MEASURE = """
-import sys
-from itertools import combinations
-from optrr.records.counts import count_many
-from optrr.domain.domain import Domain
-domain = Domain.of({f"a{i}": 4 for i in range(8)})
-tables = count_many(sys.argv[1], domain, combinations(domain.names, 2))
-assert len(tables) == 28 and all(t.n == int(sys.argv[2]) for t in tables.values())
-print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-def test_long_files_stream(tmp_path):
-    peaks = []
-    generator = np.random.default_rng(1)
-    for n in (300_000, 3_000_000):
-        columns = {f"a{i}": generator.integers(0, 4, n, dtype=np.int8) for i in range(8)}
-        pq.write_table(pa.table(columns), tmp_path / "a.parquet")
-        command = [sys.executable, "-c", MEASURE, str(tmp_path / "a.parquet"), str(n)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | PLAIN_MEMORY)
-        peaks.append(int(done.stdout) / 1024)
-    assert peaks[1] - peaks[0] < STREAMING_SLACK_MB, peaks
-
-
-def test_all_pairs_in_one_pass():
-    """An iterator can be read only once, so all 6 tables must come from the same pass."""
-    records = _records(100)
-    table = pa.table({a.name: [r[i] for r in records] for i, a in enumerate(DOMAIN)})
-    pairs = list(combinations(DOMAIN.names, 2))
-    counts = count_many(iter(table.to_batches(max_chunksize=9)), DOMAIN, pairs)
-    for names in pairs:
-        assert np.array_equal(counts[names].table, _slow(records, names))
 
 
 @pytest.mark.parametrize("categories", [[0, 1.5], [0, 1.5, None]])
