@@ -45,7 +45,6 @@ CALLS: dict[str, list[str]] = {
     "design": ["spec.toml", "-o", "d.json", "--preserve", "pairs"],
     "compare": ["spec.toml"],
     "allocate": ["spec.toml", "--total-epsilon", "3", "--workload", "pairs"],
-    "advise": ["spec.toml", "--total-epsilon", "3"],
     "perturb": ["true.csv", "--design", "d.json", "-o", "out.csv"],
     "estimate": ["out.csv", *TABLE, "--derive", "cramers-v"],
     "test": ["out.csv", *TABLE],

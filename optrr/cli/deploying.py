@@ -217,7 +217,7 @@ def serve(
     """Run a survey: its page, the collector of its reports, and the results.
 
     Answers are randomized in the browser; only the result is sent, and it is on disk before it is acknowledged. SPEC is
-    designed first, and the design saved beside it. Of sampled tables (optrr advise -o) everybody is asked one. The results'
+    designed first, and the design saved beside it. Of sampled tables (optrr allocate -o) everybody is asked one. The results'
     token is drawn anew, or taken from OPTRR_RESULTS_TOKEN.
     """
     try:

@@ -87,8 +87,7 @@ _GROUPS = {
         "spec": ("proposing", "Propose a specification from data."),
         "design": ("designing", "Find the mechanism with the smallest total epsilon."),
         "compare": ("designing", "Every applicable method side by side."),
-        "allocate": ("advising", "The most accurate way of asking for a workload."),
-        "advise": ("advising", "Another name of allocate."),
+        "allocate": ("allocating", "The most accurate way of asking for a workload."),
         "power": ("testing", "Records that a test needs, or intervals of a wanted width."),
         "cluster": ("designing", "Cluster attributes by dependence; design the second round."),
     },
@@ -135,11 +134,9 @@ _GROUPS = {
         "demo": ("demo", "The main job on the bundled Adult data."),
     },
 }
-# Commands that are another one by a second name.
-_SECOND_NAMES = {"advise": "allocate"}
 # Each command's module, function and line of help.
 _COMMANDS = {
-    name: (f"optrr.cli.{module}", _SECOND_NAMES.get(name, name).replace("-", "_"), text)
+    name: (f"optrr.cli.{module}", name.replace("-", "_"), text)
     for group in _GROUPS.values()
     for name, (module, text) in group.items()
 }

@@ -346,14 +346,13 @@ def command(name: str) -> list[str]:
             "linear",
         ],
         "allocate": ["allocate", *spec, "--preserve", "pairs"],
-        "advise": ["advise", *spec],
         "compare": ["compare", "spec.json"],
     }[name]
 
 
 MORE = [
     pytest.param(name, marks=pytest.mark.slow)
-    for name in ("one", "measure", "model", "regress", "allocate", "advise", "compare")
+    for name in ("one", "measure", "model", "regress", "allocate", "compare")
 ]
 
 

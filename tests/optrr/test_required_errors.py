@@ -182,19 +182,14 @@ SPEC = [*("--attribute", "a=4:1"), *("--attribute", "b=5:1")]
     "options",
     [
         ["--total-epsilon", "1", "--n", "500"],
-        ["--total-epsilon", "2", "--keep", "records", "--workload", "pairs"],
         ["--standard-error", "0.03", "--n", "5000"],
         ["--total-epsilon", "1", "--together", "a,b", "--way", "clusters"],
     ],
     ids=" ".join,
 )
-def test_both_names_of_the_command_give_the_same_json(options, capsys):
-    printed = []
-    for name in ("allocate", "advise"):
-        assert run([name, *SPEC, *options, "--json"]) == 0
-        # how long a solve took is all that may differ
-        printed.append({k: v for k, v in json.loads(capsys.readouterr().out).items() if k != "seconds"})
-    assert printed[0] == printed[1]
+def test_the_command_s_json_has_these_keys(options, capsys):
+    assert run(["allocate", *SPEC, *options, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
     keys = {
         "error",
         "error_bound",
@@ -206,10 +201,10 @@ def test_both_names_of_the_command_give_the_same_json(options, capsys):
         "tables",
         "keep",
     }
-    assert keys <= set(printed[0])
+    assert keys <= set(printed)
     of_way = {"name", "title", "error", "error_over_bound", "relative_error", "keeps_records", "conditional_epsilon"}
     of_way |= {"pair_visibility", "gives_up", "standard_error", "epsilon", "suits"}
-    assert all(set(way) == of_way for way in printed[0]["ways"])
+    assert all(set(way) == of_way for way in printed["ways"])
 
 
 def test_what_is_written_is_the_way_that_was_chosen(tmp_path, capsys):
@@ -234,7 +229,7 @@ def test_what_is_written_is_the_way_that_was_chosen(tmp_path, capsys):
     ],
 )
 def test_what_cannot_be_done_ends_in_one_line(options, said, capsys):
-    assert run(["advise", *SPEC, *options]) == 2
+    assert run(["allocate", *SPEC, *options]) == 2
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.startswith("error: ") and shown.err.count("\n") == 1 and said in shown.err
     with pytest.raises(InvalidInput, match="give 'records'"):

@@ -135,7 +135,7 @@ def test_from_advice_to_estimate_on_the_command_line(tmp_path, capsys, suffix):
     a = rng.integers(0, 3, 20_000)
     pa_csv.write_csv(pa.table({"a": a, "b": (a + rng.integers(0, 3, a.size)) % 8}), records)
     way, released = tmp_path / "asking.json", tmp_path / f"released.{suffix}"
-    assert run(["advise", str(spec), "--total-epsilon", "1", "--workload", "pairs", "-o", str(way)]) == 0
+    assert run(["allocate", str(spec), "--total-epsilon", "1", "--workload", "pairs", "-o", str(way)]) == 0
     assert "One report on a × b from everyone wins" in capsys.readouterr().out
     assert run(["perturb", str(records), "--design", str(way), "-o", str(released)]) == 0
     capsys.readouterr()

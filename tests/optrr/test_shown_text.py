@@ -54,7 +54,6 @@ DONE = {
     "design": ["design", "s.json", "-o", "made.json"],
     "compare": ["compare", "s.json"],
     "allocate": ["allocate", "s.json", "--total-epsilon", "6"],
-    "advise": ["advise", "s.json", "--total-epsilon", "6"],
     "perturb": ["perturb", "true.parquet", "--design", "d.json", "-o", "again.parquet"],
     "estimate": ["estimate", "out.parquet", "--design", "d.json", "--attributes", FIRST],
     "estimate of the longest": ["estimate", "out.parquet", "--design", "d.json", "--attributes", NAMES[3]],
@@ -124,7 +123,7 @@ def test_a_refusal_is_one_short_line_without_the_true_value(
 @pytest.mark.slow
 def test_pages_and_charts_show_them_as_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    assert run(["advise", "s.json", "--total-epsilon", "6", "--report", "r.html"]) == 0
+    assert run(["allocate", "s.json", "--total-epsilon", "6", "--report", "r.html"]) == 0
     design = load_design("d.json")
     pages = [
         Path("r.html").read_text(encoding="utf-8"),

@@ -286,8 +286,8 @@ def test_a_postgresql_survey_is_dumped_restored_and_tested_as_the_guide_says(
 
 
 def test_a_survey_of_sampled_tables_is_made_as_the_guide_says(here: Path, programs: Path) -> None:
-    advising, serving = block("optrr serve asked.json").splitlines()
-    run(advising, here)
+    allocating, serving = block("optrr serve asked.json").splitlines()
+    run(allocating, here)
     names = serving.removeprefix("optrr serve ").split(" --wording ")
     made = preparing.prepared(*(here / name for name in names))
     assert isinstance(made.design, optrr.SampledTables)

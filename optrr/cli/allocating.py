@@ -1,4 +1,4 @@
-"""optrr allocate, whose second name is optrr advise."""
+"""optrr allocate: compare protocols at one total epsilon."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def allocate(
     """The most accurate way of asking for the workload at a total epsilon, beside all others and what each gives up.
 
     Without --total-epsilon: the smallest total for the standard errors required. Epsilons in SPEC are ignored unless
-    --ceilings-from-spec is given. advise is another name of this command.
+    --ceilings-from-spec is given.
     """
     wanted = read_wanted(spec, attributes)
     keep_specification(spec, output, report)
