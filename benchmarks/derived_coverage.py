@@ -37,7 +37,6 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.tables.bayes import PosteriorLaw, sweeps
 from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.likelihood import likeliest_weights
 from optrr.tables.estimation.simplex import projection
@@ -274,11 +273,9 @@ def write(name: str, rows: list[dict[str, object]], text: str) -> None:
 # Data sets of a setting whose values are compared: root mean squares are then known to 7 %.
 POINT_RUNS, POINTED, TRIPLES = 100, 30, 6
 # Pairs of large attributes with few full cells; each is followed by its twin, the product of its margins. Their intervals take
-# a hundred times as long, so that there are fewer data sets; the jackknife and chains would take hours and are left out of
-# tables with more than so many cells.
+# a hundred times as long, so that there are fewer data sets; the jackknife would take hours and is left out of tables
+# with more than so many cells.
 SPARSE, SPARSE_SHARE, MOST_CELLS = 8, 0.16, 40
-# Chains for each data set and sweeps, of which the first are left out; their noise adds some 1 % to a squared error.
-CHAINS, SWEEPS, LEFT_OUT = 4, 60, 20
 RARE, CLEAR = 0.05, 3.0
 
 
@@ -338,20 +335,12 @@ def statistics_of(tables: np.ndarray, ndim: int) -> dict[str, np.ndarray]:
     return {"entropy": h, "mutual-information": information, "chi-square": phi, "cramers-v": v}
 
 
-class EachLaw(PosteriorLaw):
-    """Chains of different data sets side by side: ``tallies`` (C, V)."""
-
-    def log_likelihood(self, expected: np.ndarray) -> np.ndarray:
-        """Of expected reports (C, V), in nats, (C,)."""
-        return (np.log(np.maximum(expected, 1e-300)) * self.tallies).sum(axis=1)
-
-
 def fitted(observed: np.ndarray, matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Likeliest tables of observed proportions (B, R)."""
     return likeliest_weights(observed, matrix[None], start, 1e-13)[0]
 
 
-def estimators(draws: np.ndarray, kernel: Kernel, n: int, rng: np.random.Generator) -> dict[str, dict[str, np.ndarray]]:
+def estimators(draws: np.ndarray, kernel: Kernel, n: int) -> dict[str, dict[str, np.ndarray]]:
     """By estimator the statistics of every data set (B, R), as they come."""
     shape, cells, ndim, observed = kernel.sizes, kernel.cells, len(kernel.sizes), draws / n
     raw = kernel.solve(observed.reshape(-1, *shape))
@@ -366,7 +355,7 @@ def estimators(draws: np.ndarray, kernel: Kernel, n: int, rng: np.random.Generat
     out = {name: statistics_of(each, ndim) for name, each in tables.items()}
     if cells > MOST_CELLS:
         nothing = {name: np.full(len(draws), np.nan) for name in out["of likeliest table"]}
-        return out | dict.fromkeys(("jackknife", "posterior mean", "of posterior mean"), nothing)
+        return out | {"jackknife": nothing}
     jackknifed: dict[str, list[float]] = {name: [] for name in out["of likeliest table"]}
     for k, counts in enumerate(draws):
         seen = np.flatnonzero(counts)
@@ -379,11 +368,6 @@ def estimators(draws: np.ndarray, kernel: Kernel, n: int, rng: np.random.Generat
             whole = out["of likeliest table"][name][k]
             jackknifed[name].append(n * whole - (n - 1) * float(observed[k][seen] @ values))
     out["jackknife"] = {name: np.array(values) for name, values in jackknifed.items()}
-    law = EachLaw(matrix, np.repeat(draws, CHAINS, axis=0).astype(float), np.full(cells, 0.5))
-    drawn_tables = sweeps(law, np.repeat(0.9 * likeliest + 0.1 / cells, CHAINS, axis=0), SWEEPS, rng)[LEFT_OUT:]
-    drawn_tables = drawn_tables.reshape(SWEEPS - LEFT_OUT, -1, CHAINS, *shape)
-    out["posterior mean"] = {k: v.mean(axis=(0, 2)) for k, v in statistics_of(drawn_tables, ndim).items()}
-    out["of posterior mean"] = statistics_of(drawn_tables.mean(axis=(0, 2)), ndim)
     return out
 
 
@@ -410,10 +394,10 @@ def bound(function: Callable[[np.ndarray], np.ndarray], table: np.ndarray, kerne
 
 def compared(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     """Root mean squared errors of all estimators of each statistic, and the width against the bound."""
-    rng, mechanism = np.random.default_rng(seed), setting.mechanism()
+    mechanism = setting.mechanism()
     kernel, domain = mechanism.kernel(setting.names), mechanism.domain.subset(list(setting.names))
-    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
-    others = estimators(draws, kernel, setting.n, rng)
+    draws = np.random.default_rng(seed).multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    others = estimators(draws, kernel, setting.n)
     truths = {k: float(v[0]) for k, v in statistics_of(setting.table[None], setting.table.ndim).items()}
     tables = [Counts(domain, d.reshape(kernel.sizes)) for d in draws]
     rows = []

@@ -1,7 +1,7 @@
 """Reports: randomized records, bound to the design that they were asked by, and every analysis of them.
 
     reports = optrr.reports("out.parquet", design)      or design.reports(frame)
-    reports.table("sex", "income")                      shares, for groups, with weights, or with a prior
+    reports.table("sex", "income")                      shares, for groups or with weights
     reports.measure("odds-ratio", "sex", "income")      two attributes compared; one number of a table
     reports.share("income", ">50K", among={"sex": "F"}) a share in a sub-population; contrast(…): sums of them
     reports.quantiles("age", [0.25, 0.5, 0.75])         medians and their like
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from optrr.models.tests.power_analysis import Alternative
     from optrr.models.tests.result import Adjustment, TestFamily, TestResult
     from optrr.records.counts import Counts
-    from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
@@ -94,7 +93,6 @@ class Reports(OpenedRecords):
         answered: bool = False,
         ignorable: str | None = None,
         method: str = "unbiased",
-        prior: float | ArrayLike | None = None,
         weights: str | None = None,
         strata: str | None = None,
         clusters: str | None = None,
@@ -103,8 +101,7 @@ class Reports(OpenedRecords):
         unweighted: bool = False,
         confidence: float = 0.95,
         simultaneous: bool = False,
-        random_state: Seed = None,
-    ) -> Estimate | WeightedEstimate | Posterior:
+    ) -> Estimate | WeightedEstimate:
         """The true shares of these attributes' categories, with standard errors and intervals.
 
         Parameters
@@ -122,9 +119,6 @@ class Reports(OpenedRecords):
             that of everybody (:mod:`optrr.tables.measures.shares`).
         method
             "unbiased", "norm-sub", "clip", "mle", "ibu" or "adjusted" (:func:`optrr.tables.estimation.estimator.estimate`).
-        prior
-            concentration of a Dirichlet prior, for credible intervals of small samples
-            (:func:`optrr.tables.bayes.posterior`, which ``random_state`` is for).
         weights, strata, clusters, by, single_cluster, unweighted
             public columns that describe the sample, beside those that the design and the release name
             (:func:`optrr.tables.weighting.estimate_weighted`); ``unweighted`` ignores them. ``by`` has no ``among`` beside it.
@@ -139,21 +133,18 @@ class Reports(OpenedRecords):
         own = {
             next((name for name, given in some.items() if given), "among"): restricted,
             "method": method != "unbiased",
-            "prior": prior is not None,
         }
         chosen = [name for name, given in own.items() if given]
         # who counts goes with a sample, but not with a table for each group of it
-        apart = [name for name in chosen if groups or name in ("method", "prior")] if sample else []
-        if prior is not None and simultaneous:
-            raise InvalidInput("credible intervals hold for each cell alone; leave out simultaneous")
+        apart = [name for name in chosen if groups or name == "method"] if sample else []
         if len(chosen) > 1 or apart:
             beside = "the public columns of a sample" if apart else chosen[-1]
             raise InvalidInput(f"a table takes {(apart or chosen)[0]} or {beside}, not both; leave one out")
         if not self._of_records:
-            if sample or own["method"] or own["prior"]:
+            if sample or own["method"]:
                 raise InvalidInput(
-                    "answers to questions have unbiased tables, without a prior or a sample's columns; leave these out, or ask "
-                    "for whole records, with a design"
+                    "answers to questions have unbiased tables, without a sample's columns; leave these out, or ask for whole "
+                    "records, with a design"
                 )
             if not restricted:
                 return self._cells(attributes, confidence, simultaneous)
@@ -183,11 +174,6 @@ class Reports(OpenedRecords):
 
             return estimate_adjusted(self._place(), self._mechanism, attributes, **intervals)
         counts = self._counts(attributes)
-        if prior is not None:
-            from optrr.tables.bayes import posterior
-
-            drawn: dict[str, Any] = {"prior": prior, "confidence": confidence, "random_state": random_state}
-            return posterior(counts, self._mechanism, **drawn)
         from optrr.tables.estimation.estimator import estimate
 
         return estimate(counts, self._mechanism, method=method, **intervals)

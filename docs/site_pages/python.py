@@ -25,7 +25,6 @@ _ALSO = (
     "optrr.domain.datasets",
     "optrr.mechanisms.kernel",
     "optrr.mechanisms.matrix",
-    "optrr.tables.bayes",
     "optrr.ways.graphs",
 )
 _NOT_PYTHON = ("optrr.cli",)

@@ -1,4 +1,4 @@
-"""optrr estimate: a table, its posterior, statistics of it, and how far fake reports can move it."""
+"""optrr estimate: a table, statistics of it, and how far fake reports can move it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from optrr.cli.inputs import (
     sampled_options,
     scores_of_two,
     scores_option,
-    several,
     simultaneous_option,
     split_names,
     table_attributes_option,
@@ -36,34 +35,10 @@ from optrr.tables.estimation.statistics import STATISTICS
 if TYPE_CHECKING:
     from optrr.pages.sections import Given
     from optrr.show.parts import Page
-    from optrr.tables.bayes import Posterior
     from optrr.tables.estimation.derived import Derived
     from optrr.tables.estimation.estimator import Estimate
     from optrr.tables.estimation.fake_reports import Poisoning
     from optrr.tables.weighting.estimating import WeightedEstimate
-
-
-# The options --posterior, --prior and --random-state.
-posterior_options = several(
-    click.option(
-        "--posterior", is_flag=True, help="Credible intervals under a Dirichlet prior instead, for small samples."
-    ),
-    click.option(
-        "--prior", type=float, help="Of --posterior: records that the prior adds to each cell; 0.5 unless given."
-    ),
-    click.option("--random-state", type=click.IntRange(min=0), help="Of --posterior: the seed of its draws."),
-)
-
-
-def check_posterior(posterior: bool, others: dict[str, bool], prior: float | None, random_state: int | None) -> None:
-    """Refuse options that do not go with --posterior, by name whether they were given, or that need it. Raises InvalidInput."""
-    if posterior:
-        for option, given in others.items():
-            if given:
-                raise InvalidInput(f"{option} says nothing of a posterior; leave out {option} or --posterior")
-    elif prior is not None or random_state is not None:
-        option = "--prior" if prior is not None else "--random-state"
-        raise InvalidInput(f"{option} is for credible intervals; give --posterior too")
 
 
 @analysis(
@@ -96,7 +71,6 @@ def check_posterior(posterior: bool, others: dict[str, bool], prior: float | Non
     answered_option,
     ignorable_option,
     pool_option,
-    posterior_options,
     click.option(
         "--fake-reports",
         "fakes",
@@ -120,9 +94,6 @@ def estimate(
     answered: bool,
     ignorable: str | None,
     pool: tuple[str, ...],
-    posterior: bool,
-    prior: float | None,
-    random_state: int | None,
     fakes: int | None,
     **sampled: Any,
 ) -> None:
@@ -138,7 +109,6 @@ def estimate(
     if scores and "correlation" not in statistics:
         raise InvalidInput("--scores is for --derive correlation; leave it out")
     numbers = scores_of_two(scores, names)
-    check_posterior(posterior, others | also, prior, random_state)
     reports, sample = run.open(pool, names), Sampled.of(sampled)
     if tables and not simultaneous:
         raise InvalidInput("--tables is for intervals that hold together; give --simultaneous, too")
@@ -153,21 +123,17 @@ def estimate(
         wished |= {"among": kept, "answered": answered, "ignorable": ignorable}
     weighted = False
     if reports.mechanism is None:
-        sample.check_answers({"--method": others["--method"], "--posterior": posterior})
+        sample.check_answers({"--method": others["--method"]})
     else:
         keywords, columns = run.sampled(sample)
         weighted = bool(columns) and not (restricted and not sample.by)
         if weighted:
-            sample.check({**others, "--simultaneous": False, "--posterior": posterior, **also})
+            sample.check({**others, "--simultaneous": False, **also})
             wished["by"] = split_names(sample.by) if sample.by else ()
         wished |= keywords
-    if posterior:
-        from optrr.tables.bayes import JEFFREYS  # noqa: PLC0415 (few ask for it)
-
-        wished |= {"prior": JEFFREYS if prior is None else prior, "random_state": random_state}
     result: Any = run.made(lambda: reports.table(*names, **wished))
-    if posterior or weighted:
-        run.give(result, partial(_print_posterior if posterior else _print_weighted, result))
+    if weighted:
+        run.give(result, partial(_print_weighted, result))
         return
     # answers' doubts stand among the warnings of their tables
     result = replace(result, warnings=tuple(line for line in result.warnings if line not in run.doubts))
@@ -232,15 +198,3 @@ def _print_weighted(result: WeightedEstimate) -> None:
         print_shown(f"{' × '.join(result.domain.names)}{f', {title}' if title else ''}: {said}", one.shown())
     say(result.headline())
     say(result.interval_note)
-
-
-def _print_posterior(result: Posterior) -> None:
-    from optrr.tables.bayes import PROMISE  # noqa: PLC0415 (few ask for it)
-
-    print_shown(
-        f"{' × '.join(result.domain.names)}: posterior of the proportions behind {result.n} records, "
-        f"{100 * result.confidence:g}% credible intervals, each alone",
-        result.shown(),
-    )
-    for line in (result.prior_text, result.drawn_text, PROMISE):
-        say(line)

@@ -1,6 +1,6 @@
 """The page of a test: its hypothesis, the result, how far the p-value can be trusted, and the tables it was made on.
 
-The page of a result that is one table with warnings: measures of two attributes, models, weighted estimates, posteriors.
+The page of a result that is one table with warnings: measures of two attributes, models, weighted estimates.
 
 The page of an estimate: its table and chart, statistics of the table, what fake reports could do, and what to know of it.
 """
@@ -21,7 +21,6 @@ from optrr.show.charts import figure_svg
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned
 from optrr.show.result import TableResult
 from optrr.show.text import amount, cell, crossed, sentence
-from optrr.tables.bayes import PROMISE, Posterior
 from optrr.tables.estimation.derived import Derived, told_estimators
 from optrr.tables.estimation.estimator import Estimate
 from optrr.tables.estimation.fake_reports import Poisoning
@@ -29,7 +28,7 @@ from optrr.tables.measures.among import said_among
 from optrr.tables.measures.measure import Measures
 from optrr.tables.weighting.estimating import WeightedEstimate
 
-_OneTable = Measures | LogLinear | Regression | WeightedEstimate | Posterior | TestFamily
+_OneTable = Measures | LogLinear | Regression | WeightedEstimate | TestFamily
 
 _FOREST = (
     "Dots are estimates and lines their intervals, as in the table; one without an end is drawn as far as the others."
@@ -96,18 +95,6 @@ def _(result: WeightedEstimate, given: Given) -> Page:
     )
     chart = "", f"Shares of {title} with intervals"
     return _page((f"{title}, weighted", lead, "Estimate"), result, given, chart, [Text(result.interval_note)])
-
-
-@table_page.register
-def _(result: Posterior, given: Given) -> Page:
-    title = crossed(result.domain.names)
-    lead = (
-        f"Shares of {title} among the people behind {result.n} randomized records, for somebody who thought beforehand what "
-        f"the prior says: {100 * result.confidence:g}% credible intervals, each alone."
-    )
-    notes = [Text(line) for line in (f"{result.prior_text}.", f"{result.drawn_text}.", PROMISE)]
-    chart = "", f"Posterior means of {title} with credible intervals, as in the table"
-    return _page((f"{title}, posterior", lead, "Posterior"), result, given, chart, notes)
 
 
 @table_page.register

@@ -1,7 +1,7 @@
 """Numbers of the true table with honest intervals, from randomized records.
 
-``estimation`` has tables and statistics of them, ``measures`` what is said of one attribute beside another,
-``weighting`` survey weights, and ``bayes`` posteriors of small samples.
+``estimation`` has tables and statistics of them, ``measures`` what is said of one attribute beside another, and
+``weighting`` survey weights.
 """
 
 from optrr.lazy_names import lazy_names
@@ -9,7 +9,6 @@ from optrr.lazy_names import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "optrr.tables.bayes": ("Posterior", "posterior"),
         "optrr.tables.estimation.simplex": ("consistent_tables",),
         "optrr.tables.estimation.derived": ("Derived", "derive"),
         "optrr.tables.estimation.estimator": ("Estimate", "estimate"),

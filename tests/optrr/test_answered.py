@@ -217,7 +217,6 @@ def test_axes_are_in_the_order_that_is_asked_for():
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda r: r.table("sex", prior=0.5), "without a prior"),
         (lambda r: r.table("sex", method="mle"), "unbiased tables"),
         (lambda r: r.test("sex", "income", calibration="bootstrap"), "leave out the calibration"),
         (lambda r: r.test("sex", "income", hypothesis="allelic"), "have no test 'allelic'"),
@@ -269,7 +268,6 @@ def test_commands_say_of_answers_what_they_say_of_records(tmp_path, capsys):
     assert printed("asking", "test")["statistic"] == pytest.approx(reports.test("sex", "income").statistic)
     assert run(["test", *given["asking"], "--attributes", "sex,income", "--report", str(tmp_path / "page.html")]) == 0
     for refused in (
-        ["estimate", "--posterior"],
         ["estimate", "--method", "mle"],
         ["test", "--bootstrap", "9"],
         ["test", "--test", "homogeneity", "--group", given["asking"][0]],

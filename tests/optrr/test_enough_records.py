@@ -15,7 +15,6 @@ from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
 from optrr.models.tests.testing import test as independence
 from optrr.models.weighted import test_weighted
 from optrr.show.text import records_enough, two_digits_up
-from optrr.tables.bayes import _warnings as prior_decides
 from optrr.tables.measures import measure
 
 # Admissions to Berkeley in 1973 by admission, gender and department (Bickel, Hammel & O'Connell, Science 187, 1975).
@@ -150,18 +149,6 @@ def test_measures_that_say_next_to_nothing():
         return measure(reports(mechanism, n, pair, table), mechanism, "odds-ratio").warnings
 
     (said,) = warnings(60)
-    assert not warnings(stated(said))
-    assert warnings(stated(said) // 2)
-
-
-def test_posteriors_that_are_the_prior():
-    mechanism = made(0.5)
-    pair, table = DOMAIN.subset(["admit", "gender"]), ADMITTED.sum(axis=2)
-
-    def warnings(n):
-        return prior_decides(reports(mechanism, n, pair, table), mechanism.kernel(pair.names), 8.0)
-
-    (said,) = warnings(100)
     assert not warnings(stated(said))
     assert warnings(stated(said) // 2)
 

@@ -30,7 +30,6 @@ COMMANDS = [
     "estimate --attributes a,k --derive correlation",
     "estimate --attributes a,b --derive cramers-v",
     "estimate --attributes a,b --derive mutual-information",
-    pytest.param("estimate --attributes a --posterior --random-state 1", marks=pytest.mark.slow),
     pytest.param("test --attributes a,b", marks=pytest.mark.slow),
     "test --attributes a,k --test trend",
     "test --attributes a,b --given k",

@@ -12,7 +12,6 @@ import optrr
 import optrr.models.loglinear
 import optrr.models.regression.fitting
 import optrr.models.synthesis.drawing
-import optrr.tables.bayes
 import optrr.tables.estimation
 import optrr.tables.measures
 import optrr.tables.weighting.estimating
@@ -54,7 +53,6 @@ ANALYSES = {
     "measure": lambda d, data: optrr.tables.measures.measure(count(data, d.domain, NAMES), d.mechanism, "odds-ratio"),
     "among": lambda d, data: optrr.tables.measures.estimate_among(count(data, d.domain, NAMES), d.mechanism, {}),
     "model": lambda d, data: optrr.models.fit_loglinear(count(data, d.domain, NAMES), d.mechanism, [NAMES]),
-    "posterior": lambda d, data: optrr.tables.bayes.posterior(count(data, d.domain, ["sex"]), d.mechanism),
     "regress": lambda d, data: optrr.models.regression.fitting.regress(data, d.mechanism, "income ~ sex"),
     "synthesize": lambda d, data: optrr.models.synthesis.drawing.synthesize(data, d.mechanism, size=10),
     "weighted": lambda d, data: optrr.tables.weighting.estimating.estimate_weighted(data, d.mechanism, ["sex"]),

@@ -128,9 +128,7 @@ def test_the_commands_pages_hold_their_numbers():
 def test_pages_from_the_command_line(tmp_path):
     spec = tmp_path / "spec.json"
     spec.write_text('{"epsilon": 1.0, "attributes": [{"name": "a", "size": 2}, {"name": "b", "size": 3}]}')
-    for k, command in enumerate(
-        (["allocate", "--total-epsilon", "1.5"], ["compare"])
-    ):
+    for k, command in enumerate((["allocate", "--total-epsilon", "1.5"], ["compare"])):
         target = tmp_path / f"{k}.html"
         assert run([command[0], str(spec), *command[1:], "--report", str(target), "--json"]) == 0
         assert "</html>" in target.read_text(encoding="utf-8")

@@ -351,8 +351,7 @@ def command(name: str) -> list[str]:
 
 
 MORE = [
-    pytest.param(name, marks=pytest.mark.slow)
-    for name in ("one", "measure", "model", "regress", "allocate", "compare")
+    pytest.param(name, marks=pytest.mark.slow) for name in ("one", "measure", "model", "regress", "allocate", "compare")
 ]
 
 

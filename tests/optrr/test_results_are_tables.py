@@ -16,7 +16,6 @@ import optrr.models.loglinear
 import optrr.models.regression.fitting
 import optrr.models.synthesis.drawing
 import optrr.models.tests
-import optrr.tables.bayes
 import optrr.tables.estimation
 import optrr.tables.measures
 import optrr.tables.weighting.estimating
@@ -115,7 +114,6 @@ MADE = {
     "Estimate": lambda: optrr.estimate(counts(), optrr.design(DOMAIN, 2.0).mechanism),
     "EstimateAmong": lambda: optrr.tables.measures.estimate_among(counts(), optrr.design(DOMAIN, 2.0).mechanism, {}),
     "WeightedEstimate": weighted,
-    "Posterior": lambda: optrr.tables.bayes.posterior(counts(), optrr.design(DOMAIN, 2.0).mechanism, random_state=1),
     "Measures": lambda: optrr.tables.measures.measure(counts(), optrr.design(DOMAIN, 2.0).mechanism, "odds-ratio"),
     "TestFamily": lambda: optrr.models.tests.result.family(
         [("a", "b")] * 2, [optrr.test(counts(), optrr.design(DOMAIN, 2.0).mechanism)] * 2
