@@ -12,7 +12,7 @@ one, randomized records, and estimates with honest errors. In the order of use:
     devices     export: the file by which clients randomize; audit: a client, from outside; worksheet: an evaluator's questions
 
 Where records are already counts, or there is only a mechanism: count, Counts, estimate, test, perturb, Mechanism. Everything
-else lives in its room: optrr.tables, optrr.models, optrr.designs, optrr.budgets, optrr.plans, optrr.devices, optrr.ways,
+else lives in its package: optrr.tables, optrr.models, optrr.designs, optrr.budgets, optrr.plans, optrr.devices, optrr.ways,
 optrr.genomics. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
 
@@ -148,15 +148,15 @@ __all__ = [
     "worksheet",
 ]
 
-# Rooms that hold what has no name here.
-_ROOMS = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "plans", "tables", "ways")
+# Packages that hold what has no name here.
+_PACKAGES = ("budgets", "designs", "devices", "genomics", "mechanisms", "models", "plans", "tables", "ways")
 
 _named, _names = lazy_names(__name__, _HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    return importlib.import_module(f"optrr.{name}") if name in _ROOMS else _named(name)
+    return importlib.import_module(f"optrr.{name}") if name in _PACKAGES else _named(name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_names(), *_ROOMS, "__version__"])
+    return sorted([*_names(), *_PACKAGES, "__version__"])

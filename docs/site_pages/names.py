@@ -21,8 +21,8 @@ OURS = ("optrr", "optrr_solvers")
 def public_names() -> dict[int, str]:
     """The name under which the site shows an object, by its identity."""
     shown = {}
-    for room in python.rooms():
-        for name in room.names:
+    for page in python.listed_pages():
+        for name in page.names:
             module, _, attribute = name.rpartition(".")
             shown[id(getattr(importlib.import_module(module), attribute))] = name
     return shown

@@ -1,4 +1,4 @@
-"""The Python reference: a page for each room of `optrr`, and for `optrr_solvers`, with every public name.
+"""The Python reference: a page for each package of `optrr`, and for `optrr_solvers`, with every public name.
 
 Which names are public is read from the packages' `__all__` when the site is built, so that none can be forgotten.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from sphinx.pycode import ModuleAnalyzer
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference" / "python"
-# Rooms whose names have a short form, as in `optrr.tables.measure`.
+# Packages whose names have a short form, as in `optrr.tables.measure`.
 _SHORT = ("optrr.budgets", "optrr.devices", "optrr.models", "optrr.plans", "optrr.tables", "optrr.ways.protocols")
 # Modules and packages whose names are public without an `__all__`, or beside those that the walk below sees.
 _ALSO = (
@@ -32,8 +32,8 @@ _INHERITED_FROM = "object, tuple, str, int, float, Enum, Struct, Exception, ABC,
 
 
 @dataclass
-class Room:
-    """One page: a package or module, and the names shown there."""
+class Page:
+    """A package or module, and the names shown on its page."""
 
     name: str
     module: ModuleType
@@ -55,20 +55,20 @@ def public_modules() -> list[str]:
 
 
 def home(value: Any, name: str) -> str:
-    """The room that a name of `optrr` belongs to: the first part of its module's name."""
+    """The package that a name of `optrr` belongs to: the first part of its module's name."""
     module = getattr(value, "__module__", "")
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "optrr" and len(parts) > 1 else "optrr_solvers" if parts else name
 
 
-def rooms() -> list[Room]:
-    """All pages; a name that `optrr` or a room exports is shown under that short name, on the page of its room."""
+def listed_pages() -> list[Page]:
+    """All pages; a name that `optrr` or a package exports is shown under that short name, on the page of its package."""
     import optrr  # noqa: PLC0415
 
-    pages: dict[str, Room] = {}
+    found: dict[str, Page] = {}
 
-    def room(name: str) -> Room:
-        return pages.setdefault(name, Room(name, importlib.import_module(name)))
+    def page_of(name: str) -> Page:
+        return found.setdefault(name, Page(name, importlib.import_module(name)))
 
     shown: set[int] = set()
     for package in ("optrr", *_SHORT):
@@ -77,14 +77,14 @@ def rooms() -> list[Room]:
             value = getattr(short, name)
             if id(value) not in shown:
                 shown.add(id(value))
-                room(home(value, name)).names.append(f"{package}.{name}")
+                page_of(home(value, name)).names.append(f"{package}.{name}")
     for module in [*public_modules(), "optrr_solvers", "optrr_solvers.laws"]:
         for name in names_of(module):
             value = getattr(importlib.import_module(module), name)
             if id(value) not in shown or not hasattr(value, "__module__"):
                 shown.add(id(value))
-                room(module).names.append(f"{module}.{name}")
-    return [pages[name] for name in sorted(pages)]
+                page_of(module).names.append(f"{module}.{name}")
+    return [found[name] for name in sorted(found)]
 
 
 def names_of(module: str) -> list[str]:
@@ -124,22 +124,22 @@ def said_of(value: Any, name: str) -> str:
     return ""
 
 
-def page(room: Room) -> str:
-    """The page of a room."""
-    title = room.name
-    listed = "".join(f"   {n}\n" for n in room.names)
+def text_of(page: Page) -> str:
+    """The text of a page."""
+    title = page.name
+    listed = "".join(f"   {n}\n" for n in page.names)
     parts = [
         f"{title}\n{'=' * len(title)}\n",
-        f".. automodule:: {room.name}\n\n.. currentmodule:: None\n",
+        f".. automodule:: {page.name}\n\n.. currentmodule:: None\n",
         f".. autosummary::\n   :nosignatures:\n\n{listed}",
-        *map(directive, room.names),
+        *map(directive, page.names),
     ]
     return "\n".join(parts)
 
 
 def pages() -> dict[Path, str]:
     """Every page and its text."""
-    every = rooms()
+    every = listed_pages()
     rows = "".join(f"   * - :doc:`{r.name}`\n     - {r.summary}\n" for r in every)
     index = (
         "Python\n======\n\n"
@@ -148,4 +148,4 @@ def pages() -> dict[Path, str]:
         f".. list-table::\n   :widths: 30 70\n\n{rows}\n"
         ".. toctree::\n   :hidden:\n\n" + "".join(f"   {r.name}\n" for r in every)
     )
-    return {FOLDER / "index.rst": index} | {FOLDER / f"{r.name}.rst": page(r) for r in every}
+    return {FOLDER / "index.rst": index} | {FOLDER / f"{r.name}.rst": text_of(r) for r in every}

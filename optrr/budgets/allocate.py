@@ -57,7 +57,7 @@ Progress = Callable[[float, float], None]
 Keep = Literal["records"]
 
 
-def allocate(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
+def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     total: float | None = None,
     *,

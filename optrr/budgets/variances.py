@@ -71,7 +71,7 @@ def design(
 ) -> SampledTables | Design: ...
 
 
-def design(  # noqa: PLR0913 (the product's front door: each argument is one question a user answers)
+def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
     domain: Domain | Mapping[str, int | Iterable[Any]],
     epsilons: float | ArrayLike | Mapping[str, float],
     *,

@@ -221,7 +221,7 @@ def serve(
     token is drawn anew, or taken from OPTRR_RESULTS_TOKEN.
     """
     try:
-        # the survey's room brings a web server and a database
+        # the survey package imports a web server and a database
         from optrr.survey.app import Settings, started  # noqa: PLC0415
         from optrr.survey.results import new_token  # noqa: PLC0415
         from optrr.survey.server import listening, run  # noqa: PLC0415

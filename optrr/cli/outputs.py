@@ -261,7 +261,7 @@ class Analysis:
             self._show(text, share)
 
     def made(self, call: Callable[[], _Made]) -> _Made:
-        """What a call of the front door returns; what it warns of is in doubt about the records."""
+        """What a call of the Python API returns; what it warns of is in doubt about the records."""
         known = self.reports.doubts
         with late_bar() as show, heard() as lines:
             self._show = show

@@ -161,7 +161,7 @@ MEASURED = (
 )
 
 
-def test_weighted(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
+def test_weighted(  # noqa: PLR0913 (public: each argument is one choice of the user)
     data: Any,
     mechanism: Randomizer,
     attributes: Iterable[str],

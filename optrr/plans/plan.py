@@ -150,7 +150,7 @@ class Plan(Result):
         )
 
 
-def plan(  # noqa: PLR0913 (a front door: each argument is one question a user answers)
+def plan(  # noqa: PLR0913 (public: each argument is one choice of the user)
     questions: Declared,
     total: float | None = None,
     *,

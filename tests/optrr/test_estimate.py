@@ -1,4 +1,4 @@
-"""The front door of estimation: every method on every kind of mechanism, and the papers' examples."""
+"""`optrr.estimate`: every method on every kind of mechanism, and the papers' examples."""
 
 import json
 from fractions import Fraction

@@ -44,7 +44,7 @@ def test_estimates_are_unbiased_and_intervals_cover(kind):
         np.testing.assert_allclose((errors**2).mean(axis=0), values.var(axis=0, ddof=1), rtol=0.16)
         covered = (np.abs(values - truth) < 1.959964 * errors).mean(axis=0)
         assert covered.min() > 0.93 and covered.max() < 0.97
-        # one of the tables through the front door, which is what people use
+        # one of the tables through the public function, which is what people use
         far = int(values.reshape(RUNS, -1).min(axis=1).argmax())
         estimated = estimate(Counts(DOMAIN.subset(names), counted[far]), mechanism)
         np.testing.assert_allclose(estimated.proportions, values[far], atol=1e-13)

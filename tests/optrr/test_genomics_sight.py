@@ -1,4 +1,4 @@
-"""What a scan will see: power and odds ratios against people who are drawn, randomized and scanned by the front door."""
+"""What a scan will see: power and odds ratios against people who are drawn, randomized and scanned by the public functions."""
 
 from __future__ import annotations
 

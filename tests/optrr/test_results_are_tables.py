@@ -155,9 +155,9 @@ def test_the_list_is_complete():
 
 
 def test_every_public_data_class_is_a_result_or_known_to_be_none():
-    rooms = (optrr.budgets, optrr.devices, optrr.models, optrr.tables)
+    packages = (optrr.budgets, optrr.devices, optrr.models, optrr.tables)
     public = [getattr(home, name) for home in (optrr, genomics) for name in home.__all__]
-    public += [getattr(room, name) for room in rooms for name in dir(room)]
+    public += [getattr(package, name) for package in packages for name in dir(package)]
     kinds = {k for k in public if inspect.isclass(k) and is_dataclass(k) and not issubclass(k, Result)}
     assert {k.__name__ for k in kinds} <= NO_RESULTS
 

@@ -2,5 +2,5 @@
 
 Predictors may be randomized or public. ``formulas`` reads formulas, ``building`` reports; from them it makes the estimating
 equations of ``families`` (linear, unbiased score) and ``likelihood``, which ``solving`` solves and tests. ``fitting`` is the
-front door with its result; that of answers to questions is :mod:`optrr.models.estimated`.
+public function with its result; that of answers to questions is :mod:`optrr.models.estimated`.
 """

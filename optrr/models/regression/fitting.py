@@ -1,4 +1,4 @@
-"""The front door: a formula, randomized records and their mechanism become a fitted regression.
+"""The public function: a formula, randomized records and their mechanism become a fitted regression.
 
 Its result has estimates with errors, tests of every parameter and term, intervals, predictions, and a summary that people know.
 """

@@ -139,7 +139,7 @@ _TREND_WARNINGS: dict[str, tuple[str, ...]] = {
 }
 
 
-def test(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
+def test(  # noqa: PLR0913 (public: each argument is one choice of the user)
     counts: Counts,
     mechanism: Randomizer | Kernel,
     test: TestName = "independence",

@@ -333,7 +333,7 @@ _FITTERS: dict[str, Fitter] = {
 }
 
 
-def estimate(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
+def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     counts: Counts,
     mechanism: Randomizer,
     *,

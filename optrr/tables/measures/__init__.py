@@ -1,6 +1,6 @@
 """Measures of a table: shares within groups, risks, odds, ordinal association, means, contrasts and quantiles, with intervals.
 
-``measure`` is the front door for two attributes. ``among`` restricts tables and measures to people with some true answers and
+``measure`` serves two attributes. ``among`` restricts tables and measures to people with some true answers and
 counts them; ``shares`` has tables of them and sums of shares in sub-populations, ``quantile`` medians. ``quantities`` defines
 every measure by an equation that divides by nothing, makes the interval by testing that equation, and keeps what no table near
 the estimate contradicts.

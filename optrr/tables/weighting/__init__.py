@@ -1,6 +1,6 @@
 """Survey weights, strata, clusters and groups: weighted estimates of randomized records with public columns.
 
-``sampled`` reads records with their public columns. ``estimating`` is the front door. ``linearised`` makes covariances, the
+``sampled`` reads records with their public columns. ``estimating`` is public. ``linearised`` makes covariances, the
 effective number of records (the design effect) and the intervals from it, and says how weighted shares vary at tables that a
 measure is tested at (:mod:`optrr.tables.measures`). Weighted tests are in :mod:`optrr.models.weighted`.
 """

@@ -172,7 +172,7 @@ class WeightedEstimate(TableResult):
 MOST_GROUPS = 10_000
 
 
-def estimate_weighted(  # noqa: PLR0913 (the front door: each argument is one question a user answers)
+def estimate_weighted(  # noqa: PLR0913 (public: each argument is one choice of the user)
     data: Any,
     mechanism: Randomizer,
     attributes: str | Iterable[str],
