@@ -12,6 +12,7 @@ import mpmath as mp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.stats import chi2
 
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.certificates.certificate import Certificate
@@ -28,6 +29,20 @@ DIGITS = 60
 def change_sets(m: int) -> list[tuple[int, ...]]:
     """All 2^m change sets as 0/1 tuples, first attribute slowest."""
     return list(itertools.product((0, 1), repeat=m))
+
+
+def fit_p_value(cells: NDArray[np.int64], probabilities: Array) -> float:
+    """p-value of Pearson's χ² test that these cells were drawn with these probabilities; the rarest are pooled."""
+    chances = np.ravel(probabilities)
+    seen, expected = np.bincount(cells, minlength=chances.size), chances / chances.sum() * len(cells)
+    order, few = np.argsort(expected), np.count_nonzero(expected < 5) + 1
+    seen, expected = (np.append(x[order[few:]], x[order[:few]].sum()) for x in (seen, expected))
+    return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), max(seen.size - 1, 1)))
+
+
+def changes_p_value(changed: NDArray[np.bool_], probabilities: Array) -> float:
+    """The same of drawn change sets, shape (n, m), with probabilities of shape (2,)*m."""
+    return fit_p_value(changed @ (1 << np.arange(changed.shape[1])[::-1]), probabilities)
 
 
 def density(law: Law) -> Array:

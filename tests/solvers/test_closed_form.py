@@ -56,21 +56,6 @@ def test_two_attributes_equal_the_printed_cases(a, b):
         np.testing.assert_allclose(computed, expected, rtol=1e-11, atol=1e-13)
 
 
-def test_two_attributes_agree_with_a_linear_program():
-    rng = np.random.default_rng(4)
-    for _ in range(40):
-        problem = Problem(rng.integers(2, 9, 2), np.exp(rng.uniform(np.log(0.01), np.log(5), 2)))
-        assert solve(problem).upper == pytest.approx(naive.optimum(problem), abs=1e-6)
-
-
-def test_exchanging_the_attributes_exchanges_the_answer():
-    rng = np.random.default_rng(5)
-    for _ in range(50):
-        r, e = rng.integers(2, 40, 2), rng.uniform(0.01, 8, 2)
-        one, two = closed_form.two_attributes(Problem(r, e)), closed_form.two_attributes(Problem(r[::-1], e[::-1]))
-        np.testing.assert_allclose(one, two.T, rtol=1e-12, atol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("m", "r", "epsilon"),
     [(3, 2, 0.5), (3, 5, 8.0), (7, 3, 0.01), (20, 10**6, 1e-6), (20, 10**6, 50.0), (60, 2, 1e-6), (100, 4, 1.0),
@@ -82,12 +67,6 @@ def test_alike_attributes_equal_the_formula_in_high_precision(m, r, epsilon):
     assert isinstance(s.law, CountLaw) and len(s.law.classes) == 1
     assert abs(mp.mpf(s.upper) - expected) <= 1e-12 * (1 + expected)
     assert mp.mpf(s.lower) <= expected
-
-
-@pytest.mark.parametrize(("m", "r", "epsilon"), [(3, 2, 0.5), (3, 7, 1.0), (4, 3, 0.1), (5, 2, 2.0), (6, 2, 0.7)])
-def test_alike_attributes_agree_with_a_linear_program_over_all_change_sets(m, r, epsilon):
-    problem = Problem([r] * m, [epsilon] * m)
-    assert solve(problem).upper == pytest.approx(naive.optimum(problem), abs=1e-7)
 
 
 def test_published_and_stated_figures():
@@ -114,19 +93,17 @@ def test_alike_attributes_are_certified_over_the_whole_range(m, r, epsilon):
     ("r", "epsilon"), [(2, 0.1), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((5, 1.0), (10**6, 50.0)))]
 )
 def test_a_million_alike_attributes_are_solved(r, epsilon):
-    s = solve(Problem([r] * 1_000_000, [epsilon] * 1_000_000))
+    m = 1_000_000
+    problem = Problem([r] * m, [epsilon] * m)
+    s = solve(problem)
     assert 0 <= s.gap <= 1e-12 * s.upper
     assert abs(s.attribute_epsilons[0] - epsilon) <= 1e-9 * (1 + epsilon)
-
-
-@pytest.mark.slow
-def test_a_million_alike_attributes_agree_with_the_large_m_formula():
-    m, r, e = 1_000_000, 2, 0.1
-    p = Problem([r] * m, [e] * m)
-    f, d, gap = p.flips[0], 0.5, p.gaps[0]
-    kl = m * (f * np.log(f / d) + (1 - f) * np.log((1 - f) / (1 - d)))
-    asymptotic = kl + np.log(m * e * gap) + 0.5 * np.log(2 * np.pi * m * e**2 * f * (1 - f))
-    assert solve(p).upper == pytest.approx(asymptotic, abs=0.01)
+    if r == 2:
+        # the formula for large m
+        f, d = problem.flips[0], 0.5
+        kl = m * (f * np.log(f / d) + (1 - f) * np.log((1 - f) / (1 - d)))
+        rest = np.log(m * epsilon * problem.gaps[0]) + 0.5 * np.log(2 * np.pi * m * epsilon**2 * f * (1 - f))
+        assert s.upper == pytest.approx(kl + rest, abs=0.01)
 
 
 def test_what_it_does_not_take():

@@ -2,8 +2,7 @@ import naive
 import numpy as np
 import pytest
 
-from optrr_solvers import inductive, kl_bound, kronecker
-from optrr_solvers.errors import InvalidProblem
+from optrr_solvers import inductive, kl_bound
 from optrr_solvers.laws import FewChangesLaw, ProductLaw
 from optrr_solvers.problem import Problem
 from optrr_solvers.solution import Status
@@ -29,17 +28,8 @@ def test_equals_the_published_recurrence_in_high_precision(m, low, high, size, s
 @pytest.mark.parametrize("m", [2, 3, 7, 60])
 def test_alike_attributes_lie_on_the_border_of_the_fallback(m):
     for r, e in [(2, 1.0), (5, 0.3), (9, 4.0)]:
-        s = inductive.solve(Problem([r] * m, [e] * m))
         total, _ = naive.por_inductive([r] * m, [e] * m)
-        assert s.upper == pytest.approx(total, rel=1e-10)
-
-
-def test_small_cases_equal_their_full_matrix():
-    rng = np.random.default_rng(3)
-    for _ in range(5):
-        s = inductive.solve(Problem(rng.integers(2, 5, 4), rng.uniform(0.2, 3, 4)))
-        p = naive.matrix(s.law.sizes, naive.density(s.law))
-        assert s.upper == pytest.approx(naive.ldp_epsilon(p), abs=1e-11)
+        assert inductive.solve(Problem([r] * m, [e] * m)).upper == pytest.approx(total, rel=1e-10)
 
 
 def test_two_attributes_are_the_optimum_and_one_is_randomized_response():
@@ -74,12 +64,6 @@ def test_it_may_undercut_the_bound_of_accuracies_that_it_misses():
     assert s.lower <= s.upper
 
 
-def test_for_small_epsilons_its_total_is_above_kronecker_at_the_same_request():
-    rng = np.random.default_rng(0)
-    problem = Problem(rng.integers(2, 6, 100), rng.uniform(0.1, 1, 100))
-    assert inductive.solve(problem).upper > kronecker.solve(problem).upper
-
-
 @pytest.mark.parametrize(("low", "high"), [(1e-6, 0.01), (0.1, 8), (20, 50)])
 def test_a_hundred_thousand_attributes_are_finite(low, high):
     rng = np.random.default_rng(2)
@@ -96,14 +80,8 @@ def test_the_ends_of_the_range(sizes, epsilons):
     np.testing.assert_allclose(s.attribute_epsilons, achieved, rtol=1e-9, atol=1e-9)
 
 
-def test_pairs_and_caps_are_refused():
-    with pytest.raises(InvalidProblem, match="knows no pairs or caps"):
-        inductive.solve(Problem([2, 2, 2], [1, 1, 1], pairs=((0, 1),)))
-
-
 @pytest.mark.parametrize("m", [3, 12, 13])
 def test_a_solve_does_not_build_what_is_drawn(m):
-    """Up to twelve attributes it did, to compare accuracies that mattered to nobody: 0.01 s instead of 0.001."""
     s = inductive.solve(Problem([2, 3, 4] * 4 + [5] if m == 13 else ([2, 3, 4] * 4)[:m], np.linspace(1, 9, m)))
     assert s.upper > s.lower
     assert not {"automaton", "labels"} & set(vars(s.law))

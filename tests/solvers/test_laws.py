@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 from scripted import Scripted
 
 from optrr_solvers.laws import BlockLaw, CountLaw, FewChangesLaw, Law, ProductLaw, TableLaw
@@ -57,14 +56,8 @@ def case(request):
     return law, q, naive.matrix(law.sizes, q)
 
 
-def test_the_full_matrix_is_symmetric_and_row_stochastic(case):
-    _, _, p = case
-    np.testing.assert_allclose(p, p.T, rtol=1e-13)
-    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-13)
-
-
 def test_every_marginal_equals_the_sum_over_outputs(case):
-    law, q, _ = case
+    law, q, p = case
     whole = naive.change_table(law.sizes, q)
     for k in range(law.m + 1):
         for subset in itertools.permutations(range(law.m), k):
@@ -72,25 +65,19 @@ def test_every_marginal_equals_the_sum_over_outputs(case):
             kept = sorted(subset)
             expected = np.transpose(whole.sum(axis=rest), [kept.index(i) for i in subset])
             np.testing.assert_allclose(law.marginal(subset), expected, rtol=1e-12, err_msg=str(subset))
-
-
-def test_marginal_mechanism_of_the_matrix_has_the_law_s_probabilities(case):
-    law, _, p = case
-    for subset in [(0,), tuple(range(law.m))[:2]]:
-        merged = naive.marginal_matrix(law.sizes, p, subset)
-        sizes = [int(law.sizes[i]) for i in subset]
-        np.testing.assert_allclose(naive.change_table_of(merged, sizes), law.marginal(subset), rtol=1e-12)
+    subset = tuple(range(law.m))[:2]
+    merged = naive.marginal_matrix(law.sizes, p, subset)
+    np.testing.assert_allclose(
+        naive.change_table_of(merged, law.sizes[: len(subset)]), law.marginal(subset), rtol=1e-12
+    )
 
 
 def test_one_way_rows_and_attribute_epsilons(case):
     law, _, p = case
-    rows = law.one_way()
-    assert rows.shape == (law.m, 2)
-    np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-14)
-    for i in range(law.m):
+    for i, row in enumerate(law.one_way()):
         one = naive.marginal_matrix(law.sizes, p, (i,))
         assert law.attribute_epsilons()[i] == pytest.approx(np.log(one[0, 0] / one[0, 1]), abs=1e-12)
-        np.testing.assert_allclose(rows[i, 0], one[0, 0], rtol=1e-12)
+        np.testing.assert_allclose(row, [one[0, 0], 1 - one[0, 0]], rtol=1e-12)
 
 
 def test_total_epsilon_is_the_largest_log_ratio_and_not_below_it(case):
@@ -109,18 +96,12 @@ def test_conditional_epsilons_compare_neighbouring_inputs(case):
 def test_eigenvalues_are_those_of_the_matrix_with_their_multiplicities(case):
     law, q, p = case
     whole = naive.change_table(law.sizes, q)
-    lam = law.eigenvalues(range(law.m))
-    eigenvalues = []
+    lam, eigenvalues = law.eigenvalues(range(law.m)), []
     for u in naive.change_sets(law.m):
         chosen = [i for i in range(law.m) if u[i]]
         assert lam[u] == pytest.approx(naive.eigenvalue(law.sizes, whole, chosen), abs=1e-13)
         eigenvalues += [lam[u]] * int(np.prod([law.sizes[i] - 1 for i in chosen]))
     np.testing.assert_allclose(np.sort(eigenvalues), np.sort(np.linalg.eigvalsh(p)), atol=1e-12)
-
-
-def test_pair_and_one_way_eigenvalues(case):
-    law, q, _ = case
-    whole = naive.change_table(law.sizes, q)
     expected = [[naive.eigenvalue(law.sizes, whole, {i, j}) for j in range(law.m)] for i in range(law.m)]
     np.testing.assert_allclose(law.pair_eigenvalues(), expected, atol=1e-13)
     np.testing.assert_allclose(law.one_way_eigenvalues(), np.diag(expected), atol=1e-13)
@@ -131,32 +112,25 @@ LEVEL = 1e-6
 DRAWS = 100_000
 
 
-def chi_square(samples, probabilities):
-    m = samples.shape[1]
-    cells = samples @ (1 << np.arange(m - 1, -1, -1))
-    seen, expected = np.bincount(cells, minlength=1 << m), np.ravel(probabilities) * len(samples)
-    return float(((seen - expected) ** 2 / expected).sum())
-
-
 def test_samples_follow_the_law_over_all_change_sets(case):
     law, q, _ = case
     samples = law.sample(DRAWS, SeededSource(np.random.default_rng(7)))
     assert samples.shape == (DRAWS, law.m) and samples.dtype == np.bool_
-    assert chi_square(samples, naive.change_table(law.sizes, q)) < chi2.isf(LEVEL, (1 << law.m) - 1)
+    assert naive.changes_p_value(samples, naive.change_table(law.sizes, q)) > LEVEL
 
 
 def test_the_chi_square_would_notice_a_wrong_law():
     law = LAWS["table"]
     samples = law.sample(DRAWS, SeededSource(np.random.default_rng(7)))
     nearby = TableLaw(law.sizes, law.log_density + np.linspace(0, 0.2, 8).reshape(2, 2, 2))
-    assert chi_square(samples, nearby.probabilities) > chi2.isf(LEVEL, 7)
+    assert naive.changes_p_value(samples, nearby.probabilities) < LEVEL
 
 
 def test_system_randomness_serves_the_samplers():
-    # 15 degrees of freedom at 1e-9: fails once in a billion runs
+    """Fails once in a billion runs."""
     law = LAWS["count-classes"]
     whole = naive.change_table(law.sizes, naive.density(law))
-    assert chi_square(law.sample(DRAWS, SystemSource()), whole) < chi2.isf(1e-9, 15)
+    assert naive.changes_p_value(law.sample(DRAWS, SystemSource()), whole) > 1e-9
 
 
 @pytest.mark.parametrize("name", ["count-classes", "few", "few-tall-single"])
@@ -257,7 +231,10 @@ def test_all_mass_uniform_or_none():
     assert (drawn == 0).all()  # a stray uniform answer has chance 2^-48 each
 
 
-@pytest.mark.parametrize(("n", "size"), [(1, 2), (2, 10**6), (17, 2), (40, 5), (1000, 10**6), (20_000, 3)])
+@pytest.mark.parametrize(
+    ("n", "size"),
+    [(1, 2), (2, 10**6), (17, 2), (40, 5), (1000, 10**6), (20_000, 3), pytest.param(10**6, 2, marks=pytest.mark.slow)],
+)
 def test_binomial_logarithms_against_40_digits(n, size):
     logarithms, bound = log_change_counts(n, size), log_change_counts_error(n, size)
     ends = np.arange(min(n + 1, 40))
@@ -267,16 +244,7 @@ def test_binomial_logarithms_against_40_digits(n, size):
             exact = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1)
             exact += k * mp.log(mp.mpf(size - 1) / size) - (n - k) * mp.log(size)
             assert abs(exact - mp.mpf(float(logarithms[k]))) <= bound[k] / 2, k
-
-
-def test_binomial_logarithms_at_a_million():
-    n, size = 1_000_000, 2
-    logarithms, bound = log_change_counts(n, size), log_change_counts_error(n, size)
     assert np.exp(logarithms).sum() == pytest.approx(1, abs=1e-11)
-    with mp.workdps(40):
-        for k in (0, 1, 17, 475_021, 499_000, 500_000, 999_999, n):
-            exact = mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1) - n * mp.log(2)
-            assert abs(exact - mp.mpf(float(logarithms[k]))) <= bound[k] / 2, k
 
 
 def test_uniform_logarithms_agree_between_table_and_counts():
