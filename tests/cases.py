@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 
 import numpy as np
-import pytest
 
 from optrr_solvers import Problem
 
@@ -18,17 +17,16 @@ def all_pairs(m: int) -> tuple[tuple[int, int], ...]:
     return tuple(combinations(range(m), 2))
 
 
-def spread(*lists: Iterable[object], every: int) -> list[object]:
-    """All combinations of the lists' entries as cases of a test; the default run takes one in ``every``, full runs all.
+def spread(*lists: Iterable[object], every: int) -> list[tuple[object, ...]]:
+    """One in ``every`` of all combinations of the lists' entries, as cases of a test.
 
     Where no list is shorter than ``every``, those taken hold every entry; of three lists, every pair of entries too.
     """
     kept = [list(entries) for entries in lists]
     return [
-        pytest.param(
-            *(entries[k] for entries, k in zip(kept, at, strict=True)), marks=[pytest.mark.slow] * (sum(at) % every > 0)
-        )
+        tuple(entries[k] for entries, k in zip(kept, at, strict=True))
         for at in product(*(range(len(entries)) for entries in kept))
+        if sum(at) % every == 0
     ]
 
 

@@ -86,7 +86,8 @@ def test_other_ways_to_the_clusters(first_round, capsys, more):
     "matrix",
     [
         *("inverse-distance", "optimum"),
-        *(pytest.param(m, marks=pytest.mark.slow) for m in ("joint", "product")),
+        "joint",
+        "product",
     ],
 )
 def test_a_cluster_design_is_a_design(first_round, capsys, matrix):

@@ -180,7 +180,7 @@ def test_the_law_is_normal_or_gamma():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dependence", [0.0, pytest.param(0.3, marks=pytest.mark.slow), 1.0])
+@pytest.mark.parametrize("dependence", [0.0, 0.3, 1.0])
 def test_laws_are_those_of_simulated_estimates(mechanism, dependence):
     """By chance, 1500 tables miss the deviation by 2–3 % and the skewness by 0.15; the rest is for third-order terms."""
     pi = dependence * PI + (1 - dependence) * np.outer(PI.sum(axis=1), PI.sum(axis=0))

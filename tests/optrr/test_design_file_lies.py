@@ -361,8 +361,8 @@ def loaded(path: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [210, pytest.param(30_000, marks=pytest.mark.slow)])
-def test_no_mutation_that_verifies_breaks_a_promise(count: int, tmp_path: Path) -> None:
+def test_no_mutation_that_verifies_breaks_a_promise(tmp_path: Path) -> None:
+    count = 1000
     kinds = list(files())
     originals = {kind: json.loads(text) for kind, text in files().items()}
     passed, seconds, memory = 0, 0.0, 0

@@ -109,13 +109,12 @@ def test_triangles_agree_with_networkx_and_loops():
 @pytest.mark.parametrize(
     ("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)]
 )
-@pytest.mark.parametrize("runs", [500, pytest.param(2000, marks=pytest.mark.slow)])
-def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon, runs):
-    """500 simulations, or 2,000. Summed over nodes, the mean lies within 4 standard errors (false alarm 6e-5 each) and the
-    variance within 10 % of the formula (5 % of 2,000); the standard error of a variance summed over 185 dependent nodes was
-    2 % (1 %). The naive answers are shown beside: they must be far off.
+def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon):
+    """Summed over nodes, the mean lies within 4 standard errors (false alarm 6e-5 each), the variance within 10 % (5 errors).
+
+    The naive answers are shown beside: they must be far off.
     """
-    graph, channel = as_graph(stand_in()), make(epsilon)
+    graph, channel, runs = as_graph(stand_in()), make(epsilon), 500
     rng = np.random.default_rng(7)
     draws = [randomize(graph, channel, random_state=rng) for _ in range(runs)]
     for estimate, truth, variance in (
@@ -129,10 +128,10 @@ def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon, runs):
         errors = np.sqrt(variance / runs)
         # 4.5 standard errors for the worst of 185 nodes: false alarm 1.3e-3
         assert np.max(np.abs(values.mean(axis=0) - truth) / errors) < 4.5
-        assert values.var(axis=0, ddof=1).sum() == pytest.approx(variance.sum(), rel=0.05 * math.sqrt(2000 / runs))
+        assert values.var(axis=0, ddof=1).sum() == pytest.approx(variance.sum(), rel=0.1)
         assert np.mean([f.variances for f in estimates]) == pytest.approx(variance.mean(), rel=0.05)
         naive = np.mean([f.naive for f in estimates], axis=0)
-        assert np.max(np.abs(naive - truth) / errors) > 50 * math.sqrt(runs / 2000)
+        assert np.max(np.abs(naive - truth) / errors) > 25
 
 
 def test_channels_flip_at_least_as_often_as_asked():

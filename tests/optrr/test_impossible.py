@@ -59,14 +59,11 @@ def test_the_bound_is_near_the_truth_for_one_binary_attribute():
         assert exact <= bound <= exact + 4
 
 
-@pytest.mark.parametrize(
-    ("settings", "seed"),
-    [pytest.param(400, 5, marks=pytest.mark.slow), pytest.param(30_000, 6, marks=pytest.mark.slow)],
-)
-def test_right_data_never_warn(settings, seed):
+@pytest.mark.slow
+def test_right_data_never_warn():
     """Random settings, true records at the edge of what can be: no warnings; each has one with probability below 1e-6."""
-    rng = np.random.default_rng(seed)
-    for k in range(settings):
+    rng = np.random.default_rng(5)
+    for k in range(1500):
         m = int(rng.integers(1, 4))
         sizes = rng.integers(2, 6, m)
         if k % 5 == 0:

@@ -31,9 +31,9 @@ def two_blocks(problem: Problem) -> float:
     ("sizes", "epsilons", "gap"),
     [
         ([2] * 30, [50.0, *LIGHT], 1e-3),
-        pytest.param([2] * 21, [20.0, *np.linspace(0.01, 0.02, 20)], 1e-3, marks=pytest.mark.slow),
-        pytest.param([2] * 34, [17.98, 8.71, *np.linspace(0.05, 0.25, 32)], 1e-3, marks=pytest.mark.slow),
-        pytest.param([3] * 25, np.linspace(40, 50, 25), 1e-3, marks=pytest.mark.slow),
+        ([2] * 21, [20.0, *np.linspace(0.01, 0.02, 20)], 1e-3),
+        ([2] * 34, [17.98, 8.71, *np.linspace(0.05, 0.25, 32)], 1e-3),
+        ([3] * 25, np.linspace(40, 50, 25), 1e-3),
     ],
 )
 def test_heavy_attributes_among_light_ones_close(sizes: list[int], epsilons: list[float], gap: float) -> None:
@@ -63,7 +63,7 @@ def test_one_heavy_attribute_costs_its_epsilon_and_the_light_ones_upper_side_alo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.slow), 1, 2, 8, 9])
+@pytest.mark.parametrize("number", [0, 1, 2, 8, 9])
 def test_random_extremes_are_answered_and_never_above_kronecker(number: int) -> None:
     problem = extreme_problem(number, most=60)
     solution = solve(problem)
@@ -152,8 +152,8 @@ def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
     ("attributes", "kept", "rounds"),
     [
         ((np.repeat(range(2, 9), 3), np.repeat(np.geomspace(3, 0.05, 7), 3)), 1, 3),
-        pytest.param((np.resize(range(2, 7), 21), np.geomspace(8, 0.05, 21)), 2, 3, marks=pytest.mark.slow),
-        pytest.param((np.resize(range(2, 7), 25), np.geomspace(8, 0.05, 25)), 5, None, marks=pytest.mark.slow),
+        ((np.resize(range(2, 7), 21), np.geomspace(8, 0.05, 21)), 2, 3),
+        ((np.resize(range(2, 7), 25), np.geomspace(8, 0.05, 25)), 5, None),
     ],
     ids=["alike in threes", "different", "many"],
 )

@@ -40,7 +40,7 @@ def meets(problem, solution):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m", [2, 3, 5, 8, 11, 14, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("m", [2, 3, 5, 8, 11, 14, 16])
 @pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (3, 5), (1, 8), (0.05, 10)])
 def test_agrees_with_the_exact_program(m, low, high):
     problem = draw(m, low, high, seed=int(10 * high))
@@ -69,7 +69,7 @@ def test_agrees_with_the_closed_form():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m", [50, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("m", [50, 300])
 @pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (1, 3), (3, 5), (1, 8), (0.05, 10)])
 def test_gap_is_small(m, low, high):
     problem = draw(m, low, high)
@@ -259,7 +259,7 @@ def few_rounds(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("m, low, high", [(11, 0.2, 1), pytest.param(14, 0.2, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("m, low, high", [(11, 0.2, 1), (14, 0.2, 1)])
 def test_named_pairs_are_kept(few_rounds, m, low, high):
     """Every pair's eigenvalue from its own marginal, and the bracket between the optimum without pairs and Kronecker."""
     problem = draw(m, low, high, largest=5)
@@ -334,7 +334,7 @@ def test_pairs_stop_at_the_time_limit(watched, few_rounds, monkeypatch, radii):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_pairs_bracket_the_exact_optimum(seed):
     """Eight attributes: both bounds against the exact program; none of the first balls keeps seed 2's pairs."""
     rng = np.random.default_rng(seed)
@@ -368,7 +368,7 @@ def test_draws_of_a_mixture_keep_flips_and_pairs(few_rounds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("m", "high"), [(8000, 2), pytest.param(10_000, 10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("m", "high"), [(8000, 2), (10_000, 10)])
 def test_frequencies_make_a_fine_certificate_where_totals_spread(m, high):
     """A gap that a grid certificate does not reach, from weights of a millionth of a nat."""
     problem = draw(m, 0.5, high)

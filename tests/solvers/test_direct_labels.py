@@ -77,10 +77,9 @@ def random_ball(rng: np.random.Generator) -> BallLaw:
     return BallLaw(sizes, [[i] for i in range(m)], [MixedBall(1.0, ball)], float(rng.uniform(1, 100)))
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(300, marks=pytest.mark.slow)])
-def test_no_ball_is_less_accurate_than_labelled(count):
+def test_no_ball_is_less_accurate_than_labelled():
     rng, high = np.random.default_rng(5), 0
-    for law in (random_ball(rng) for _ in range(count)):
+    for law in (random_ball(rng) for _ in range(12)):
         sampler, m = law._sampler, law.m
         chances = shares(sampler._choice, 1)
         inside = ball_flips(sampler._table(0), m)
