@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from admissions import DOMAIN as ADMISSIONS
-from admissions import people as applicants
 from count_queries import write_csv, write_text
-from people import people_table
+from people import ADMISSIONS, applicants, people_table
 
 from optrr import Domain, count
 from optrr.domain.datasets import adult, adult_domain
@@ -224,13 +222,6 @@ def report(rows: list[dict[str, object]]) -> str:
         each = " | ".join(f"{float(str(r[k])):.1%}" for k in (*tests, *numbers))
         lines.append(f"| {r['people']} | {r['total']:g} | {r['n']} | {each} |")
     return "\n".join(lines) + "\n"
-
-
-def probe() -> list[float]:
-    """A small part of the work."""
-    row = Setting("Berkeley", 2.0, 2000, 1).row(3, 1)
-    within = strata(2.0, 2000, 3, 1)
-    return [float(str(row[k])) for k in ("independence", *COVERAGES)] + [float(str(within[k])) for k in WITHIN]
 
 
 def main() -> None:

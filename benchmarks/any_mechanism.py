@@ -258,12 +258,6 @@ def _drawn(rows: list[dict], *names: str) -> list[str]:
     return lines
 
 
-def probe() -> list[float]:
-    """A hundredth of the work."""
-    rows = [measured(c) for c in random_cases(3)]
-    return [float(str(r[k])) for r in rows for k in TITLES]
-
-
 def main() -> None:
     rows = [measured(case) for case in random_cases(WORKLOADS)]
     write_csv("any_mechanism.csv", rows)

@@ -263,16 +263,6 @@ def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """A hundredth of the work."""
-    tables, frequencies, cases = panel(6, np.random.default_rng(1))
-    kept = kept_by(tables, 1.0, cases, frequencies)
-    records = genomes().records
-    asking = sampled_variants([f"v{k}" for k in range(55)], 2.0)
-    statistics, p_values = tested(asking, records, np.random.default_rng(2))
-    return [*kept.values(), float(statistics.sum()), float(p_values.sum())]
-
-
 def main() -> None:
     rows = list(predicted())
     write_csv("association.csv", rows)

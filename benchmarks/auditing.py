@@ -140,19 +140,5 @@ def main(count: int) -> None:
     (RESULTS / "auditing.md").write_text("\n".join(lines) + "\n")
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    # audits draw from the system, so only what no draw changes is compared
-    rng = np.random.default_rng(16)
-    laws = [random_law(rng, number) for number in range(16)]
-    mechanisms = [Mechanism(Domain.of({f"a{i}": int(r) for i, r in enumerate(law.sizes)}), law) for _, law in laws]
-    planted = mechanism_of(*PLANTED["two of twelve"])
-    return [
-        *((kind, made.epsilon) for (kind, _), made in zip(laws, mechanisms, strict=True)),
-        *(len(audit(made, options=AuditOptions(500, 1e-6)).findings) for made in mechanisms[:8]),
-        [queries_until_caught(planted, name)[0] is None for name in list(BUGS)[:2]],
-    ]
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)

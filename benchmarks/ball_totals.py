@@ -83,11 +83,5 @@ def write(rows: list[dict[str, float | str]]) -> None:
     plt.close(figure)
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    rows = [one(draw(setting, m, 0)) for setting in SETTINGS for m in (3, 10)]
-    return [[value for name, value in row.items() if name != "seconds"] for row in rows]
-
-
 if __name__ == "__main__":
     measure(int(sys.argv[1]) if len(sys.argv) > 1 else SIZES[-1])

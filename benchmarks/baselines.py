@@ -335,13 +335,5 @@ def main(again: bool) -> None:
     picture(rows)
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global RUNS
-    RUNS = 1
-    chosen = list(methods(1).items())
-    return [[vars(e) for e in run(np.random.default_rng(1))] for _, run in chosen[::3]]
-
-
 if __name__ == "__main__":
     main(again=sys.argv[1:] == ["page"])

@@ -504,15 +504,5 @@ def compare(runs: int, jobs: int) -> None:
     write("derived_points", rows, points_page(rows, runs))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    settings = [*chosen(), *drawn(np.random.default_rng(2))]
-    pairs = list(enumerate(pointed(np.random.default_rng(3))))
-    return [
-        *(measured(setting, 2, seed) for seed, setting in list(enumerate(settings))[::6]),
-        *(compared(setting, 2, seed) for seed, setting in pairs[::9]),
-    ]
-
-
 if __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))

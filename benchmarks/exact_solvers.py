@@ -1,9 +1,9 @@
 """POR's Table I: time of its program (`lp`) and of its heuristic (`inductive`), beside the sifted program (`reduced`).
 
-POR's run-time setting (paper_settings.py). The program goes to m = 14, sifted to m = 20, the heuristic to
-m = 100,000, and so does its recursion alone (`recursion`), which is what POR timed; `ball` in the same setting is in
-ball_scaling.py. Every size is solved in a process of its own, so that peak memory is that size's; times are processor
-seconds of one thread. The heuristic's gap is to the KL bound. Writes exact_solvers.csv and exact_solvers.svg.
+POR's run-time setting (paper_settings.py). The program goes to m = 14, sifted to m = 20, the heuristic to m = 100,000, and so
+does its recursion alone (`recursion`), which is what POR timed. Every size is solved in a process of its own, so that peak
+memory is that size's; times are processor seconds of one thread. The heuristic's gap is to the KL bound. Writes
+exact_solvers.csv and exact_solvers.svg.
 """
 
 from __future__ import annotations
@@ -90,12 +90,6 @@ def write(rows: list[dict[str, float | str]]) -> None:
     axes.legend()
     figure.tight_layout()
     figure.savefig(RESULTS / "exact_solvers.svg", metadata={"Date": None})
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    rows = [one(method, 4) for method in SIZES]
-    return [row["gap"] for row in rows]
 
 
 if __name__ == "__main__":

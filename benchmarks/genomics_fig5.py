@@ -140,11 +140,6 @@ def page(rows: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    return [value for row in rows_of("10", 3, 1) for value in row]
-
-
 if __name__ == "__main__":
     given = [int(x) for x in sys.argv[1:3]]
     main(*given, *(20, 6)[len(given) :])

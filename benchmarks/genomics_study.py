@@ -55,11 +55,5 @@ def draw(rows: list[dict[str, Any]]) -> None:
     figure.savefig(RESULTS / "genomics_study.svg", metadata={"Date": None})
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    lines = table_of(("optimum", "kronecker", "inductive", "sampling"), "2,16", "2")
-    return [float(x) if x[:1].isdigit() else x for line in lines for x in line]
-
-
 if __name__ == "__main__":
     main(sys.argv[1] if len(sys.argv) > 1 else "20")

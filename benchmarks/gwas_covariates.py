@@ -181,13 +181,6 @@ def report(made: list[dict], releases: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """A few tests of one release."""
-    rng = np.random.default_rng(1)
-    design = genomics.design(cohort(np.zeros((2, AT_ONCE)), np.array([0, 1])), total=16.0)
-    return [float(np.nansum(p)) for p in on_x(design, 500, False, rng).values()]
-
-
 def main(releases: int) -> None:
     warnings.simplefilter("ignore")
     made = []

@@ -139,13 +139,6 @@ def report(made: list[dict], repeats: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """Three repeats of one setting."""
-    rng = np.random.default_rng(1)
-    design = design_of(4.0)
-    return [float(np.sum(estimate(design, 0.2, True, of_trait, rng))) for of_trait in (False, True)]
-
-
 def main(repeats: int) -> None:
     warnings.simplefilter("ignore")
     made = []

@@ -166,15 +166,6 @@ def report(made: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """One setting, with few runs."""
-    scan, rng = PlannedScan(1000, 0.5, (0.2,)), np.random.default_rng(1)
-    names = [f"v{i}" for i in range(20)]
-    asking, made = sampled_variants(names, 8.0), genomic_design(Wanted(names), Budget(8.0))
-    odds = smallest_odds(tests_of(made)[0], scan, 0.2, LEVELS[0])
-    return [odds, *(float(np.nansum(p_values(way, scan, odds, rng))) for way in (asking, made))]
-
-
 def main() -> None:
     made = []
     for row in rows():

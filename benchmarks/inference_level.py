@@ -20,6 +20,7 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.homogeneity import naive_pearson
 from optrr.models.tests.nullfit import score_tests, trend_contrast
 
+QUICK = True
 RESULTS = Path(__file__).parent / "results"
 SHAPES = ((2, 2), (3, 2), (6, 3))
 MECHANISMS = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"preserve": "pairs"}}
@@ -91,13 +92,6 @@ def main() -> None:
     ]
     (RESULTS / "inference_level.md").write_text("\n\n".join(text) + "\n")
     print("\n\n".join(text))
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global RUNS
-    RUNS = 200
-    return list(level_rows())
 
 
 if __name__ == "__main__":

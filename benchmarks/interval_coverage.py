@@ -212,11 +212,5 @@ def main(runs: int = RUNS) -> None:
     (Path(__file__).parent / "results" / "interval_coverage.md").write_text("\n\n".join(text) + "\n")
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    settings = [*chosen_settings(), *random_settings(42)]
-    return [measured(setting, 40, 100 + seed) for seed, setting in list(enumerate(settings))[::20]]
-
-
 if __name__ == "__main__":
     main(*map(int, sys.argv[1:]))

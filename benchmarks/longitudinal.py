@@ -296,19 +296,5 @@ def main() -> None:
     (RESULTS / "longitudinal.svg").write_text(picture(rows) + "\n")
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    one, forever = AT
-    made = ways(one, forever)
-    rng = np.random.default_rng(1)
-    support = made[next(name for name in made if not name.startswith("designed"))][0][4]
-    codes = np.concatenate(list(encoded_batches(adult(), DOMAIN, DOMAIN)))[:200]
-    return [
-        {name: errors(way, rounds) for name, way in made.items() for rounds in ROUNDS[:2]},
-        simulated_support(support, TRUE[4], rng),
-        [panel_errors(design, codes, rng) for design in designed(one, forever).values()],
-    ]
-
-
 if __name__ == "__main__":
     main()

@@ -248,11 +248,6 @@ def main(settings: int, runs: int, jobs: int) -> None:
     (RESULTS / "longitudinal_coverage.md").write_text(page(rows, [each for _, each in both], runs))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    return [once(number, 10, np.random.default_rng([12, number])) for number in (0, 5, 11)]
-
-
 if __name__ == "__main__":
     given = [int(x) for x in sys.argv[1:4]]
     main(*(given + [SETTINGS, RUNS, JOBS][len(given) :]))

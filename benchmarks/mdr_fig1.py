@@ -10,6 +10,8 @@ from matplotlib import pyplot as plt
 from paper_settings import MDR_ALPHA
 from scipy.stats import chi2, norm
 
+QUICK = True
+
 
 def main() -> None:
     r = np.unique(np.geomspace(2, 10**7, 200).astype(int))

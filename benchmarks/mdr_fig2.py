@@ -26,6 +26,7 @@ from paper_settings import MDR_FIG2_RETENTION, MDR_SIGMAS
 
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
+QUICK = True
 QUERIES = 40
 
 

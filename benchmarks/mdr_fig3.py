@@ -207,15 +207,5 @@ Notes:
 """
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    for sigma in MDR_SIGMAS:
-        QUERIES[sigma] = 10
-    data = adult_eight()
-    clusters = greedy_clusters(true_dependence(data), data.domain.sizes, *BEST[0.7])
-    signed = retention_epsilons(data.domain.sizes, 0.7, signed=True)
-    return one(data, clusters, signed, 1, np.random.default_rng(3))
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)

@@ -270,17 +270,5 @@ def main(runs: int) -> None:
     print(RESULTS / "mdr_tables.md", holding)
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    data = adult_eight(1)
-    printed = list(published(1))
-    absolute, rows = retention_epsilons(data.domain.sizes, printed[0][0]), []
-    for t_d, t_v in ((0.1, 50), (0.3, 300)):
-        clusters = greedy_clusters(true_dependence(data), data.domain.sizes, t_v, t_d)
-        rows += [median_error(data, clusters, absolute, whole, 2, 7) for whole in (True, False)]
-        rows.append(floor(data, clusters, 100, 7))
-    return rows
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 100)

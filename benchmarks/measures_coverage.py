@@ -245,15 +245,5 @@ def groups(runs: int, jobs: int) -> None:
     write("measures_groups", rows, groups_page(rows, runs))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    settings = [*chosen(), *drawn(np.random.default_rng(2))]
-    small = list(enumerate(grouped(np.random.default_rng(5))))
-    return [
-        *(measured(setting, 2, seed) for seed, setting in list(enumerate(settings))[::10]),
-        *(in_groups(setting, 2, seed) for seed, setting in small[::8]),
-    ]
-
-
 if __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))

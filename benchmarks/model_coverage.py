@@ -142,12 +142,5 @@ def main(jobs: int) -> None:
     print("\n\n".join(text[:3]))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global RUNS, CHECKED
-    RUNS, CHECKED = 20, 1
-    return [row(place) for place in (1, 13, 26, 41)]
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

@@ -199,13 +199,5 @@ def main(jobs: int) -> None:
     print("\n\n".join(text[:3]))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global RUNS, MORE_RUNS
-    RUNS, MORE_RUNS = 60, 60
-    settings = [*named_settings(), *random_settings(44)]
-    return [measured(place, setting) for place, setting in list(enumerate(settings, 1))[::16]]
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

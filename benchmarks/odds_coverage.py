@@ -15,6 +15,7 @@ import numpy as np
 from optrr.genomics.odds import odds_ratios
 from optrr.mechanisms.kernel import EffectKernel
 
+QUICK = True
 RESULTS = Path(__file__).parent / "results"
 SETTINGS, TABLES = 80, 3_000
 
@@ -72,12 +73,6 @@ def main(settings: int = SETTINGS, tables: int = TABLES) -> None:
     lines += ["| " + " | ".join(f"{x:.4g}" for x in [*s.values(), *m]) + " |" for s, m in rows]
     (RESULTS / "odds_coverage.md").write_text("\n".join(lines) + "\n")
     print(lines[2])
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    rng = np.random.default_rng(1)
-    return [measured(s, 30, rng) for s in (setting(rng) for _ in range(10))]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import optrr
 from optrr.domain.datasets import adult, adult_domain
 from optrr.show.charts import COLOURS
 
+QUICK = True
 NAMES = ("sex", "marital-status", "race", "income")
 SHOWN = "marital-status"
 SEED = 4

@@ -27,6 +27,7 @@ from pathlib import Path
 import jinja2
 from paper_settings import listed
 
+QUICK = True
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 PAGES = FOLDER.parent / "docs" / "papers"

@@ -34,6 +34,7 @@ from optrr.mechanisms.matrix import laplace, randomized_response, reconstruction
 from optrr.tables.estimation.accuracy import mean_absolute_error, mean_squared_error
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
+QUICK = True
 MATRICES, DRAWS, PRIORS = 2000, 200, 500
 RUNS, QUERIES = 40, 40
 # a difference below this is rounding

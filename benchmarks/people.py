@@ -1,20 +1,39 @@
-"""2,504 people of five superpopulations at 55 ancestry markers (1000 Genomes Project; see make_data.py), as a table."""
+"""People whose records several scripts randomize: of the 1000 Genomes Project, and applicants to Berkeley in 1973."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "data" / "people.csv.gz"
+import numpy as np
+
+from optrr import Domain
+
+DATA = Path(__file__).parent / "data"
+SOURCE = DATA / "people.csv.gz"
+ADMISSIONS = Domain.of({"gender": ["male", "female"], "admitted": ["yes", "no"], "department": list("ABCDEF")})
 
 
 @contextmanager
 def people_table() -> Iterator[Path]:
-    """A CSV file with the columns sample, superpopulation and one for each marker, there while the context lasts."""
+    """A CSV file of 2,504 people at 55 ancestry markers, there while the context lasts (see make_data.py).
+
+    Its columns are sample, superpopulation and one for each marker.
+    """
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "people.csv"
         table.write_bytes(gzip.decompress(SOURCE.read_bytes()))
         yield table
+
+
+def applicants() -> np.ndarray:
+    """Counts by gender, admission and department, six largest departments (Bickel, Hammel & O'Connell, Science 187, 1975)."""
+    out = np.zeros(tuple(map(int, ADMISSIONS.sizes)))
+    with (DATA / "ucb_admissions.csv").open() as file:
+        for row in csv.DictReader(file):
+            out[tuple(int(a.codes[row[a.name]]) for a in ADMISSIONS)] = float(row["people"])
+    return out

@@ -23,6 +23,7 @@ from paper_settings import POR_CATEGORIES, POR_COUNTS, POR_EPSILON, POR_EPSILONS
 from optrr_solvers import Problem, solve
 from optrr_solvers.calibrate import calibrate, scale_range
 
+QUICK = True
 # "Almost exact": the heuristic's total within one percent of the optimum's.
 CLOSE = 0.01
 # §V-A's reverse example is of Fig. 1 (c): so many attributes, these totals in nats, so many random proportions of the ε_i.
@@ -217,12 +218,6 @@ def main(sets: int) -> None:
     ]
     write_text("por_ratios.md", "\n\n".join(parts))
     print("\n\n".join(parts))
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    rng = np.random.default_rng(1)
-    return [one_set(draw(k, rng)) for draw, *_ in SETTINGS.values() for k in POR_COUNTS[:3]]
 
 
 if __name__ == "__main__":

@@ -169,14 +169,5 @@ def main(runs: int) -> None:
     print(page)
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global QUERIES
-    QUERIES = 10
-    data = adult_eight()
-    made = protocols(data, MDR_RETENTIONS[-1], true_dependence(data))
-    return [(name, made[name].mechanism.epsilon, relative_errors(data, made[name], 1, 7)) for name in list(made)[::2]]
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)

@@ -229,11 +229,5 @@ def main() -> None:
     write_text("protocols_costs.md", "\n".join(lines))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    # what is measured without a clock
-    return [message_bytes(4), secure_sum_bytes(4, 3), walk_operations(50), exponent([1, 2, 4, 8], [1, 3, 9, 27])]
-
-
 if __name__ == "__main__":
     main()

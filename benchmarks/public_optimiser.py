@@ -169,12 +169,6 @@ def report(rows: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """A hundredth of the work."""
-    rows = [measured(case, 1, 1) for case in random_cases(2)]
-    return [float(str(r[k])) for r in rows for k in SHOWN]
-
-
 def main() -> None:
     rows = []
     for case in random_cases(DOMAINS):

@@ -131,18 +131,6 @@ def report(mixed: list[dict], keeping: list[dict], needed: list[dict], wanted: l
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """A hundredth of the work."""
-    small = required("two", Domain.of({"a": 3, "b": 2}), np.array([0.5, 1.0]))
-    few = kept("three", [2, 3, 2], 1.0)
-    keeping = [float(str(few[k])) for k in ("questions", "change sets", "questions, triples", "change sets, triples")]
-    return [
-        over_bound([2, 3, 2], 1.0),
-        *keeping,
-        *(float(str(small[k])) for k in ("questions", "flips", "any mechanism")),
-    ]
-
-
 def main() -> None:
     mixed, keeping, needed = list(mixtures()), list(all_kept()), list(variances())
     wanted = [errors_wanted(learn, error) for learn in ("pairs", "marginals") for error in (0.02, 0.01, 0.005)]

@@ -17,6 +17,7 @@ from optrr.domain.datasets import adult_domain
 from optrr_solvers import kl_bound
 from optrr_solvers.allocating.energy import total_bound
 
+QUICK = True
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 TABLE = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -121,11 +122,6 @@ def naive_lines() -> list[str]:
         f"  rejects {float(worst['naive_pearson']):.1%} of the time; `optrr.models.tests`'s test rejects "
         f"{float(worst['score']):.1%}.",
     ]
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    return measure(np.array([0.5, 2.0]))
 
 
 if __name__ == "__main__":

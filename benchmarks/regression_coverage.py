@@ -489,13 +489,5 @@ def main(runs: int, jobs: int) -> None:
     print(page(rows, runs)[:3000])
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global CHECKED
-    CHECKED = 1
-    settings = [*grid(), *drawn(np.random.default_rng(2))]
-    return [measured(setting, 8, seed) for seed, setting in list(enumerate(settings))[::24]]
-
-
 if __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))

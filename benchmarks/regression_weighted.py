@@ -145,12 +145,5 @@ def main(runs: int, jobs: int, count: int = 16) -> None:
     print("\n".join(lines))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    return [
-        weighted_once(setting, 4, seed) for seed, setting in enumerate(weighted_at_random(np.random.default_rng(9), 4))
-    ]
-
-
 if __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200), (2, 1))))

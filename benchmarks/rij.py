@@ -26,6 +26,7 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.tables.estimation.accuracy import independence_bound, mean_absolute_error, mean_squared_error
 from optrr_solvers.problem import keep_probabilities
 
+QUICK = True
 RUNS = 200
 # A mean squared error below this is 0 up to rounding, and its digits differ between machines.
 NOTHING = 1e-30

@@ -24,6 +24,7 @@ from paper_settings import RIJ_RETAINED, RIJ_YEARS
 from optrr.domain.domain import Domain
 from optrr.ways.protocols import Collector, rr_ind_joint, rr_independent
 
+QUICK = True
 BINS = ["0-19", "20-39", "40-59", "60-79", "80-99"]
 SEX = ["Male", "Female"]
 SOURCE = Path(__file__).parent / "data" / "adult_age_sex.csv"

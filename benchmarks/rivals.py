@@ -293,13 +293,6 @@ def report(rows: list[dict], drawn: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def probe() -> list[float]:
-    """A hundredth of the work, without public packages."""
-    workload = published.wanted([6, 2, 2], 2)
-    known = {k: way for k, way in (OURS | PUBLISHED).items() if k not in (*ONE_WAY_ONLY, "public optimiser")}
-    return [way(workload, 2.0) for way in known.values()]
-
-
 def main() -> None:
     rows = list(predicted())
     drawn = [*drawn_pairs(), *drawn_one_way()]

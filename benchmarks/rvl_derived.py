@@ -27,6 +27,7 @@ from optrr.records.counts import count
 from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.simplex import projection
 
+QUICK = True
 RESULTS = Path(__file__).parent / "results"
 RUNS = 60
 EPSILONS = (1, 2, 3, 4, 5, 6, 8, 10)

@@ -47,6 +47,7 @@ from optrr.ways.graphs import (
     triangles,
 )
 
+QUICK = True
 RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
@@ -276,11 +277,6 @@ def main() -> None:
     text = page(rows, checks)
     (RESULTS / "rvl_graphs.md").write_text(text)
     print(text)
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    return [{name: by["degrees"] for name, by in answers(2, np.random.default_rng(8)).items() if "degrees" in by}]
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_respons
 from optrr.records.counts import count
 from optrr.tables.estimation.simplex import clip, projection
 
+QUICK = True
 RESULTS = Path(__file__).parent / "results"
 # with this many, the standard error of a simulated variance is 1 % even where one direction of noise dominates (3.2 % at 2,000)
 RUNS = 20_000

@@ -208,17 +208,6 @@ def main(commit: str) -> None:
     (RESULTS / "sampler_speed.md").write_text("\n".join(lines) + "\n")
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    from optrr.mechanisms.mechanism import flip
-    from optrr_solvers.randomness import SeededSource
-
-    adult = cases()[0]
-    codes = np.random.default_rng(2).integers(0, 2, (5000, 9)).astype(np.int8)
-    flip(codes, adult.law(), SeededSource(np.random.default_rng(5)))
-    return codes.sum(axis=0)
-
-
 if __name__ == "__main__":
     if sys.argv[1:2] == [TIMED]:
         timed(Path(sys.argv[2]))

@@ -22,6 +22,7 @@ from optrr.records.frames import FrameCodec
 from optrr.tables.estimation.estimator import estimate
 from optrr.ways.protocols import sic_clusters
 
+QUICK = True
 CLUSTERS = {
     0.9: "workclass education / race native-country / marital-status occupation relationship sex income",
     0.8: "workclass education race native-country / occupation income / marital-status relationship sex",
@@ -118,12 +119,6 @@ def main(runs: int) -> None:
     ]
     write_text("sic_figures.md", "\n".join(lines))
     print("\n".join(lines))
-
-
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    _, errors = pictures(0.9, 1)
-    return {name: values.sum() for name, values in errors.items()}
 
 
 if __name__ == "__main__":

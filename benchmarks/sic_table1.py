@@ -24,6 +24,7 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import count_many
 from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_normaliser
 
+QUICK = True
 # the table's three digits, and one unit of truncation
 CLOSE = 1.1e-3
 DRAWS = 20

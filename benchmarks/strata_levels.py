@@ -128,12 +128,5 @@ def main(jobs: int) -> None:
     print("\n\n".join(text[:3]))
 
 
-def probe() -> object:
-    """A small part of the work, to see whether the whole would come out the same."""
-    global RUNS
-    RUNS = 10
-    return [measured(place, setting) for place, setting in list(enumerate(settings(), 1))[::22]]
-
-
 if __name__ == "__main__":
     main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)

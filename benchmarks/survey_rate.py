@@ -188,16 +188,5 @@ def main(seconds: float) -> None:
     print(out.read_text())
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "design.json"
-        optrr.save(design(adult_domain(), 1.0), path)
-        survey = prepared(path)
-        bodies = bodies_of(survey, 200)
-        kept = one_round("checked", path, bodies_of(survey, 2000), 0.2)
-    return [[json.loads(body)["values"] for body in bodies], sorted(kept)]
-
-
 if __name__ == "__main__":
     main(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)

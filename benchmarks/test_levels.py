@@ -248,17 +248,5 @@ def main() -> None:
     print("\n\n".join(text[:3]))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global RUNS, MORE_RUNS
-    RUNS, MORE_RUNS = 200, 200
-    rng = np.random.default_rng(7)
-    settings = [*named_settings(), *random_settings(22), *absent_settings(16)][::9]
-    rows = [association_row(setting, name, rng, RUNS) for setting in settings for name in ASSOCIATIONS]
-    genotypes = next(s for s in random_settings(22) if (len(s.rows), len(s.columns)) == (3, 2))
-    rows += [association_row(genotypes, name, rng, RUNS) for name in GENOTYPES]
-    return [rows, *([goodness_row(s, "", rng, RUNS), homogeneity_row(s, "", rng, RUNS)] for s in settings)]
-
-
 if __name__ == "__main__":
     main()

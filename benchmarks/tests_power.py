@@ -235,12 +235,5 @@ def main() -> None:
     print("\n\n".join(text))
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global RUNS, EPSILONS, SIZES
-    RUNS, EPSILONS, SIZES = 10, (2.0,), (2000,)
-    return [list(rows_of(name, np.random.default_rng([11, k]))) for k, name in list(enumerate(TESTS))[::4]]
-
-
 if __name__ == "__main__":
     main()

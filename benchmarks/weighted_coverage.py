@@ -446,12 +446,5 @@ def written(name: str, rows: list[dict[str, object]], text: str) -> None:
     print(text[:1500])
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    settings, seeds = every_setting(np.random.default_rng(3)), range(0, 200, 24)
-    cells = [once(settings[k], 4, np.random.default_rng(k)) for k in seeds if k < len(settings)]
-    return [cells, [measured_rows(setting, 2, k) for k, setting in enumerate(measured_settings()[::8])]]
-
-
 if __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))

@@ -299,13 +299,5 @@ def main(runs: int, jobs: int) -> None:
     print(page(rows, runs)[:1500])
 
 
-def probe() -> object:
-    """A hundredth of the work, to see whether the whole would come out the same."""
-    global TOGETHER
-    TOGETHER = 10
-    known = [*settings(np.random.default_rng(2031)), *large_settings(np.random.default_rng(2032))]
-    return [once(setting, 10, np.random.default_rng([11, seed])) for seed, setting in list(enumerate(known))[::12]]
-
-
 if __name__ == "__main__":
     main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))

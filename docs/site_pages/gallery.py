@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import json
+import csv
 import tomllib
 from pathlib import Path
 
@@ -15,8 +15,8 @@ RESULTS = outside.ROOT / "benchmarks" / "results"
 
 def makers() -> dict[str, str]:
     """The script that draws each figure, by the figure's name."""
-    recorded = json.loads((RESULTS / "made_by.json").read_text(encoding="utf-8"))
-    drawn = {Path(file): script for script, record in recorded.items() for file in record["outputs"]}
+    with (RESULTS / "index.csv").open(newline="", encoding="utf-8") as file:
+        drawn = {Path(row["file"]): row["script"] for row in csv.DictReader(file)}
     return {file.stem: script for file, script in drawn.items() if file.suffix == ".svg"}
 
 
@@ -39,7 +39,7 @@ def pages() -> dict[Path, str]:
     drawn = makers()
     parts = [
         "Gallery\n=======\n\nEvery figure that the benchmarks draw, with the script that draws it. ``make results`` and\n"
-        "``make results-long`` draw them again.\n"
+        "``make results-all`` draw them again.\n"
     ]
     for heading, figures in sentences().items():
         parts.append(f"{heading}\n{'-' * len(heading)}\n")
