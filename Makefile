@@ -37,12 +37,12 @@ docs: $(INSTALLED)
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -b html -d build/docs/doctrees docs build/docs/html
 	@echo "open build/docs/html/index.html"
 
-# figures and tables of benchmarks/results: those that take seconds, and all of them, which takes far longer
+# figures and tables of benchmarks/results: those that take less than a minute each, and all of them, which takes hours
 results: $(INSTALLED)
-	$(BIN)/python benchmarks/run.py cheap
+	$(BIN)/python benchmarks/make_results.py
 
 results-all: $(INSTALLED)
-	$(BIN)/python benchmarks/run.py all --jobs 2
+	$(BIN)/python benchmarks/make_results.py --all
 
 dev: .venv/editable
 
