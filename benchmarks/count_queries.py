@@ -26,6 +26,7 @@ from optrr.records.frames import FrameCodec
 from optrr_solvers.laws import Law
 
 mpl.use("svg")
+mpl.rcParams["svg.hashsalt"] = "optrr"
 
 RESULTS = Path(__file__).parent / "results"
 
