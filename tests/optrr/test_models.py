@@ -464,18 +464,24 @@ def test_mistakes_are_named(act: Any, said: str) -> None:
         act()
 
 
-def test_the_command_tests_within_strata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Arguments that name a file of records and their design's file."""
     saved, data = (str(tmp_path / name) for name in ("d.json", "r.csv"))
     run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", saved])
     rng = np.random.default_rng(5)
     frame = pd.DataFrame({name: rng.integers(0, r, 900) for name, r in (("a", 2), ("b", 3), ("c", 2))})
     frame.to_csv(data, index=False)
     capsys.readouterr()
-    made = load_design(saved)
-    call = ["test", data, "--design", saved, "--attributes", "a,b", "--given", "c", "--random-state", "1"]
+    return [data, "--design", saved]
+
+
+def test_command_tests_within_strata(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    made = load_design(files[2])
+    call = ["test", *files, "--attributes", "a,b", "--given", "c", "--random-state", "1"]
     assert run([*call, "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    expected = stratified_test(count(frame, made.domain, ["a", "b", "c"]), made.mechanism, random_state=1)
+    expected = stratified_test(count(files[0], made.domain, ["a", "b", "c"]), made.mechanism, random_state=1)
     assert printed["statistic"] == expected.statistic and printed["p_value"] == expected.p_value
     assert (printed["test"], printed["attributes"], printed["given"]) == ("conditional-independence", ["a", "b"], ["c"])
     assert run([*call, "--test", "common-trend"]) == 0
@@ -492,19 +498,15 @@ def test_the_command_tests_within_strata(tmp_path: Path, capsys: pytest.CaptureF
     assert "needs --given" in capsys.readouterr().err
 
 
-def test_the_command_prints_what_the_function_returns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    design_file, data, out = (str(tmp_path / name) for name in ("d.json", "r.csv", "out.csv"))
-    run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", design_file])
-    rng = np.random.default_rng(5)
-    pd.DataFrame({name: rng.integers(0, r, 900) for name, r in (("a", 2), ("b", 3), ("c", 2))}).to_csv(
-        data, index=False
-    )
-    capsys.readouterr()
-    model = ["model", data, "--design", design_file, "--attributes", "a,b,c", "--terms", "a*b+c"]
-    assert run([*model, "--json", "-o", out]) == 0
+def test_command_prints_what_the_function_returns(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = ["model", *files, "--attributes", "a,b,c", "--terms", "a*b+c"]
+    assert run([*model, "--json", "-o", str(tmp_path / "out.csv")]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["model"] == "c + a*b"
-    assert list(pd.read_csv(out)["parameter"]) == [row["parameter"] for row in printed["coefficients"]]
+    written = pd.read_csv(tmp_path / "out.csv")["parameter"]
+    assert list(written) == [row["parameter"] for row in printed["coefficients"]]
     assert run(model) == 0
     assert "log-likelihood" in capsys.readouterr().out
     assert run(model[:6]) == 2

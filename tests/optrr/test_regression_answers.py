@@ -144,6 +144,8 @@ def test_the_command(tmp_path, capsys):
     assert run([*asking, "--formula", "y ~ a + b", "--json"]) == 0
     said, fit = json.loads(capsys.readouterr().out), way.reports(answers).regress("y ~ a + b")
     assert [row["estimate"] for row in said["coefficients"]] == [c.estimate for c in fit.coefficients]
+    assert run([*asking, "--formula", "y ~ a", "--weight", "w"]) == 2
+    assert "answers to questions take no --weight" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -162,20 +164,3 @@ def test_three_predictors_need_the_pairs_alone():
         outside += sum(not c.lower <= b <= c.upper for c, b in zip(fit.coefficients[1:], effects, strict=True))
     # of 120 intervals 6 are expected to; 16 or more have a chance of 3e-4
     assert outside < 16
-
-
-def test_the_command_refuses_what_samples_have(tmp_path, capsys):
-    rng = np.random.default_rng(8)
-    way = asked(DOMAIN)
-    optrr.save(way, tmp_path / "questions.json")
-    pq.write_table(way.randomize(people(population(rng), DOMAIN, 500, rng), random_state=9), tmp_path / "a.parquet")
-    asking = [
-        "regress",
-        str(tmp_path / "a.parquet"),
-        "--design",
-        str(tmp_path / "questions.json"),
-        "--formula",
-        "y ~ a",
-    ]
-    assert run([*asking, "--weight", "w"]) == 2
-    assert "answers to questions take no --weight" in capsys.readouterr().err

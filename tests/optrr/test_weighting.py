@@ -80,6 +80,9 @@ def linearised(y, w, stratum, cluster, inside, lone=None):
 def test_shares_totals_and_errors_are_those_of_the_formulas_written_out(seed, names):
     rng = np.random.default_rng(seed)
     mechanism = made(float(rng.uniform(0.5, 4))).mechanism
+    if seed % 2:  # matrices that are not symmetric
+        given = (from_probabilities(0.6 * np.eye(r) + 0.4 * rng.dirichlet(np.ones(r), r)) for r in (3, 2))
+        mechanism = MatrixMechanism(DOMAIN, tuple(given))
     data = people(rng)
     chosen = rng.permutation([("weights", "w"), ("strata", "region"), ("clusters", "school")])[: 1 + seed % 3]
     options = {str(k): str(v) for k, v in chosen}
@@ -101,17 +104,6 @@ def test_shares_totals_and_errors_are_those_of_the_formulas_written_out(seed, na
         assert table.n == inside.sum()
         assert np.all((table.lower >= 0) & (table.lower <= np.clip(table.proportions, 0, 1)))
         assert np.all((np.clip(table.proportions, 0, 1) <= table.upper) & (table.upper <= 1))
-
-
-def test_matrices_that_are_not_symmetric_are_inverted_the_right_way():
-    rng = np.random.default_rng(2)
-    given = [from_probabilities(0.6 * np.eye(r) + 0.4 * rng.dirichlet(np.ones(r), r)) for r in (3, 2)]
-    mechanism, data = MatrixMechanism(DOMAIN, tuple(given)), people(rng)
-    table = estimate_weighted(data, mechanism, ["a", "b"], weights="w", strata="region").table
-    y, every = scores(data, mechanism, ["a", "b"]), np.ones(len(data), bool)
-    share, _, covariance, _ = linearised(y, data.w, data.region, range(len(data)), every)
-    np.testing.assert_allclose(table.proportions.ravel(), share, atol=1e-10)
-    np.testing.assert_allclose(table.covariance, covariance, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["polars", "arrow", "categorical", "views"])
@@ -172,24 +164,6 @@ def test_weights_that_are_multiplied_change_totals_alone():
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)
     np.testing.assert_allclose(1000 * one.totals, other.totals, rtol=1e-9)
     np.testing.assert_allclose(1000 * one.total_errors, other.total_errors, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_randomization_leaves_them_unbiased():
-    # 400 releases of one sample: the mean is within 4.5 of its standard errors but once in 20,000 times for each of 6 cells
-    rng = np.random.default_rng(6)
-    data, mechanism = people(rng, 400), made(1.0).mechanism
-    truth = estimate_weighted(data, made(40.0).mechanism, ["a", "b"], weights="w").table.totals
-    codes = np.stack([data[n].map(lambda v, n=n: DOMAIN[n].codes[str(v)]) for n in DOMAIN.names], axis=1)
-    seen = []
-    for seed in range(400):
-        reports = mechanism.perturb_codes(codes, seed)
-        cells = np.bincount(2 * reports[:, 0] + reports[:, 1], weights=data.w, minlength=6)
-        seen.append(mechanism.kernel(["a", "b"]).solve(cells.reshape(3, 2)))
-    frame = data[["w"]].assign(a=np.array(["x", "y", "z"])[reports[:, 0]], b=reports[:, 1])
-    np.testing.assert_allclose(seen[-1], estimate_weighted(frame, mechanism, ["a", "b"], weights="w").table.totals)
-    error = np.std(seen, axis=0, ddof=1) / 20
-    assert np.all(np.abs(np.mean(seen, axis=0) - truth) < 4.5 * error)
 
 
 def test_a_stratum_with_one_cluster_is_refused_or_centred():
@@ -664,24 +638,6 @@ def test_independence_of_equal_weights_is_nearly_that_of_the_plain_test():
     plain = optrr.test(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism)
     assert weighted.p_value == pytest.approx(plain.p_value, abs=0.02)
     assert not weighted.warnings
-
-
-@pytest.mark.slow
-def test_weights_make_the_test_of_independence_keep_its_level_where_the_plain_one_does_not():
-    """300 samples of people in clusters of ten that are alike: at 5 % more than 28 are rejected once in 1,000 times."""
-    rng, mechanism = np.random.default_rng(3), made(4.0).mechanism
-    rejected = np.zeros((2, 300))
-    for k in range(300):
-        kind = np.repeat(rng.integers(0, 2, (60, 2)), 10, axis=0)
-        a = np.where(rng.random(600) < 0.8, 2 * kind[:, 0], rng.integers(0, 3, 600))
-        b = np.where(rng.random(600) < 0.8, kind[:, 1], rng.integers(0, 2, 600))
-        data = mechanism.perturb(pd.DataFrame({"a": np.array(["x", "y", "z"])[a], "b": b}), random_state=k)
-        data["school"] = np.arange(600) // 10
-        weighted = optrr.models.weighted.test_weighted(data, mechanism, ["a", "b"], clusters="school")
-        plain = optrr.test(count(data, DOMAIN, ["a", "b"], allow_extra=True), mechanism, calibration="asymptotic")
-        rejected[:, k] = weighted.p_value < 0.05, plain.p_value < 0.05
-    assert rejected[0].sum() <= 28
-    assert rejected[1].sum() > 60
 
 
 def test_what_a_test_of_a_sample_cannot_use_is_refused(declared, capsys):
