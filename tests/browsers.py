@@ -73,6 +73,18 @@ def axe() -> str:
     return AXE.read_text(encoding="utf-8")
 
 
+def faults(page: Any, least: int = 20) -> list[tuple[str, str]]:
+    """What the accessibility checker finds: by all rules in light, and in dark by the one that looks at colours."""
+    page.evaluate(axe())
+    found = []
+    for scheme, options in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+        page.emulate_media(color_scheme=scheme)
+        result = page.evaluate("(options) => axe.run(document, options)", options)
+        assert len(result["passes"]) >= (1 if options else least)
+        found += [(x["id"], x["nodes"][0]["html"]) for x in result["violations"]]
+    return found
+
+
 def tab_to(page: Any, selector: str) -> None:
     """Reach an element by the keyboard alone."""
     for _ in range(1000):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgresql_server import postgresql, reason_to_skip
 from survey_client import TOKEN
 
 
@@ -25,3 +26,13 @@ def app(survey: Any, engine: Any) -> Any:
     from optrr.survey.results import Admission  # noqa: PLC0415 (an extra)
 
     return survey_app(survey, engine, Admission(TOKEN), secure=False)
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """The address of a PostgreSQL database of its own."""
+    reason = reason_to_skip()
+    if reason:
+        pytest.skip(reason)
+    with postgresql() as url:
+        yield url

@@ -91,24 +91,17 @@ def test_results_in_a_browser(browser: Any, server: Server) -> None:
 
 @pytest.mark.parametrize("width", [360, 1280])
 def test_results_are_accessible_narrow_and_wide_light_and_dark(width: int, browser: Any, server: Server) -> None:
-    program = browsers.axe()
     # the checker is a script, which the page's policy would not let run
     context = browser.new_context(
         base_url=f"http://127.0.0.1:{server.port}", bypass_csp=True, viewport={"width": width, "height": 740}
     )
     page = context.new_page()
     page.goto("/results")
-    grounds = set()
     for _ in range(2):
-        page.evaluate(program)
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-            report = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            assert [(v["id"], v["nodes"][0]["html"]) for v in report["violations"]] == []
+        assert not browsers.faults(page, least=10)
         assert page.evaluate("document.documentElement.scrollWidth") == width
         if page.get_by_label("Token").count():
             page.get_by_label("Token").fill(server.token)
             page.get_by_role("button").click()
             page.get_by_role("heading", name="smokes").wait_for()
-    assert len(grounds) == 2
+    context.close()
