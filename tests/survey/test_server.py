@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from survey_client import Load, Server, acceptable, free_port, malformed, report_body
+from survey_client import Load, Server, free_port, report_body
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
@@ -90,7 +90,7 @@ def without_traceback(servers: list[Server]) -> None:
 
 @pytest.mark.slow
 def test_no_acknowledged_report_is_lost_by_kills(source: Path) -> None:
-    kills, rng = 20, random.Random(20)
+    kills, rng = 10, random.Random(10)
     port = free_port()
     servers = [Server(source, port=port)]
     load = Load([port], design_of(servers[0]), CATEGORIES)
@@ -293,7 +293,7 @@ def test_two_collectors_share_one_database(source: Path, database: str) -> None:
     servers = [first, Server(source, port=ports[1], OPTRR_DATABASE=database)]
     load = Load(ports, design_of(first), CATEGORIES)
     wait_for(load, 200)
-    kills = 10
+    kills = 5
     for _ in range(kills):
         wait_for(load, 100)
         servers[-1].kill()
@@ -329,28 +329,6 @@ def test_health_tries_a_shared_database(source: Path, database: str) -> None:
     finally:
         if server.process.poll() is None:
             server.kill()
-
-
-@pytest.mark.slow
-def test_ten_thousand_malformed_bodies(source: Path) -> None:
-    server = Server(source)
-    design = design_of(server)
-    rng = random.Random(10_000)
-    statuses: dict[int, int] = {}
-    connection = server.connect()
-    while sum(statuses.values()) < 10_000:
-        body = malformed(rng, report_body(design, rng.randbytes(16).hex(), ["low", "F", "3"]))
-        if acceptable(body, design, CATEGORIES):
-            continue
-        connection.request("POST", "/reports", body, {"Content-Type": "application/json"})
-        reply = connection.getresponse()
-        assert set(json.loads(reply.read())) == {"error"}
-        statuses[reply.status] = statuses.get(reply.status, 0) + 1
-    assert set(statuses) == {400, 413, 422}
-    assert server.stop() == 0
-    assert rows_of(source.with_name("questions.db")) == []
-    assert server.log.read_text() == "stopped; every acknowledged report is kept\n"
-    print(statuses)
 
 
 @asynccontextmanager
