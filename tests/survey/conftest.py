@@ -36,3 +36,11 @@ def database() -> Iterator[str]:
         pytest.skip(reason)
     with postgresql() as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def compose() -> dict[str, Any]:
+    """The file that describes the containers."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install pyyaml)")
+    text = (Path(__file__).parents[2] / "deploy" / "compose.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))

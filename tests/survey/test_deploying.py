@@ -35,13 +35,6 @@ OPTRR = [sys.executable, "-P", "-c", "from optrr.cli import main; main()"]
 PATIENCE = 120
 
 
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install pyyaml)")
-    read: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
-    return read
-
-
 def instructions(word: str) -> list[str]:
     """What stands behind this word in the Dockerfile, continued lines joined."""
     text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")

@@ -6,12 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from postgresql_server import postgresql, reason_to_skip
 from survey_client import Server, call, report_body
 
 import optrr
@@ -105,13 +103,6 @@ def test_the_commands_for_one_machine(here: Path, programs: Path) -> None:
         checked = ["systemd-analyze", "verify", "--man=no", str(here / "optrr-survey.service")]
         done = subprocess.run(checked, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
-
-
-@pytest.fixture(scope="module")
-def compose() -> dict[str, Any]:
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed (pip install pyyaml)")
-    read: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
-    return read
 
 
 def test_the_commands_for_containers(here: Path, programs: Path) -> None:
@@ -209,15 +200,6 @@ def test_limits_are_those_of_the_code() -> None:
     )
     assert f"at most {preparing._MOST_BYTES >> 10} kB" in GUIDE
     assert LASTS == 12 * 3600 and "once in twelve hours" in GUIDE
-
-
-@pytest.fixture
-def database() -> Iterator[str]:
-    reason = reason_to_skip()
-    if reason:
-        pytest.skip(reason)
-    with postgresql() as url:
-        yield url
 
 
 def filled(source: Path, database: str, n: int = 40) -> list[tuple[bytes, bytes]]:
