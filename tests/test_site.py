@@ -298,7 +298,6 @@ SCREENS = {"wide": {"width": 1280, "height": 900}, "phone": {"width": 360, "heig
 
 
 @built
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -> None:
     for screen in SCREENS.values():
@@ -323,7 +322,6 @@ def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str) -
 
 
 @built
-@pytest.mark.slow
 def test_the_search_answers_without_a_network(browser: Any) -> None:
     page = browser.new_page()
     page.goto((SITE / "search.html").as_uri() + "?q=conditional+epsilon")
@@ -341,7 +339,6 @@ def focused_by_tabs(page: Any, selector: str, most: int) -> bool:
 
 
 @built
-@pytest.mark.slow
 def test_search_and_menu_are_reached_by_the_keyboard_alone(browser: Any) -> None:
     address = (SITE / "quick-start.html").as_uri()
     page = browser.new_page(viewport=SCREENS["wide"])
@@ -370,7 +367,6 @@ def test_search_and_menu_are_reached_by_the_keyboard_alone(browser: Any) -> None
 
 
 @built
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 def test_an_accessibility_checker_finds_nothing_serious(browser: Any, name: str) -> None:
     """All rules on both screens in light; in dark the one that looks at colours."""

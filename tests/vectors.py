@@ -33,3 +33,5 @@ def read(name: str) -> Any:
 # The files with cases: one for every kind of law, and for every kind of questions.
 NAMES = sorted(p.stem for p in VECTORS.glob("*.json") if not p.stem.startswith(("refused-", "questions-")))
 QUESTIONS = sorted(p.stem for p in VECTORS.glob("questions-*.json"))
+# Checking this file in exact rationals takes seconds.
+LONG = "questions-everything"

@@ -79,7 +79,6 @@ def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
         assert "none of the label's categories" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -185,7 +184,6 @@ def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
     assert ("got another answer" in said) == (kind == "forgetful")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("said", ["echo", "printf"])
 def test_a_command_that_is_started_for_every_record(files, tmp_path, capsys, said: str) -> None:
     """The same answer from every start: a seed, which one process for all records would hide; with a line feed or without."""
@@ -236,7 +234,6 @@ def test_the_default_is_our_own_randomizer(files, capsys) -> None:
     assert "optrr's own randomizer" in capsys.readouterr().out
 
 
-@pytest.mark.slow
 def test_noise_that_outlives_a_restart(files, tmp_path, capsys) -> None:
     """Made from the record and the person's number, it is the same after a restart; a memory of that process would not be."""
     _, sampler = files

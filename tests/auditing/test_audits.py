@@ -65,7 +65,6 @@ def planted() -> Mechanism:
     return mechanism_of(*PLANTED)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [heavy_last(name) for name in BUGS])
 def test_every_planted_bug_is_caught(name: str, planted: Mechanism) -> None:
     options = AuditOptions(CAUGHT_WITHIN[name], once=name in PROMISES_ONCE)
@@ -114,7 +113,6 @@ def test_the_python_client_is_consistent_with_its_file(planted: Mechanism) -> No
     assert optrr.audit(deployed, answer, AuditOptions(5_000)).holds
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in LAWS.LAWS if not n.startswith("optimum")])
 def test_every_kind_of_law_is_consistent_with_itself(name: str) -> None:
     law = LAWS.law_of(name)
@@ -371,6 +369,7 @@ def test_what_nobody_sees_is_said_with_the_rarest_event(planted: Mechanism) -> N
     assert "noise that somebody can predict" in said and f"{1 / result.rarest:,.0f}" in said
 
 
+@pytest.mark.slow
 def test_a_right_client_passes_the_newer_checks_as_often_as_it_should(planted: Mechanism) -> None:
     """At a level of 0.5 of all ten checks, each of these errs with chance 0.05; this test fails at 1e-6 where that holds."""
     audits = [optrr.audit(planted, options=AuditOptions(400, level=0.5)) for _ in range(40)]

@@ -55,7 +55,6 @@ def violated(result: Audit) -> set[str]:
     return {f.check for f in result.findings if f.violates}
 
 
-@pytest.mark.slow
 def test_a_right_client_is_consistent_and_its_bound_is_near(deployed: DeployedQuestions) -> None:
     """False alarm: 1e-6 by the level. The bound's distance from the label was 0.2 in ten runs."""
     result = optrr.audit(deployed, answering(deployed), AuditOptions(20_000))

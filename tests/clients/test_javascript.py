@@ -112,7 +112,6 @@ def test_the_vectors_of_questions_catch_a_planted_error(error, all_vectors, tmp_
     assert any(missed(vector, results) for vector, results in zip(asked, run("vectors", asked, planted), strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("error", PLANTED)
 def test_the_vectors_catch_a_planted_error(error, all_vectors, tmp_path):
     right, wrong = PLANTED[error]
@@ -142,7 +141,6 @@ def test_a_refused_record_takes_no_bytes_and_is_not_in_the_message():
     assert not any("not declared" in message for _, message in results)
 
 
-@pytest.mark.slow
 def test_every_vector_comes_out_in_chromium(browser, all_vectors):
     results = browsers.run(browser, "vectors", list(all_vectors.values()), OPTRR)
     assert not [name for (name, v), r in zip(all_vectors.items(), results, strict=True) if missed(v, r)]
@@ -355,7 +353,6 @@ async ([text, limit]) => {
 """
 
 
-@pytest.mark.slow
 def test_nothing_is_added_between_the_comparison_and_the_storing_in_two_tabs(browser):
     texts = [vectors.read(name)["deployment"] for name in ("small", "joint")]
     context = browser.new_context()

@@ -26,7 +26,13 @@ def test_there_are_vectors_for_every_kind_of_layer() -> None:
     assert len(vectors.NAMES) >= 24
 
 
-@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.slow if n == vectors.LONG else ())
+        for n in (*vectors.NAMES, *vectors.QUESTIONS)
+    ],
+)
 def test_a_vector_file_is_what_the_reference_makes_of_its_bytes(name: str) -> None:
     vector = vectors.read(name)
     content = json.loads(vector["deployment"])

@@ -101,6 +101,7 @@ def exported(design: Path, output: Path, *options: str) -> int:
     return run(["export", str(design), "-o", str(output), *options])
 
 
+@pytest.mark.slow
 def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
     twelve: optrr.Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,6 +137,7 @@ def test_no_export_writes_over_any_design(tmp_path: Path) -> None:
         assert (tmp_path / "b.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_where_every_attribute_on_its_own_fits_nothing_dearer_is_written(twelve: optrr.Design) -> None:
     size = product_size(twelve)
     with pytest.raises(InvalidInput, match=rf"fits {size - 1} compressed bytes; {size} bytes are possible"):
@@ -192,7 +194,6 @@ def test_from_python_a_design_that_fits_is_the_one_to_estimate_with(tmp_path: Pa
     assert load_deployment(tmp_path / "sampler.json").stated.total
 
 
-@pytest.mark.slow
 def test_what_cannot_fit_is_refused(large: optrr.Design) -> None:
     with pytest.raises(InvalidInput, match="fits 500 compressed bytes"):
         fitted_deployment(large, 500)

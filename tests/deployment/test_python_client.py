@@ -168,7 +168,6 @@ def mutated(before: str, after: str, tmp_path: Path) -> object:
     return vectors.load_script(path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("error", PLANTED)
 def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
     wrong = mutated(*PLANTED[error], tmp_path)
@@ -313,7 +312,6 @@ def p_values(name: str, n: int, take: Callable[[int], bytes]) -> dict[str, float
     return conformance.p_values(draws(client, conformance, n, take))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "joint", "uniform", "many"])
 def test_draws_follow_the_exact_probabilities(name: str) -> None:
     assert min(p_values(name, 5_000, os.urandom).values()) > FALSE_ALARM
@@ -592,7 +590,6 @@ def test_runs_by_itself(run: Run, tmp_path: Path) -> None:
     assert torn.returncode == 2 and torn.stderr.startswith("error: ") and torn.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "given"),
     [

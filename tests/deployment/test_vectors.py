@@ -9,7 +9,14 @@ make_vectors = vectors.load_script(vectors.VECTORS / "make_vectors.py")
 SOLVED = ("many", "pairs", "optimum")
 
 
-@pytest.mark.parametrize("name", [name for name in (*vectors.NAMES, *vectors.QUESTIONS) if not name.startswith(SOLVED)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name == vectors.LONG else ())
+        for name in (*vectors.NAMES, *vectors.QUESTIONS)
+        if not name.startswith(SOLVED)
+    ],
+)
 def test_a_vector_file_is_what_the_script_makes(name: str) -> None:
     assert vectors.read(name) == make_vectors.vectors_of(name)
 

@@ -55,6 +55,7 @@ def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
     assert solve(Problem(DOMAIN.sizes, allocation.design.attribute_epsilons)).upper == pytest.approx(2.0, abs=0.01)
 
 
+@pytest.mark.slow
 def test_methods_agree():
     errors = [allocate(DOMAIN, 2.0, learn="marginals", method=m).error for m in METHODS]
     assert max(errors) / min(errors) < 1.01
@@ -242,6 +243,7 @@ def test_bad_workloads_and_arguments_are_refused():
         allocate(Domain.of({f"a{i}": i + 2 for i in range(12)}), 3.0, method="program")
 
 
+@pytest.mark.slow
 def test_named_tables_equal_the_builtin_workloads():
     for name, size in (("marginals", 1), ("pairs", 2)):
         tables = Workload("tables", tuple(WantedTable(t) for t in combinations(DOMAIN.names, size)))
@@ -249,6 +251,7 @@ def test_named_tables_equal_the_builtin_workloads():
         assert allocate(DOMAIN, 2.0, learn=tables).error == pytest.approx(builtin.error, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_many_different_attributes_are_certified_by_totals_of_weights():
     # 2^23 vectors of counts: too many to go through, and totals of weights of 53 bits were too many as well
     domain = Domain.of({f"a{r}": r for r in range(2, 25)})

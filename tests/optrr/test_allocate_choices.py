@@ -63,6 +63,7 @@ def test_what_is_no_number_of_people_is_refused_in_one_line(n):
         allocate(DOMAIN, 1.0, n=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{"floors": {"a": 1.2}}, {"ceilings": {"b": 0.3}}, {"conditional_cap": 0.7}])
 def test_a_bound_on_errors_says_that_it_is_one_under_limits(limits, tmp_path, capsys):
     """A law of the same total without them has a smaller error."""

@@ -98,7 +98,6 @@ def test_a_law_without_variance_has_an_interval():
     assert np.all(lower > 0) and np.all(upper == [1, 1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_covariances_are_those_of_every_report(seed):
     check_covariance(np.random.default_rng(seed))
@@ -145,6 +144,7 @@ def test_without_noise_answers_say_what_true_records_do():
     assert reports.test("sex", "income", given="age").statistic == pytest.approx(sum(each), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_reports_of_one_cell_have_the_law_of_a_matrix():
     """A report that names one cell is a randomized record of the table: same covariances, tests and nearly the same limits."""
     pair = DOMAIN.subset(("sex", "income"))

@@ -113,7 +113,6 @@ def test_verify_fails_loudly_on_an_edit(place: Path, capsys: pytest.CaptureFixtu
     assert "changed after" in refused(capsys, "perturb", "records.csv", "--design", "edited.json", "-o", "out.csv")
 
 
-@pytest.mark.slow
 def test_every_option_says_what_it_does() -> None:
     context = click.Context(cli)
     commands = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
@@ -124,6 +123,7 @@ def test_every_option_says_what_it_does() -> None:
         assert options and not [o.opts for o in options if not o.help], name
 
 
+@pytest.mark.slow
 def test_installed_command_answers() -> None:
     command = Path(sys.executable).with_name("optrr")
     if not command.exists():

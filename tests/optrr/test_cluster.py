@@ -200,7 +200,6 @@ def cheapest_partition(values, k):
     return best
 
 
-@pytest.mark.slow
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 4))
 def test_interval_means_are_the_cheapest(seed, m, k):

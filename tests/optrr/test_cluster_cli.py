@@ -67,7 +67,6 @@ def test_the_command_finds_the_clusters_and_states_both_rounds(first_round, caps
     assert matrix[2, 3] > 0.9 > matrix[0, 1] > 0.5 > matrix[0, 2]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [["--algorithm", "pic", "--clusters", "2"], ["--attenuated", "--min-dependence", "0.05"], ["--ordinal", "a,b"]],
@@ -138,7 +137,6 @@ def test_estimates_across_clusters_are_unbiased(first_round):
     assert np.abs((total / 40 - truth) / spread).max() < 4.5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "why"),
     [

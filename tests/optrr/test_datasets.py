@@ -39,7 +39,6 @@ def test_published_counts():
     assert pc.sum(pc.equal(adult()["native-country"], "United-States")).as_py() == 29_170
 
 
-@pytest.mark.slow
 def test_same_records_as_the_source():
     if not SOURCE.exists():
         pytest.skip("the source file is not beside the repository")

@@ -216,7 +216,6 @@ def test_pairs_are_randomized_at_a_sensible_epsilon(pair_epsilon):
         dependences_by_randomized_pairs(np.zeros((9, 4), dtype=np.int64), DOMAIN, pair_epsilon)
 
 
-@pytest.mark.slow
 def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     rng = np.random.default_rng(12)
     data = records(rng, 30)
@@ -245,7 +244,6 @@ def test_tables_that_disagree_on_a_margin_are_refused():
         checked_margins(tables_of(total, DOMAIN))
 
 
-@pytest.mark.slow
 def test_randomized_pairs_under_a_real_secure_sum_give_what_the_tally_gives():
     data = records(np.random.default_rng(15), 25)
     run = [

@@ -119,7 +119,6 @@ def smooth(y, order=0):
     )
 
 
-@pytest.mark.slow
 def test_x_ln_x_is_estimated_within_its_stated_bias():
     for y in np.concatenate([np.linspace(0, 3, 13), np.linspace(4, 12, 5)]):
         true = y * np.log(y) if y > 0 else 0.0
@@ -291,7 +290,6 @@ def test_a_category_that_cannot_be_told_from_0_leaves_a_wider_interval_and_a_not
         assert not derive(counts, mechanism, statistic).warnings
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns"), [([2], []), ([], [1]), ([0, 2], []), ([0, 2], [1])])
 def test_faint_categories_add_no_more_to_phi_squared_than_the_limit_allows(mechanism, rows, columns):
     """With so many records that nothing is left to chance, over tables as bad as can be drawn."""
@@ -475,6 +473,7 @@ def test_the_size_of_a_correlation_leaves_out_0_at_half_the_level_of_its_signed_
         assert (signed.lower > 0) == (p_value < 0.05)
 
 
+@pytest.mark.slow
 def test_no_number_is_printed_where_nothing_is_known_and_0_has_no_sign():
     """Few records at a small epsilon: intervals over the whole range, and entropies of 0."""
     made = design(Domain.of({"a": 2, "b": 2}), 0.5, method="kronecker").mechanism

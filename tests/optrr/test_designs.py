@@ -193,7 +193,6 @@ def exact_epsilon(law: Law) -> Fraction:
     return Fraction(law.log_density.max()) - Fraction(law.log_density.min())  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", SMALL_DESIGNS)
 def test_understated_label_fails_even_by_one_unit(kind: str) -> None:
     made = small_design(kind)

@@ -170,6 +170,7 @@ def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
     assert power(effect, n) == pytest.approx(np.mean(p <= 0.05), abs=0.07)
 
 
+@pytest.mark.slow
 def test_surveys_that_a_test_refuses_do_not_reject() -> None:
     """Margins of 12 cells at epsilon 0.4 are worth fewer than 10 records a cell, although every report expects thousands."""
     domain = Domain.of({"a": 2, "b": 2, "c": 3})

@@ -268,6 +268,7 @@ def _alone(**environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_workers_run_the_interpreter_that_started_the_job(spark, tmp_path):
     other = tmp_path / "python3"
     other.write_text("#!/bin/sh\nexit 1\n")
@@ -275,6 +276,7 @@ def test_workers_run_the_interpreter_that_started_the_job(spark, tmp_path):
     assert _alone(PATH=f"{tmp_path}:{os.environ['PATH']}") == "counts [10, 10, 10, 10]\n"
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_package_is_one_line(spark, tmp_path):
     # the same interpreter, without site-packages: it has Spark's own modules, which the driver hands on, and nothing else
     bare = tmp_path / "bare"

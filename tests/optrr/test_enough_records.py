@@ -79,7 +79,6 @@ def test_tests_within_strata(name, epsilon, few):
     said(n // 2)
 
 
-@pytest.mark.slow
 def test_models_and_their_intervals():
     mechanism = made(1.0)
     small, large = [("admit", "gender"), ("dept",)], [("admit", "gender"), ("gender", "dept")]
@@ -124,7 +123,6 @@ def test_p_values_and_limits_of_regressions(monkeypatch):
         assert warned(enough // 2)[k] is not None
 
 
-@pytest.mark.slow
 def test_regressions_without_a_solution(monkeypatch):
     monkeypatch.setattr(building, "MOST_TOGETHER", 0)
     mechanism = made(0.7)
@@ -140,7 +138,6 @@ def test_regressions_without_a_solution(monkeypatch):
     assert all(re.search(r"(about|more than) \d+ records would|nobody|anybody", each) for each in said)
 
 
-@pytest.mark.slow
 def test_measures_that_say_next_to_nothing():
     mechanism = made(1.0)
     pair, table = DOMAIN.subset(["admit", "gender"]), ADMITTED.sum(axis=2)

@@ -82,7 +82,6 @@ def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_o
     assert "moved outwards where the adjusted estimate lies beyond" in adjusted.interval_note
 
 
-@pytest.mark.slow
 def test_the_collector_has_errors_that_hold_where_independence_does_not():
     codes = true_codes(5000)
     truth = count(codes, DOMAIN, ("a", "b")).proportions

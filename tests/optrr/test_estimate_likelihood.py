@@ -93,7 +93,6 @@ def test_joints_too_large_for_newton_are_left_to_the_accelerated_update(monkeypa
     assert not stopped.convergence.converged and stopped.convergence.value > 1e-12
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(6, 3), (4, 3, 2), (9, 16), (5, 5, 5)])
 @pytest.mark.parametrize("seed", range(3))
 def test_large_joints_are_finished_on_their_support(monkeypatch, sizes, seed):

@@ -85,7 +85,6 @@ def test_labels_of_two_hundred_designs_are_what_is_drawn() -> None:
     assert {x.kind for x in out} == {*METHODS_OF_FEW, *METHODS_OF_MANY}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ball", "balls", "shell", "blocks"])
 def test_random_balls_are_labelled_as_drawn(kind: str) -> None:
     # their profiles need not start at 1, nor end within reach, nor fall, as those of solvers' designs nearly do
@@ -103,7 +102,6 @@ def test_random_balls_are_labelled_as_drawn(kind: str) -> None:
     assert looser
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_soft_balls_of_one_attribute_are_labelled_as_drawn(size: int) -> None:
     # the radius has a wide normal law there, so that "no change" is not wholly inside the ball and "change" not wholly outside

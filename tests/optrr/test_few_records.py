@@ -32,7 +32,7 @@ COMMANDS = [
     "estimate --attributes a,b --derive mutual-information",
     pytest.param("test --attributes a,b", marks=pytest.mark.slow),
     "test --attributes a,k --test trend",
-    "test --attributes a,b --given k",
+    pytest.param("test --attributes a,b --given k", marks=pytest.mark.slow),
     "measure --measure odds-ratio --attributes a,k",
     "measure --measure means --attributes a,k",
     "model --attributes a,b --terms a*b",

@@ -76,7 +76,6 @@ def _untyped(table):
     return pa.table([c.cast(k) for c, k in zip(table.columns, kinds, strict=True)], names=table.schema.names)
 
 
-@pytest.mark.slow
 @given(st.lists(CATEGORY, min_size=2, max_size=6, unique_by=category_text), st.data())
 @settings(derandomize=True, deadline=None, max_examples=100)
 def test_mixed_categories_meet_text_columns(categories, data):

@@ -63,6 +63,7 @@ def test_randomize_keeps_frames_and_shuffles_files(design: optrr.Design, people:
         design.randomize(people, drop=["w"])
 
 
+@pytest.mark.slow
 def test_tables(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> None:
     table = reports.table("sex", "income")
     true = counted(people, design).proportions
@@ -112,6 +113,7 @@ def test_measures(reports: Reports, design: optrr.Design) -> None:
         reports.measure("entropy", "sex", reference="Male")
 
 
+@pytest.mark.slow
 def test_tests(reports: Reports, design: optrr.Design, people: pd.DataFrame) -> None:
     counts = reports.counts(["sex", "income"])[0]
     assert reports.test("sex", "income").summary() == optrr.test(counts, design.mechanism).summary()
@@ -148,6 +150,7 @@ def test_models(reports: Reports) -> None:
             reports.model(**wrong)
 
 
+@pytest.mark.slow
 def test_what_a_design_can_see(design: optrr.Design) -> None:
     truth = [[0.3, 0.1], [0.4, 0.2]]
     n = design.records_for("sex", "income", truth=truth)

@@ -65,7 +65,6 @@ def scanned(cohort: Cohort, table: object, missing: str = "exclude", **asked: ob
     return reports.scan(covariates=table, **asked)
 
 
-@pytest.mark.slow
 def test_without_randomization_logistic_regression_is_statsmodels():
     cohort, covariates, _ = people(700, 12, 1, missing=0.03)
     table = scanned(cohort, covariates).columns
@@ -85,7 +84,6 @@ def test_without_randomization_logistic_regression_is_statsmodels():
             np.testing.assert_allclose(table["P"][k], float(np.squeeze(p)), rtol=1e-7)
 
 
-@pytest.mark.slow
 def test_without_randomization_a_trait_has_student_s_t():
     cohort, covariates, trait = people(500, 10, 2, missing=0.03)
     table = scanned(
@@ -107,7 +105,6 @@ def test_without_randomization_a_trait_has_student_s_t():
     assert set(table["TEST"]) == {"LINEAR"}
 
 
-@pytest.mark.slow
 def test_strata_alone_are_cochran_mantel_haenszel():
     cohort, covariates, _ = people(400, 6, 3)
     codes = np.minimum(all_codes(cohort), 1)
@@ -273,7 +270,6 @@ def test_odds_ratios_solve_the_corrected_score_of_obvious_code():
         np.testing.assert_allclose([made.beta[k], made.error[k]], [theta[2], variance[2, 2] ** 0.5], rtol=1e-7)
 
 
-@pytest.mark.slow
 def test_slopes_leave_out_what_their_test_of_it_refuses():
     """The limits are where the trait less the slope times the genotype just passes the test, which knows no slope."""
     kernel = EffectKernel((3, 2), [[1.0, 1.0], [0.8, 0.8]])

@@ -131,6 +131,7 @@ def cohort(n: int = 200, v: int = 4) -> genomics.Cohort:
     return genomics.Cohort(MatrixGenotypes(named, people, codes), np.arange(n), rng.integers(0, 2, n).astype(np.int8))
 
 
+@pytest.mark.slow
 def test_other_tests_answers_and_alleles_take_no_covariates():
     true = cohort()
     reports = genomics.design(true, total=8.0).randomize(true, random_state=1)
@@ -228,7 +229,6 @@ def test_the_command_s_table_is_python_s(files, tmp_path, capsys, name):
             np.testing.assert_allclose(table[column], ours.columns[column], rtol=1e-5)
 
 
-@pytest.mark.slow
 def test_the_command_takes_strata_and_a_trait(files, capsys):
     assert gwas(files, "named.bed", "--strata", "site", "--json") == 0
     assert json.loads(capsys.readouterr().out)["test"] == "cmh"
@@ -238,7 +238,6 @@ def test_the_command_takes_strata_and_a_trait(files, capsys):
     assert "BETA" in out
 
 
-@pytest.mark.slow
 def test_gwas_ssf_lists_the_covariates_and_counts_cases(files, tmp_path, capsys):
     """The count is the status's unbiased estimate among those with all covariates, by the status's own ε."""
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
@@ -257,7 +256,6 @@ def test_gwas_ssf_lists_the_covariates_and_counts_cases(files, tmp_path, capsys)
     assert "adjusted_covariates" not in about and "case_count" not in about["samples"][0]
 
 
-@pytest.mark.slow
 def test_the_command_refuses_in_one_line(files, capsys):
     for (name, design, *more), said in (
         (("numbered.bed", "d.json"), "numbers its people anew"),

@@ -20,7 +20,6 @@ def visibility(design) -> float:
     return float(np.mean(star_eigenvalues(design.law, layout.attributes[:, 0], layout.status)[:, 1, 1] ** 2))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 @pytest.mark.parametrize("total", [1.0, 4.0, 20.0])
 def test_a_fixed_total_is_met_from_below(method, total):

@@ -103,7 +103,6 @@ FILTERS = [
 ]
 
 
-@pytest.mark.slow
 @needs_cyvcf2
 @pytest.mark.parametrize("chosen", FILTERS)
 def test_what_is_used_of_a_vcf(tmp_path, chosen):

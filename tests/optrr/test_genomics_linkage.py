@@ -132,7 +132,6 @@ def haplotype_table(p: float, q: float, share: float, rows: int, missing: float)
     return out, d**2 / (p * (1 - p) * q * (1 - q))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "p", "q", "share", "epsilon", "missing"),
     [
@@ -282,7 +281,6 @@ def test_where_noise_hides_a_variant_r2_is_undefined_and_its_interval_everything
     assert np.isnan(nobody.r2[0]) and (nobody.low[0], nobody.high[0]) == (0, 1)
 
 
-@pytest.mark.slow
 def test_each_pair_is_seen_through_the_kernel_of_its_own_law():
     cohort = linked(3000, 5, 8)
     reports = genomics.design(cohort, variants=np.array([1.0, 2.0, 3.0, 4.0, 2.5]), status=2.0).randomize(cohort, 1)

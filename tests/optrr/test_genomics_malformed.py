@@ -92,7 +92,6 @@ def refused(capfd, arguments: list[str]) -> str:
     return line
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CRASHERS)
 def test_what_crashes_the_native_library_is_one_line(here, name):
     cyvcf2 = pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
@@ -104,7 +103,6 @@ def test_what_crashes_the_native_library_is_one_line(here, name):
     assert name != "97 bytes" or len(CRASHERS[name]) == 97
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
@@ -275,7 +273,6 @@ def test_no_value_of_a_person_is_shown(here, name, content, arguments, said):
     assert SECRET not in line
 
 
-@pytest.mark.slow
 def test_names_that_are_markup_or_escapes(here):
     odd = TABLE.replace(b"rs0", b"[/b]").replace(b"rs1", b"\x1b[2Jx")
     Path("x.csv").write_bytes(odd)

@@ -64,7 +64,6 @@ def test_records_follow_the_design_whatever_the_files_order():
     np.testing.assert_array_equal(back.status, cohort.status)
 
 
-@pytest.mark.slow
 def test_flips_are_the_laws():
     cohort = cohort_of(np.zeros((40_000, 3)))
     design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(2.0, status=1.0))
@@ -82,7 +81,6 @@ def test_flips_are_the_laws():
         assert abs(changed[:, i].mean() - f) < 5 * np.sqrt(f * (1 - f) / 40_000)
 
 
-@pytest.mark.slow
 def test_missing_calls():
     codes = np.random.default_rng(3).integers(0, 3, size=(30, 3))
     codes[:4, 1] = MISSING
@@ -109,7 +107,6 @@ def test_missing_calls():
     assert (back.genotypes.codes[:, [0, 2]] == MISSING).any()
 
 
-@pytest.mark.slow
 def test_other_variants_are_refused():
     cohort = simulated(20, 3)
     design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0, status=1.0))
@@ -122,7 +119,6 @@ def test_other_variants_are_refused():
         records_of(cohort, layout_of(design.domain))
 
 
-@pytest.mark.slow
 def test_written_records_can_be_tested(tmp_path):
     cohort = simulated(60, 3)
     design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(4.0, status=2.0))
@@ -153,7 +149,6 @@ def test_a_scan_is_its_variants_one_by_one_whether_or_not_they_are_alike(epsilon
         np.testing.assert_allclose([rows[c][k] for c in ("STAT", "P", "OR", "L95", "U95")], np.ravel(expected), 1e-10)
 
 
-@pytest.mark.slow
 def test_result_table(tmp_path):
     cohort = simulated(3000, 40, seed=6)
     design = genomic_design(Wanted([f"rs{k}" for k in range(40)]), Budget(12.0, status=3.0))
@@ -250,7 +245,6 @@ def rejected(p: list[np.ndarray]) -> tuple[float, float]:
     return float(rates.mean()), 5 * float(rates.std(ddof=1)) / np.sqrt(len(p))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 def test_allelic_test_of_two_reports(method):
     v = 150

@@ -389,7 +389,6 @@ def test_other_refusals(tmp_path):
         Variants.of([("1", 5, "rs1", "A", "G"), ("1", 5, "rs1", "A", "G")])
 
 
-@pytest.mark.slow
 def test_a_variant_listed_twice_is_found_at_once():
     rows = [("1", k, f"rs{k}", "A", "G") for k in range(100_000)]
     with pytest.raises(InvalidInput, match="1:99999:G:A is listed twice"):

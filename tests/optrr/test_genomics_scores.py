@@ -103,7 +103,6 @@ def reference_statistic(counts: np.ndarray, matrix: np.ndarray, test: str) -> fl
     return float(theta @ np.linalg.solve(v, theta))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("test", list(TESTS))
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
 @pytest.mark.parametrize("rows", [3, 4])
@@ -134,7 +133,6 @@ def test_without_mechanism_they_are_the_classical_tests():
     np.testing.assert_array_equal(naive_score_test(counts).statistic, score_test(counts, plain).statistic)
 
 
-@pytest.mark.slow
 def test_a_batch_of_mechanisms_is_each_by_itself():
     """Variants with different eigenvalues in one call, weakly and strongly associated."""
     lam = np.random.default_rng(4).uniform(0.3, 0.95, size=(40, 2, 2))
@@ -406,7 +404,6 @@ def test_the_visible_share_is_unbiased_where_noise_is_larger_than_any_frequency(
     assert len(said) > 200 and all(str(v).startswith("at most") for v in said)
 
 
-@pytest.mark.slow
 def test_what_stays_visible_of_an_inflation():
     """Populations in the statuses at different shares: the mean statistic rises by the visible share of its true rise."""
     rng = np.random.default_rng(13)

@@ -49,7 +49,6 @@ def test_table_is_of_independent_alleles():
     np.testing.assert_allclose(scan.table(2.0, 0.8)[0, 0], 0.7 * 0.8**2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("frequency", "cases"), [(0.05, 0.5), (0.3, 0.2), (0.5, 0.5)])
 def test_without_randomization_it_is_armitages_test(frequency, cases):
     """Smallest odds ratio and people needed, against the trend test's textbook formula on drawn tables.

@@ -74,7 +74,6 @@ def test_the_noncentrality_that_is_left_is_the_predicted_one(study):
         assert 0 < predicted < 1
 
 
-@pytest.mark.slow
 def test_an_answer_that_is_always_zero_does_not_come_first(study):
     """By χ² error it did: noise makes estimates worse than saying nothing."""
     for total in (4.0, 20.0):
@@ -134,7 +133,6 @@ def test_study_report_warns_of_the_naive_test(study):
     assert study.to_arrow().num_rows == len(study.outcomes)
 
 
-@pytest.mark.slow
 def test_sampled_tables_count_each_report_once():
     cohort = associated_cohort(300, 10)
     protocol = local_way("sampling", cohort.variants.name, 6.0)
@@ -288,7 +286,6 @@ def test_bad_commands(tmp_path, capsys, monkeypatch, arguments, message):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-@pytest.mark.slow
 def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     cohort = associated_cohort(40, 3)
     cohort.genotypes.codes[:2, 1] = MISSING

@@ -217,7 +217,6 @@ def test_the_statistic_is_pearsons_against_the_likeliest_proportions(status, row
     assert got.expected[0] == pytest.approx(of_genotypes.min(), rel=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s[2] == 0])
 def test_the_test_keeps_its_level_whatever_the_mechanism(setting):
     n, f, _, epsilon, of_status, missing, cases = setting
@@ -361,7 +360,6 @@ def test_what_cannot_be_told_from_a_threshold_is_said():
     assert far.skipped.get("with a minor allele frequency below 1e-09", 0) < 10
 
 
-@pytest.mark.slow
 def test_the_front_door_reports_and_filters():
     cohort = simulated(600, np.array([0.01, 0.2, 0.4]), 13, missing=0.05)
     reports = genomics.design(cohort, variants=3.0, status=3.0, missing=True).randomize(cohort, 1)
@@ -413,7 +411,6 @@ def command(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str
     return (code, *capsys.readouterr())
 
 
-@pytest.mark.slow
 def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cohort = simulated(500, np.array([0.02, 0.2, 0.4, 0.5]), 15)

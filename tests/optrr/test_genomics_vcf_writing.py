@@ -63,7 +63,6 @@ def our_tables(mine: Cohort) -> np.ndarray:
     return np.array([[[np.sum((c == g) & (mine.status == s)) for s in (0, 1)] for g in range(4)] for c in codes.T])
 
 
-@pytest.mark.slow
 @needs_cyvcf2
 @pytest.mark.parametrize("name", ["x.vcf", "x.vcf.gz"])
 @pytest.mark.parametrize("chromosome", ["1", "X", "MT"])
@@ -173,7 +172,6 @@ def test_the_same_scan_from_every_file(tmp_path, capsys, monkeypatch):
     assert "s.vcf.optrr.json was written for other content than it has" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_refusals(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mine = cohort(people=4, variants=2)

@@ -375,7 +375,6 @@ def test_permutations_need_a_separable_mechanism(mechanism, name):
     assert result.relative_error < 0.2 and result.reliable
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
 def test_no_result_contradicts_itself(epsilon):
     """Reliable is one comparison, and what is not reliable says why; dense, sparse, near and far tables."""

@@ -34,7 +34,6 @@ def tables(kernel, pi, n, runs, seed):
     return drawn.reshape(runs, *kernel.sizes).astype(float)
 
 
-@pytest.mark.slow
 def test_both_fits_are_the_generic_optima(mechanism):
     """Free by an interior-point method, null by a simplex search over softmax margins from several starts."""
     kernel = mechanism.kernel(("g", "s"))

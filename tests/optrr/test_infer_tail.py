@@ -83,7 +83,6 @@ def test_chi_square_is_within_two_of_the_simulated_tail_where_it_says_so(n):
     assert limit < 5e-8 or n == 300
 
 
-@pytest.mark.slow
 def test_results_say_how_far_they_can_be_trusted():
     strong = Counts(Domain.of({"a0": 3, "a1": 2}), 4 * np.array([[40, 1], [120, 150], [200, 250]]))
     weakly = kronecker((3, 2), 6)

@@ -177,6 +177,7 @@ def adult():
     return asked([9, 16, 7, 15, 6, 5, 2, 42, 2], 2.0)
 
 
+@pytest.mark.slow
 def test_any_table_of_adult_s_size_is_estimated_with_intervals_that_cover(adult):
     """25 surveys of 3,000 people, a cell of two and one of three attributes: fewer than 19 of 25 covered has chance 2e-4."""
     assert adult.keeps_records and adult.epsilon <= 2 + 1e-9

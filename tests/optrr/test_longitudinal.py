@@ -146,7 +146,6 @@ def test_accuracies_near_certainty_are_not_understated(second):
         assert 0 <= label - naive.log_of((size - 1) * kept / (1 - kept)) < 1e-9
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
 def test_both_totals_are_kept(second):
     for total, forever in ((0.4, 0.9), (1.5, 4.0)):

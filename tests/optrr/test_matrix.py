@@ -66,7 +66,6 @@ def test_randomized_response_is_equation_19(size, epsilon):
     assert matrix.attribute_epsilon == pytest.approx(epsilon, rel=1e-12)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_no_private_matrix_has_a_larger_trace(size, epsilon):
@@ -78,7 +77,6 @@ def test_no_private_matrix_has_a_larger_trace(size, epsilon):
     assert randomized_response(size, epsilon).trace == pytest.approx(problem.value, abs=1e-7)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3, 6])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 def test_laplace_is_equation_21_also_at_other_cuts(size, epsilon):

@@ -175,7 +175,6 @@ def test_bad_codes(codes, message):
         Mechanism(DOMAIN, ProductLaw(DOMAIN.sizes, np.ones(4))).perturb_codes(codes)
 
 
-@pytest.mark.slow
 def test_memory_is_the_result_and_a_bounded_rest():
     """Four million cells at a time: 16 million need their 16 MB, and less than 200 MB beside, as 64 million would."""
     domain = Domain.of({f"a{i}": 3 for i in range(8)})

@@ -132,7 +132,6 @@ def test_without_noise_the_merged_records_are_the_true_ones(people, tmp_path, ca
         assert rows_of(np.column_stack([merged.status, codes])) == rows_of(records)
 
 
-@pytest.mark.slow
 def test_without_noise_the_merged_answers_are_the_true_ones(people):
     records, _, persons = people
     asking = asking_about(30.0)

@@ -121,7 +121,6 @@ def test_simultaneous_intervals_hold_together():
     assert held >= binom.ppf(1e-4, runs, 0.8)
 
 
-@pytest.mark.slow
 def test_the_command_compares_models(tmp_path, capsys, table):
     design_file, data, page = (str(tmp_path / name) for name in ("d.json", "r.csv", "page.html"))
     run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", design_file])
@@ -146,6 +145,7 @@ def test_the_command_compares_models(tmp_path, capsys, table):
     assert "not a part of" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_degrees_of_freedom_that_empty_margins_take_away_are_said(table):
     missing = Domain.of({"a": 3, "b": 3, "c": 2})
     tallies = np.random.default_rng(1).integers(30, 90, (3, 3, 2))
@@ -207,6 +207,7 @@ def test_half_a_record_a_cell_is_a_standard_error_of_four_of_the_ratio_of_two_od
     assert np.sqrt(8 / LEAST_SHOWN) == 4
 
 
+@pytest.mark.slow
 def test_odds_ratios_of_a_margin_that_is_empty_are_not_compared():
     domain = Domain.of({"a": 2, "b": 2, "c": 2})
     mechanism = design(domain, [1.84, 1.37, 5.58]).mechanism

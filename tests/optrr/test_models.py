@@ -134,7 +134,6 @@ def conditionally_independent(rng: np.random.Generator) -> np.ndarray:
     return np.stack(parts, axis=2)
 
 
-@pytest.mark.slow
 def test_the_fit_of_many_tables_is_the_likeliest_of_each_and_keeps_margins_where_noise_takes_them_out() -> None:
     kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(6)
     terms = MODELS[3]
@@ -176,6 +175,7 @@ def test_the_statistic_is_the_efficient_score_with_the_nuisance_projected_out() 
     assert test.statistics(table[None].astype(float), fits)[0] == pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_records_that_hardly_show_the_strata_have_a_p_value_that_says_how_little_that_is() -> None:
     faint = design(DOMAIN, [3.0, 3.0, 0.3], method="kronecker").mechanism
     with pytest.raises(InvalidInput, match="a test of more needs 10: about"):
@@ -233,7 +233,6 @@ def test_levels_under_joint_randomization(name: Any) -> None:
     assert (one.statistic, one.df) == (pytest.approx(out.statistic[0], rel=1e-6), within_strata(name, DOMAIN, NOISY).df)
 
 
-@pytest.mark.slow
 def test_few_expected_records_are_bootstrapped_and_a_marginal_association_vanishes_within_strata() -> None:
     rng = np.random.default_rng(4)
     # both attributes follow the stratum, and are independent in it

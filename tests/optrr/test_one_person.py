@@ -398,6 +398,7 @@ def test_a_damaged_entry_of_another_design_is_seen_before_anything_is_drawn(wron
     assert sorted(here.rglob("*")) == sorted([*before, folder / "lock"])
 
 
+@pytest.mark.slow
 def test_a_diary_is_one_persons(here, capsys):
     """Another person's file in the same folder is refused, also for another design; moved together, both are known again."""
     save_design(records_design(), here / "d.json")
@@ -420,6 +421,7 @@ def test_a_diary_is_one_persons(here, capsys):
     assert Path("b.json").read_bytes() == Path("ann.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_new_diary_is_removed_where_nothing_is_kept(here):
     save_design(records_design(), here / "d.json")
     file = write_vcf(here / "p.vcf", lines_of([1, 2, 0, 1])[:3])

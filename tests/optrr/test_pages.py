@@ -79,7 +79,6 @@ def test_ids_are_unique_and_every_reference_has_its_target():
     assert len(targets) > 2 and targets <= set(seen.ids)
 
 
-@pytest.mark.slow
 def test_the_same_content_gives_the_same_bytes():
     assert page_html(page()) == page_html(page())
 

@@ -248,7 +248,7 @@ def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pyt
     [
         ("estimate", "out.csv", *CALL, "grade", "-o", "new.json"),
         ("design", "spec.json", "-o", "new.json"),
-        ("allocate", "spec.json", "--total-epsilon", "1", "-o", "new.json"),
+        pytest.param(("allocate", "spec.json", "--total-epsilon", "1", "-o", "new.json"), marks=pytest.mark.slow),
     ],
 )
 def test_where_no_page_can_be_written_nothing_is(command: Any, place: Any, monkeypatch: pytest.MonkeyPatch) -> None:

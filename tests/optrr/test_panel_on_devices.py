@@ -115,6 +115,7 @@ def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_nam
     assert all(len(values) == 201 for values, _ in javascript("draws", given))
 
 
+@pytest.mark.slow
 def test_a_design_for_association_is_not_for_devices_and_says_what_takes_it(tmp_path, capsys):
     names = ["rs1", "rs2"]
     assert (

@@ -143,7 +143,6 @@ def test_parquet_types_and_columns_are_kept(tmp_path):
     assert out.to_pydict() == table.to_pydict()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_files_follow_the_law(tmp_path, suffix):
     """χ² of 150,000 randomized copies of one record against its row of the matrix, built independently."""

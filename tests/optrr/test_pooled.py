@@ -79,6 +79,7 @@ def test_a_share_pools_what_is_estimated_below_it_and_nothing_in_order():
         PooledAsking.declared(design(ordered, 1.0), {"o": ["s", "t"]})
 
 
+@pytest.mark.slow
 def test_of_true_records_every_analysis_is_that_of_records_merged_before():
     """ε of 30 leaves records as they are."""
     made, true = design(DOMAIN, 30.0), records(3000, 3)
@@ -126,6 +127,7 @@ def test_what_cannot_be_pooled_is_refused(pool, said):
         reports.pooled(POOL).pooled(POOL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["3%", "0.03", "a=x,y,z"])
 def test_commands_pool(tmp_path, capsys, pool):
     made = design(DOMAIN, 6.0, method="kronecker")

@@ -109,7 +109,6 @@ def test_whole_blocks_sum_to_the_same_where_nothing_is_clipped():
     assert direct == pytest.approx(summed, abs=1e-3)
 
 
-@pytest.mark.slow
 def test_adjustment_recovers_dependence_between_blocks():
     codes = population(60_000)
     plain = rr_independent(DOMAIN, 3.0)
@@ -204,7 +203,6 @@ def test_a_client_releases_once():
     assert len(others) > 1
 
 
-@pytest.mark.slow
 def test_clients_draw_the_mechanisms_distribution():
     domain = Domain.of({"a": 2})
     protocol = rr_independent(domain, math.log(3))

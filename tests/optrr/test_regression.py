@@ -232,6 +232,7 @@ def check_added_spread(made: Equations, theta: np.ndarray, changes: np.ndarray) 
     np.testing.assert_allclose(made.added_spread(theta, weights, noise[None])[0], expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "MOST_TOGETHER", 0)
     mechanism = design(DOMAIN, [1.0, 2.0, 1.5, 3.0], method="kronecker").mechanism
@@ -361,7 +362,6 @@ def test_many_data_sets_at_once_are_those_one_by_one() -> None:
             np.testing.assert_allclose(covariance(together, theta)[k], one.covariance, rtol=1e-6)
 
 
-@pytest.mark.slow
 def test_public_and_randomized_predictors_together() -> None:
     """The public column's kernel is the identity, so that it may as well be one more attribute that is not changed."""
     hidden = DOMAIN.subset(["age", "income"])
@@ -383,7 +383,6 @@ def test_public_and_randomized_predictors_together() -> None:
         np.testing.assert_allclose(one.covariance, two.covariance, rtol=1e-4)
 
 
-@pytest.mark.slow
 def test_predictions_are_those_of_statsmodels(unrandomized: MatrixMechanism) -> None:
     codes = people(2000)
     data = frame(codes)
@@ -555,7 +554,6 @@ def test_counts_serve_as_well_as_records() -> None:
     )
 
 
-@pytest.mark.slow
 def test_the_command_prints_a_table_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = design(DOMAIN, 4.0)
     optrr.save(made, tmp_path / "d.json")

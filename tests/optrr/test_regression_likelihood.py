@@ -82,7 +82,6 @@ class Setting:
 KINDS = [(seed, r, seed % 2 == 0, order) for seed in range(8) for r, order in ((2, True), (3, True), (3, False))]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "r", "rare", "order"), KINDS)
 def test_errors_are_those_of_the_whole_information_of_effects_and_law(
     seed: int, r: int, rare: bool, order: bool
@@ -108,6 +107,7 @@ def test_errors_are_those_of_the_whole_information_of_effects_and_law(
     np.testing.assert_allclose(np.sqrt(np.diag(covariance(made, solved.theta)[0])), errors, rtol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_estimates_are_the_likeliest_of_a_slow_search(seed: int) -> None:
     known = Setting(seed, 2 + seed % 2, rare=False)
@@ -147,6 +147,7 @@ def answers(epsilon: float, n: int) -> tuple[np.ndarray, Mechanism]:
     return mechanism.perturb_codes(codes, random_state=2), mechanism
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "n"), [(1.0, 20_000), (3.0, 5000)])
 def test_a_coefficient_is_the_same_whatever_the_reference_and_coding_of_others(epsilon: float, n: int) -> None:
     codes, mechanism = answers(epsilon, n)
@@ -208,6 +209,7 @@ def test_too_many_cells_have_the_unbiased_score_and_without_order_are_refused(mo
         regress(codes, mechanism, "race ~ sex + income")
 
 
+@pytest.mark.slow
 def test_public_groups_too_small_for_laws_of_their_own_have_the_unbiased_score() -> None:
     codes, mechanism = answers(3.0, 5000)
     for groups, method in ((10, "maximum likelihood"), (200, "unbiased score")):

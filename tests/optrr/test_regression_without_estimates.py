@@ -254,6 +254,7 @@ def test_a_predictor_that_everybody_shares_has_no_test(epsilon: float) -> None:
     assert 0.01 < regress(people, made.mechanism, "y ~ x", family="linear").coefficients[1].p_value < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "tested"), [(1.0, 60), (6.0, 0), (10.0, 0)])
 def test_predictors_that_are_the_same_are_not_tested_by_a_few_reports(epsilon: float, tested: int) -> None:
     """Only reports that the mechanism changed tell them apart: without a solution 69 and 100 % were rejected at 5 %.

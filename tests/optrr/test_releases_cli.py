@@ -371,7 +371,6 @@ def test_sampled_tables_are_bound_too(here, capsys):
     assert "is not bound" in err and "does not look like data randomized by this design" in err
 
 
-@pytest.mark.slow
 def test_answers_of_devices_cost_what_their_design_does(here, capsys):
     """They name it, and state no epsilon; the same identifiers count once, in whatever order and however often."""
     made = optrr.SampledTables(Domain.of({"party": 3, "sex": 2}), (("party",), ("sex",)), np.array([0.5, 0.5]), 1.0)

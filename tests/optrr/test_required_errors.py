@@ -120,6 +120,7 @@ def test_a_mixture_that_keeps_records_may_have_the_standard_errors_that_laws_hav
     assert all(kept.asking.standard_error(p.attributes, 5000) <= 0.05 for p in kept.predictions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "learn", "kept"),
     [
@@ -145,6 +146,7 @@ def test_questions_that_see_every_effect_keep_records(sizes, learn, kept):
     assert printed["epsilon"] == chosen.summary()["epsilon"] and printed["keeps_records"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_records_are_kept_where_that_is_asked_for(seed):
     rng = np.random.default_rng(seed)

@@ -113,7 +113,6 @@ def test_a_moving_majority_undoes_any_noise_in_sorted_records(here, design, trut
     assert abs(sex - 0.5) < 0.1 and abs(age - 1 / AGES) < 0.1
 
 
-@pytest.mark.slow
 def test_the_attack_finds_in_shuffled_files_what_it_finds_in_shuffled_truth(here, design, truth):
     """Its successes lie among those against 200 random orders of the same values; by chance outside once in 100 seeds."""
     perturb("true.csv", design.mechanism, "out.csv", 4)
@@ -211,7 +210,6 @@ def test_places_tell_nothing_in_answers_to_one_table(here, design):
     assert z_of_place(pa_csv.read_csv("kept.csv")["cells"].to_numpy()) > 10 * FAR
 
 
-@pytest.mark.slow
 def test_places_tell_nothing_in_rounds(here, truth):
     """People are named at random; the same round has the same reports, in another order."""
     made = longitudinal(Domain.of({"sex": ["F", "M"], "age": AGES}), [0.5, 0.5], 2.0)
@@ -277,7 +275,6 @@ def _status(suffix):
     ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".bed", ".vcf", ".csv", ".parquet"])
 def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsys, suffix):
     """Order that tells has a mean of −12.6 standard deviations here, 5.5 of them beyond TOLD: false alarm 1e-7."""
@@ -305,7 +302,6 @@ def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsy
     assert right > 0.95 and z_of_place(kept) < -TOLD
 
 
-@pytest.mark.slow
 def test_places_tell_nothing_in_the_parts_that_spark_writes(tmp_path, design, truth):
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):

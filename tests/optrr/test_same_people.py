@@ -78,6 +78,7 @@ def test_the_same_release_twice_is_refused_and_others_are_pooled(kind, capsys, c
     assert pooled["n"] == 2 * N and pooled["doubts"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", EACH)
 def test_releases_of_the_same_people_are_doubted(kind, capsys, command):
     for two in (("r1", "r2"), ("r2", "r1"), ("r2", "r3")):

@@ -114,6 +114,7 @@ def check_label(asking, total):
         assert mpmath.e ** mpmath.mpf(asking.epsilon) >= mpmath.mpf(largest.numerator) / largest.denominator
 
 
+@pytest.mark.slow
 def test_labels_are_never_below_what_is_drawn():
     rng = np.random.default_rng(1)
     for _ in range(8):
@@ -216,6 +217,7 @@ def slow_objective(theta, delta, answers, row):
     return value
 
 
+@pytest.mark.slow
 def test_fit_is_the_likeliest_one():
     rng = np.random.default_rng(9)
     for _ in range(6):
@@ -361,6 +363,7 @@ def test_expected_noncentrality_is_that_of_the_prototype():
     assert 0.8 * 0.4666 < kept < 0.4705
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("total", "cases"), [(0.5, 0.2), (1.0, 0.5), (2.0, 0.3), (4.0, 0.5), (8.0, 0.2)])
 def test_never_far_below_other_ways(total, cases):
     """Predicted noncentrality at least 0.98 of that of the optimum, and of randomized response over any number of variants."""
@@ -378,6 +381,7 @@ def test_never_far_below_other_ways(total, cases):
         assert kept >= 0.98 * (noncentralities(tables, kernel) * each / count).mean()
 
 
+@pytest.mark.slow
 def test_odds_ratio_interval_holds_what_is_not_rejected():
     rng = np.random.default_rng(15)
     for _ in range(3):
@@ -398,6 +402,7 @@ def test_nobody_asked_is_undefined():
     assert np.isnan(answers_test(blank).p_value).all()
 
 
+@pytest.mark.slow
 def test_file_round_trip(tmp_path):
     rng = np.random.default_rng(16)
     for k in range(3):
@@ -433,6 +438,7 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
         optrr.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -457,12 +463,14 @@ def test_designs_that_cannot_be(change, said):
         SampledVariants(**(given | change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answers", [([9], [0]), ([0], [99]), ([-1], [0]), ([0], [-1])])
 def test_answers_that_cannot_be(answers):
     with pytest.raises(InvalidInput, match="gwas-perturb"):
         sampled_variants(names(3), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [1e-6, 1e-3, 0.01, 11.9, 14.0, 22.0, 30.0, 40.0, 50.0])
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_every_total_has_a_design(total, count):
@@ -488,12 +496,14 @@ def test_turned_file_of_changed_alleles_is_refused(tmp_path):
         optrr.load(path)
 
 
+@pytest.mark.slow
 def test_nobody_asked_about_any_variant():
     with pytest.raises(TooFewRecords):
         asking = sampled_variants(names(3), 1.0)
         associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
 
 
+@pytest.mark.slow
 def test_other_tests_of_a_study_stand_beside_it():
     """Where sets are named there is the trend test only, and the study goes on."""
     rng = np.random.default_rng(24)
@@ -504,6 +514,7 @@ def test_other_tests_of_a_study_stand_beside_it():
     assert "no allelic test" in study.unavailable[0][2]
 
 
+@pytest.mark.slow
 def test_variants_of_one_copy_are_refused():
     rng = np.random.default_rng(25)
     cohort = cohort_of(people(rng, 50, np.full(2, 0.4), 0.5, np.zeros(2)))
@@ -514,6 +525,7 @@ def test_variants_of_one_copy_are_refused():
         association_design(of_x, 1.0).randomize(of_x, 1)
 
 
+@pytest.mark.slow
 def test_front_door():
     rng = np.random.default_rng(17)
     cohort = cohort_of(people(rng, 500, np.full(4, 0.4), 0.5, np.full(4, 1.0)))
@@ -534,6 +546,7 @@ def write_people(path, rng, n=400, missing=False):
     return ["--phenotype-column", "kind", "--case", "sick"]
 
 
+@pytest.mark.slow
 def test_commands(tmp_path, capsys):
     who = write_people(tmp_path / "people.csv", np.random.default_rng(18))
     people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))
@@ -571,6 +584,7 @@ def test_commands_refuse(tmp_path, capsys, more, said):
     assert not target.exists()
 
 
+@pytest.mark.slow
 def test_frequencies_file(tmp_path, capsys):
     who = write_people(tmp_path / "people.csv", np.random.default_rng(20))
     public = tmp_path / "public.csv"
@@ -609,6 +623,7 @@ def test_who_lacks_a_call_gives_no_answer(tmp_path, capsys):
     assert f"({gone})" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_other_tests_and_designs_are_refused(tmp_path, capsys):
     who = write_people(tmp_path / "people.csv", np.random.default_rng(22))
     people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))

@@ -142,7 +142,6 @@ def test_the_split_is_feldman_and_cousins(level):
         assert shares[k] * level == pytest.approx(below, abs=2e-3 * level)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fixed", [False, True])
 def test_ends_bound_what_is_not_rejected(fixed):
     kernel = kernel_at(SPARSE, [2.0, 1.0, 3.0])
@@ -257,6 +256,7 @@ def test_every_method_lies_in_its_intervals_and_says_where_they_come_from():
     assert few.interval == "none" and np.isnan(few.lower).all() and "interval_cells=48" in few.warnings[0]
 
 
+@pytest.mark.slow
 def test_tables_whose_joint_effect_is_nearly_hidden_are_covered_together():
     """The least total turns three attributes' joint effect round, and a cell's own report counts −9 for it.
 

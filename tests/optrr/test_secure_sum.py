@@ -19,7 +19,6 @@ def parties_of(choices, cells=4, session="s"):
     return [SecureSumParty(i, n, rows[c], session) for i, c in enumerate(choices)]
 
 
-@pytest.mark.slow
 def test_fifty_parties_get_exact_counts():
     choices = np.random.default_rng(1).integers(0, 20, 50)
     counts = run_in_memory(parties_of(choices, 20))
@@ -30,7 +29,6 @@ def test_all_in_one_cell_counts_n_and_not_zero():
     assert run_in_memory(parties_of([2] * 12)).tolist() == [0, 0, 12, 0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("n", [254, 255, 256])
 def test_counts_of_more_parties_than_fit_a_byte(n):
     made = parties_of([0] * (n - 1) + [1], 2)

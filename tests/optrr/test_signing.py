@@ -210,7 +210,6 @@ ONCE = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ONCE)
 def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)

@@ -185,6 +185,7 @@ def few_surveys(monkeypatch):
     monkeypatch.setattr(drawn_power, "_MOST_SURVEYS", 2000)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_surveys")
 @pytest.mark.parametrize("name", ["independence", "trend"])
 def test_power(place, capsys, name):
@@ -227,6 +228,7 @@ def test_power_beside_what_no_mechanism_keeps(place, capsys, epsilon):
 OTHER = np.array([[0.30, 0.20], [0.20, 0.15], [0.05, 0.10]])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_surveys")
 def test_power_of_every_test_and_records_for_a_width(place, capsys):
     kernel = place.mechanism.kernel(("grade", "sex"))

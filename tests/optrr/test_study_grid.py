@@ -289,7 +289,6 @@ def test_subset_selection_is_the_published_one(total: float) -> None:
 # measures
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_unrandomized_scan_finds_its_own_top_variants(seed: int) -> None:
     """Rare variants: their p-values, which are not those of the χ² limit, rank them otherwise than χ² does."""
@@ -362,7 +361,6 @@ def test_drawn_people_have_the_noncentrality_that_is_predicted() -> None:
     assert "odds coverage" in html and "Coverage is left out" not in html
 
 
-@pytest.mark.slow
 def test_truth_of_a_planted_trait_is_the_logistic_fit_of_very_many_people() -> None:
     """Odds ratios per copy and of alleles against a likelihood maximised by scipy on weighted people."""
     cohort, groups = panel(1200, seed=6)
@@ -536,6 +534,7 @@ def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
     assert risk.chances(codes, groups).mean() == pytest.approx(cases, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_where_a_page_cannot_be_made_no_table_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -562,7 +561,6 @@ def test_where_a_page_cannot_be_made_no_table_is_left(
 # POR's Fig. 5, and the command
 
 
-@pytest.mark.slow
 def test_por_s_figure() -> None:
     """Signs and sizes that the published curve has, at 10 SNPs; the mended heuristic is that of its requested accuracies."""
     errors = run_por(PorSetting((10,), 6, optima=0))

@@ -81,7 +81,6 @@ def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int)
     np.testing.assert_allclose([row.estimate for row in rows.rows], within, atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_without_noise_contrasts_are_those_of_pandas(seed: int) -> None:
     frame = people(3000, seed)
@@ -149,7 +148,6 @@ def test_derivatives_of_sums_of_means_are_those_of_differences(count: int) -> No
             np.testing.assert_allclose(bend, there.hessian[k], atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_without_noise_quantiles_are_those_of_the_plain_distribution(seed: int) -> None:
     frame = people(2000, seed)
@@ -263,7 +261,6 @@ def test_adjusted_p_values_are_those_of_statsmodels() -> None:
             np.testing.assert_allclose(made.adjusted, multipletests(p, method=theirs)[1], atol=1e-12)
 
 
-@pytest.mark.slow
 def test_families_of_tests_and_of_tables() -> None:
     reports = reported(people(3000, 1), 2.0)
     pairs = [("sex", "income"), ("age", "income"), ("sex", "school")]

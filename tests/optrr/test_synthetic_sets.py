@@ -63,7 +63,6 @@ def test_without_noise_what_is_kept_is_the_data_s(seed: int, largest: int, monke
     assert regression.cells == len(wanted) and regression.largest_difference < 0.01
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_law_is_that_of_a_poisson_regression_where_nothing_is_randomized(seed: int) -> None:
     counts = count(people(3000, seed), DOMAIN, DOMAIN.names)

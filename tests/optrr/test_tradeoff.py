@@ -27,6 +27,7 @@ def test_curves_fall_and_keep_their_order():
     assert curves.summary()["curves"][1]["error"] == list(optimum.errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", ["marginals", "pairs"])
 def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
     curves = cap_tradeoff(DOMAIN, 2.0, learn=workload, points=4)

@@ -162,7 +162,6 @@ PLAIN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLAIN)
 def test_pandas_columns_go_through_frames_csv_and_parquet_and_back(tmp_path, kind):
     categories, series, texts = PLAIN[kind]

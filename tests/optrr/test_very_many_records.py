@@ -68,7 +68,6 @@ def check_no_floor(interval):
     assert of / of[-1] == pytest.approx(np.ones(len(ENDS)), rel=5e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", STATISTICS)
 def test_derived_statistics_have_no_floor(name):
     def interval(counts):
@@ -79,7 +78,6 @@ def test_derived_statistics_have_no_floor(name):
     check_no_floor(interval)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_measures_have_no_floor(name):
     def interval(counts):
@@ -89,7 +87,6 @@ def test_measures_have_no_floor(name):
     check_no_floor(interval)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("family", "formula"), [("linear", "b ~ a"), ("logistic", "a ~ b")])
 def test_regressions_have_no_floor(family, formula):
     def interval(counts):
@@ -99,7 +96,6 @@ def test_regressions_have_no_floor(family, formula):
     check_no_floor(interval)
 
 
-@pytest.mark.slow
 def test_coefficients_of_models_have_no_floor():
     check_no_floor(lambda counts: tuple(fit_loglinear(counts, MECHANISM, [("a", "b")]).limits[-1]))
 

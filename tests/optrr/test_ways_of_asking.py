@@ -215,6 +215,7 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
     assert code == 0 and "Kronecker's best split" in out and "certified within" in out
 
 
+@pytest.mark.slow
 def test_ways_on_the_command_line(tmp_path, capsys):
     code, out, _ = command(
         tmp_path, capsys, "allocate", "--total-epsilon", "2", "--n", "500", "--together", "a, b", "--json"

@@ -157,7 +157,6 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     assert all(r.lower <= v <= r.upper for r, v in zip(median.rows, known, strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gamma", "tau-b", "somers-d"])
 def test_without_noise_errors_of_ordinal_measures_are_those_of_numerical_derivatives(name: str) -> None:
     frame = people(7)
@@ -183,7 +182,6 @@ def test_without_noise_errors_of_ordinal_measures_are_those_of_numerical_derivat
     assert printed.estimate == pytest.approx(value(table), abs=0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("clustered", [False, True])
 def test_without_noise_errors_are_those_of_statsmodels(clustered: bool) -> None:
     frame = people(9, strata=1, schools=25)
@@ -457,7 +455,6 @@ def test_weights_of_shares_that_are_no_numbers_are_named(
         assert "a share has the weight '-1'; give a finite number" in said and "Traceback" not in said
 
 
-@pytest.mark.slow
 def test_missing_answers_are_named_as_they_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = people(2, 800)
     reports = reported(frame)
@@ -511,6 +508,7 @@ def test_a_mean_of_records_that_are_alike_is_not_without_error(epsilon: float) -
     assert row.estimate == pytest.approx(0, abs=1e-6) and 0.1 < row.standard_error < 0.4
 
 
+@pytest.mark.slow
 def test_three_heavy_records_that_are_alike_do_not_make_a_share_certain() -> None:
     """Each of 60 samples has 3 records of most of the weight; 10 or more intervals without the truth: a chance of 1e-3."""
     rng, outside = np.random.default_rng(17), 0

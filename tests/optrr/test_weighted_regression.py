@@ -118,7 +118,6 @@ def test_without_strata_they_are_those_of_statsmodels(family: str) -> None:
     np.testing.assert_allclose([c.standard_error for c in result.coefficients], fitted.bse, rtol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("family", OUTCOMES)
 @pytest.mark.parametrize("unbiased", [False, True])
 def test_equal_weights_change_nothing(monkeypatch: pytest.MonkeyPatch, family: str, unbiased: bool) -> None:

@@ -126,7 +126,6 @@ def test_columns_of_every_kind_are_read_alike(kind):
         estimate_weighted(lists, mechanism, "a", strata="region")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("clustered", [False, True])
 def test_without_noise_they_are_the_weighted_means_and_robust_errors_of_statsmodels(clustered):
     statsmodels = pytest.importorskip("statsmodels.api")
@@ -380,7 +379,6 @@ def test_public_columns_that_no_estimate_could_read_are_not_released(declared, c
     assert not target.exists()
 
 
-@pytest.mark.slow
 def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
     files = ("--design", declared / "design.json", "--attributes", "a")
     told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")

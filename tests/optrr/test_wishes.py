@@ -44,7 +44,6 @@ def test_no_limit_is_no_cap():
     assert Wishes(conditional_cap={"a": math.inf}).problem(DOMAIN, np.ones(3)).caps is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "kronecker", "inductive"])
 @pytest.mark.parametrize("total", [0.05, 3.0, 20.0])
 def test_proportions_are_kept_and_the_total_is_spent(method, total):

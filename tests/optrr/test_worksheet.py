@@ -74,7 +74,6 @@ def test_its_numbers_are_those_of_the_design(file: Path) -> None:
         )
 
 
-@pytest.mark.slow
 def test_what_does_not_hold_for_a_design_is_not_said() -> None:
     small, optimum = {"a": 2, "b": 3}, optrr.design({"a": 2, "b": 3}, 1.0)
     baseline = optrr.design(small, 1.0, method="kronecker")
@@ -90,6 +89,7 @@ def test_what_does_not_hold_for_a_design_is_not_said() -> None:
     assert "drawn by a slower sampler" in said(large, "correct implementation")
 
 
+@pytest.mark.slow
 def test_what_the_lower_bound_takes_for_granted_is_said() -> None:
     """With pairs preserved it lies above the total of a mechanism of the same accuracies."""
     domain = {"a": 2, "b": 2, "c": 2}

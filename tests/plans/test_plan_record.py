@@ -34,6 +34,7 @@ _FLAT = st.dictionaries(_TEXTS, _VALUES, max_size=4)
 _DEEP = st.dictionaries(_TEXTS, st.one_of(_VALUES, _FLAT, st.lists(_FLAT, min_size=1, max_size=3)), max_size=4)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(_TEXTS, st.one_of(_VALUES, _DEEP, st.lists(_DEEP, min_size=1, max_size=3)), max_size=4))
 @settings(max_examples=150, derandomize=True, deadline=None)
 def test_toml_is_read_back_as_it_was_written(content: dict[str, object]) -> None:
@@ -141,7 +142,6 @@ def test_a_changed_attribute_text_way_or_digest_is_found(written: Path) -> None:
         assert all(each.line() and "\n" not in each.line() for each in result.differences)
 
 
-@pytest.mark.slow
 def test_the_design_beside_a_plan_must_be_its_own(tmp_path: Path) -> None:
     ours, other = made(1, 2, ()), made(3, 2, ())
     (path,) = (each for each in ours.save(tmp_path / "plan") if each.name == "plan.toml")
@@ -179,7 +179,6 @@ def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Pat
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-@pytest.mark.slow
 def test_nonsense_is_refused_in_one_line(written: Path) -> None:
     rng = np.random.default_rng(5)
     text = written.read_bytes()
@@ -197,6 +196,7 @@ def test_nonsense_is_refused_in_one_line(written: Path) -> None:
             assert "\n" not in str(refusal)
 
 
+@pytest.mark.slow
 def test_the_command_makes_and_checks_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -332,6 +332,7 @@ def test_a_plan_shows_itself() -> None:
     assert again.asking.digest == plan.asking.digest
 
 
+@pytest.mark.slow
 def test_the_least_total_and_the_fewest_people_are_those_of_the_way_that_needs_least() -> None:
     """A margin is the largest of all tables: the way that is best on average may need more than another."""
     domain = {"a": 2, "b": 20}

@@ -91,7 +91,6 @@ def test_a_preview_carries_its_mark_and_is_near_the_exact_numbers(school):
         assert "≈" in fragments["ways"] and "≈" in fragments["spend"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_lines_to_copy_give_the_numbers_of_the_page(seed, tmp_path, monkeypatch, capsys):
     question = random_question(np.random.default_rng(100 + seed))

@@ -170,7 +170,6 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "sizes", "total"), CASES)
 @pytest.mark.parametrize("method", [allocation_lattice, allocation_program])
 def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total, method):
@@ -184,7 +183,6 @@ def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "total"), spread([marginals, pairs], [1.0, 2.0, 4.0, 8.0], every=2))
 def test_the_program_and_the_lattice_agree_on_adult_and_beat_kronecker(kind, total, capsys):
     w = workload(kind, ADULT)
@@ -233,7 +231,6 @@ def test_a_thousand_alike_attributes_invert_the_closed_form():
     assert allocated.law.attribute_epsilons() == pytest.approx(0.1, rel=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", [allocation_lattice, allocation_program, allocation_search])
 @pytest.mark.parametrize("kind", [marginals, pairs])
 def test_floors_and_ceilings_hold_and_the_optimum_under_them_is_the_plain_programs(kind, method):
@@ -323,7 +320,6 @@ SEARCHED = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "kind", "total"),
     spread(SEARCHED, [marginals, pairs, mixed, named], [0.5, 1.0, 2.0, 4.0, 8.0], every=4),
@@ -410,7 +406,6 @@ def test_grids_have_the_weights_ratios():
     assert weights / weights[0] == pytest.approx([1, 2, 5], rel=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("total", [0.5, 2.0, 8.0])
 def test_cuts_hold_for_every_law_and_are_tight(total):
     sizes = (2, 3, 4, 7)
@@ -441,7 +436,6 @@ def test_pairs_wanted_in_part_are_bounded_by_those_that_form_a_clique():
     assert g[2, 3] == 0 and min(g[0, 1], g[0, 2], g[1, 2]) > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("cells", [0, 1 << 18])
 @pytest.mark.parametrize("kind", [marginals, pairs, mixed, named])
 def test_the_bound_is_below_the_programs_optimum(kind, cells, monkeypatch):

@@ -83,6 +83,7 @@ def test_no_worse_than_mixtures_of_one_bit_answers(frequency, one_bit, one_cell)
         assert best_report([population], total).kept >= 0.985 * bits
 
 
+@pytest.mark.slow
 def test_no_channel_passes_the_bound():
     rng = np.random.default_rng(3)
     for _ in range(40):
@@ -102,6 +103,7 @@ def test_no_channel_passes_the_bound():
             assert slow_kept(population, channel) <= bound * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_kept_is_that_of_the_definition():
     rng = np.random.default_rng(4)
     for _ in range(20):

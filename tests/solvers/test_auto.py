@@ -138,7 +138,6 @@ def test_the_best_cuts_are_found() -> None:
     assert law.epsilon == pytest.approx(min(total(0, 3, 12), total(0, 7, 12), total(0, 3, 7, 12)), abs=1e-9)
 
 
-@pytest.mark.slow
 def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
     problem = Problem([2, 3, 4] * 5, np.linspace(0.2, 1.2, 15), caps=np.linspace(0.2, 1.2, 15) + 0.3)
     solution = solve(problem)

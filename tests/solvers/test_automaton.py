@@ -87,7 +87,6 @@ def check_labels(law):
     return float(total)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_are_never_below_what_is_drawn_and_hardly_above(kind):
     rng = np.random.default_rng(KINDS.index(kind))

@@ -39,7 +39,6 @@ def meets(problem, solution):
     assert over.max() <= max(1.01 * solution.statistics["overshoot"], 1e-8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("m", [2, 3, 5, 8, 11, 14, 16])
 @pytest.mark.parametrize("low, high", [(0.05, 1), (0.5, 2), (3, 5), (1, 8), (0.05, 10)])
 def test_agrees_with_the_exact_program(m, low, high):
@@ -273,7 +272,6 @@ def test_named_pairs_are_kept(few_rounds, m, low, high):
     meets(problem, solution)
 
 
-@pytest.mark.slow
 def test_pairs_of_alike_attributes_cost_next_to_nothing():
     """1000 binary attributes at ε = 0.1: 4.1889 without pairs, 4.1891 with all of them (design §3.6)."""
     pairs = tuple((i, j) for i in range(300) for j in range(i + 1, 300))
@@ -313,7 +311,6 @@ def test_pairs_report_their_progress(watched):
     assert all(upper >= solution.upper and lower <= solution.upper for _, upper, lower in seen)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("radii", [0, 12])
 def test_pairs_stop_at_the_time_limit(watched, few_rounds, monkeypatch, radii):
     """After some radii the time is up: the best so far is returned and labelled, or Kronecker's where there is none."""

@@ -62,7 +62,6 @@ def test_a_solver_that_fails_counts_as_too_much_and_is_named_where_nothing_was_s
         calibrate(fails_above(0.0), 50.0, (0.1, 20.0))
 
 
-@pytest.mark.slow
 def test_a_total_that_jumps_down_again_is_scanned():
     """POR's heuristic may replace requested accuracies, so a larger scale may have a smaller total."""
     sizes, ratios = [2, 3, 4, 5, 2, 3], np.array([0.2, 0.5, 1.0, 0.7, 0.9, 0.4])

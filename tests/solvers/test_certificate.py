@@ -88,7 +88,6 @@ def test_never_above_the_true_optimum(kind, seed):
     assert kl_bound(problem) <= best + 1e-7
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_no_mechanism_is_below_the_bound_of_the_problem_it_solves(seed):
     """Weak duality without a solver: whatever a random law achieves is a requirement that it meets."""

@@ -35,7 +35,6 @@ def test_one_attribute_is_randomized_response():
         assert e <= s.upper <= np.nextafter(e, np.inf) and 0 <= s.gap <= 1e-13 * (1 + e)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), spread(SIZES, SIZES, every=2))
 def test_two_attributes_are_certified_everywhere(a, b):
     for e, g in itertools.product(EPSILONS, repeat=2):
@@ -75,7 +74,6 @@ def test_published_and_stated_figures():
     assert solve(Problem([2] * 3, [0.5] * 3)).upper == pytest.approx(1.0717, abs=5e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("r", [2, 37, 10**6])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 5.0, 50.0])
 @pytest.mark.parametrize("m", [3, 40, 1000, 4096, 50_000])

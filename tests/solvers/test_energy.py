@@ -214,6 +214,7 @@ def test_shares_of_two_kinds_of_tables_are_those_of_the_tables_told_apart(sizes)
     assert errors[0] == pytest.approx(min(tried), rel=1e-5) and errors[0] <= min(tried)
 
 
+@pytest.mark.slow
 def test_the_bound_of_very_many_attributes_and_of_a_large_epsilon():
     many = np.full(1_000_000, 2)
     assert error_bound(marginals(many, alike([many.astype(float)])), 1.0) == pytest.approx(
@@ -223,6 +224,7 @@ def test_the_bound_of_very_many_attributes_and_of_a_large_epsilon():
     assert error_bound(pairs(*single([3, 4])), 60.0) == pytest.approx(1 - 1 / 12, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_mixtures_lie_between_it_and_whole_tables(seed):
     rng = np.random.default_rng(seed)

@@ -127,7 +127,6 @@ def test_frequencies_bound_every_small_case_from_above():
             assert mp.log(exact) <= bound <= mp.log(exact) + 3
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("m, low, high", [(3000, 0.5, 2), (3000, 1, 3), (2000, 3, 5), (3000, 1, 8)])
 def test_frequencies_and_dynamic_program_agree_where_totals_spread(m, low, high):
     """Two independent ways; the blur costs 2e-4 nats, the moduli at most 1/(θσ) relative to the dynamic program."""

@@ -12,7 +12,6 @@ CASES = [(2, 0.1, 5, 8), (3, 0.1, 1, 4), (3, 1, 8, 9), (5, 0.01, 8, 6), (10, 0.5
          (100, 1, 8, 5), (300, 0.1, 1, 5), (300, 0.01, 20, 50)]  # fmt: skip
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("m", "low", "high", "size"), CASES)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_equals_the_published_recurrence_in_high_precision(m, low, high, size, seed):

@@ -29,7 +29,6 @@ def test_pairs_at_kappa_one_are_kept():
         assert lam[i, j] == pytest.approx(one[i] * one[j], rel=1e-13)
 
 
-@pytest.mark.slow
 def test_a_million_attributes():
     m = 1_000_000
     s = kronecker.solve(Problem([3] * m, [0.25] * m))

@@ -72,6 +72,7 @@ def test_small_settings_have_the_required_energies_by_enumeration(seed):
     check(rng.integers(2, 6, m), rng.uniform(0.1, 2.5, m), enumerated_energies)
 
 
+@pytest.mark.slow
 def test_twenty_settings_of_two_to_six_attributes():
     rng = np.random.default_rng(20)
     without = 0

@@ -395,7 +395,6 @@ class Tags(HTMLParser):
         self.tags.append((tag, dict(attrs)))
 
 
-@pytest.mark.slow
 def test_results_show_the_estimates_of_what_is_stored(app: Any, survey: Survey, engine: sa.Engine) -> None:
     admitted = entered(app)
     assert b"Estimates begin" in call(app, "GET", "/results", **admitted).body

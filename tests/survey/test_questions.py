@@ -311,6 +311,7 @@ def entered(app: Any) -> dict[str, str]:
     return {"cookie": reply.headers["set-cookie"].split(";")[0]}
 
 
+@pytest.mark.slow
 def test_results_show_what_the_answers_tell(
     app: Any, survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
