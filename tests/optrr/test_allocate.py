@@ -11,7 +11,6 @@ from optrr import InvalidInput, design
 from optrr.budgets.allocate import METHODS
 from optrr.budgets.workload import WantedTable, Workload, workload_of
 from optrr.designs.design_file import checks, load_design, save_design, verification
-from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
 from optrr.records.counts import count_many
 from optrr.tables.estimation.estimator import estimate
@@ -59,17 +58,6 @@ def test_every_method_gives_a_design_that_verifies_and_loads(method, tmp_path):
 def test_methods_agree():
     errors = [allocate(DOMAIN, 2.0, learn="marginals", method=m).error for m in METHODS]
     assert max(errors) / min(errors) < 1.01
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workload", ["marginals", "pairs"])
-@pytest.mark.parametrize("total", [1.0, 2.0, 4.0, 8.0])
-def test_on_adult_the_optimum_beats_kronecker(workload, total):
-    allocation = allocate(adult_domain(), total, learn=workload, n=32561)
-    assert allocation.error < allocation.best_law.kronecker_error
-    assert allocation.gap < 1e-5 and allocation.design.epsilon <= total
-    for p in allocation.predictions:
-        assert p.standard_error == pytest.approx(np.sqrt(p.error / (32561 * p.cells)))
 
 
 def test_standard_errors_of_the_estimator_agree_with_the_prediction_for_uniform_data():

@@ -86,14 +86,6 @@ def test_greedy_in_portions_is_one_pass(t_v, decimals):
         assert greedy_clusters(dependence, sizes, t_v, t_d) == one_pass(dependence, sizes, t_v, t_d)
 
 
-def test_greedy_in_portions_is_algorithm_1():
-    rng = np.random.default_rng(5)
-    dependence = rng.random((40, 40))
-    dependence = (dependence + dependence.T) / 2
-    sizes = rng.integers(2, 5, 40).tolist()
-    assert greedy_clusters(dependence, sizes, 30, 0.2) == literal_algorithm_1(dependence, sizes, 30, 0.2)
-
-
 def test_greedy_at_the_ends():
     ones = np.ones((4, 4))
     assert greedy_clusters(ones, [2, 2, 2, 2], 16, 0.0) == ((0, 1, 2, 3),)
@@ -190,28 +182,6 @@ def test_unrelated_attributes_stay_alone():
     assert power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
 
 
-def cheapest_partition(values, k):
-    """Least sum of squares over all partitions of the sorted values into k intervals."""
-    x = np.sort(values)
-    best = math.inf
-    for cuts in combinations(range(1, x.size), k - 1):
-        pieces = np.split(x, cuts)
-        best = min(best, sum(float(((p - p.mean()) ** 2).sum()) for p in pieces))
-    return best
-
-
-@settings(derandomize=True, max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 4))
-def test_interval_means_are_the_cheapest(seed, m, k):
-    values = np.random.default_rng(seed).random(m)
-    k = min(k, m)
-    labels = interval_means(values, k)
-    groups = [values[labels == g] for g in range(k)]
-    assert all(g.size for g in groups)
-    cost = sum(float(((g - g.mean()) ** 2).sum()) for g in groups)
-    assert cost == pytest.approx(cheapest_partition(values, k), abs=1e-12)
-
-
 def dynamic_program(values, k):
     """Least cost of k intervals by the plain recursion over all starts."""
     x = np.sort(values)
@@ -226,10 +196,11 @@ def dynamic_program(values, k):
     return best[-1]
 
 
-@pytest.mark.parametrize("k", [2, 3, 5, 9])
-def test_interval_means_of_many_numbers(k):
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 9])
+def test_interval_means_are_the_cheapest(k):
     rng = np.random.default_rng(k)
-    for values in (rng.random(80), rng.standard_exponential(80) ** 3, np.round(rng.random(80), 1)):
+    few = [rng.random(k + m) for m in range(4)]
+    for values in (*few, rng.random(80), rng.standard_exponential(80) ** 3, np.round(rng.random(80), 1)):
         labels = interval_means(values, k)
         groups = [values[labels == g] for g in np.unique(labels)]
         assert len(groups) == min(k, np.unique(values).size)

@@ -174,17 +174,8 @@ def check_every_choice_of_fakes(mechanism, rng):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_choice_of_fakes(kind):
     rng = np.random.default_rng([31, KINDS.index(kind)])
-    tried = [check_every_choice_of_fakes(some_mechanism(kind, rng), rng) for _ in range(3)]
-    assert sum(tried) >= 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_choice_of_fakes_many_times(kind):
-    rng = np.random.default_rng([32, KINDS.index(kind)])
-    tried = [check_every_choice_of_fakes(some_mechanism(kind, rng), rng) for _ in range(60)]
-    print(f"{kind}: {sum(tried)} settings")
-    assert sum(tried) >= 40
+    tried = [check_every_choice_of_fakes(some_mechanism(kind, rng), rng) for _ in range(6)]
+    assert sum(tried) >= 4
 
 
 def test_a_margin_is_attacked_as_the_table_of_its_own():
@@ -222,18 +213,14 @@ def test_randomized_response_has_the_known_factor(size, epsilon):
 
 
 @pytest.mark.parametrize(("epsilon", "share"), [(0.1, 0.000999), (1.0, 0.009242), (40.0, 0.02)])
-def test_the_shares_of_fakes_that_the_module_states(epsilon, share):
+def test_shares_of_fakes_that_the_module_states(epsilon, share):
     domain = Domain.of({"a": 2})
     got = poisoning(Counts(domain, np.array([50, 50])), Mechanism(domain, ProductLaw(domain.sizes, [epsilon])), 1)
     np.testing.assert_allclose(got.share_to_move(), 0.02 * np.expm1(epsilon) / (np.exp(epsilon) + 1), rtol=1e-12)
     np.testing.assert_allclose(got.share_to_move(), share, rtol=1e-3)
-
-
-def test_no_share_of_fakes_moves_a_proportion_by_two():
-    domain = Domain.of({"a": 2})
-    got = poisoning(Counts(domain, np.array([5, 5])), Mechanism(domain, ProductLaw(domain.sizes, [50.0])), 1)
-    assert np.all(got.share_to_move(2.0) == inf) and got.reports_to_move(2.0) == inf
-    assert got.reports_to_move(0.25) == 10  # ε = 50 is the truth: (5 + 10)/20 is a quarter above a half
+    if epsilon == 40:  # reports are the truth: (50 + 100)/200 is a quarter above a half, and nothing moves it by two
+        assert got.reports_to_move(0.25) == 100
+        assert np.all(got.share_to_move(2.0) == inf) and got.reports_to_move(2.0) == inf
 
 
 @pytest.mark.parametrize("method", ["projection", "norm-sub"])
@@ -298,17 +285,13 @@ def test_answers_to_one_table_each(oracle):
     domain = Domain.of({"a": 5, "b": 2})
     reports = (SubsetReport((1 if oracle == "grr" else subset_size(5, 1.0),)), SubsetReport((1,)))
     asking = SampledTables(domain, (("a",), ("b",)), np.array([0.5, 0.5]), 1.0, reports)
-    size, k = subset_size(5, 1.0), 2
-    lengths = {"grr": [1], "ss": [size]}[oracle]
-    possible = [c for length in lengths for c in itertools.combinations(range(5), length)]
+    k = 2
+    possible = list(itertools.combinations(range(5), 1 if oracle == "grr" else subset_size(5, 1.0)))
     reports = [possible[i] for i in rng.integers(0, len(possible), 5)]
 
     def released(given):
         return pa.table({"table": [1] * len(given) + [2], "cells": [" ".join(map(str, c)) for c in given] + ["0"]})
 
-    if oracle != "grr":
-        # attribute b has two cells, of which an answer supports one
-        assert subset_size(2, 1.0) == 1
     p, q = support_probabilities(oracle, 5, 1.0)
 
     def table(given):

@@ -86,15 +86,8 @@ def test_estimates_and_variances_by_enumerating_all_outcomes(edges, epsilon):
         mean = chances @ values
         np.testing.assert_allclose(mean, truth, atol=1e-10)
         np.testing.assert_allclose(chances @ (values - mean) ** 2, variance, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_the_variance_estimate_is_unbiased_by_enumeration():
-    graph, channel = as_graph([(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 3)], nodes=5), response_channel(1.2)
-    expected = np.zeros(5)
-    for outcome, chance in all_outcomes(graph, channel):
-        expected += chance * estimate_triangles(outcome).variances
-    np.testing.assert_allclose(expected, triangle_variance(graph, channel), rtol=1e-9)
+        stated = chances @ np.array([np.broadcast_to(o[which].variances, 5) for o in outcomes])
+        np.testing.assert_allclose(stated, variance, rtol=1e-9)
 
 
 def test_triangles_agree_with_networkx_and_loops():
@@ -146,49 +139,39 @@ def test_channels_flip_at_least_as_often_as_asked():
             assert 0 < channel.coarse <= 1 << 15 and 0 < channel.fine < 1 << 64
 
 
-def test_draws_flip_every_slot_alike():
-    """Chi-square over 45 slots and both kinds of bit; false alarm 1e-4."""
+def by_owners(graph, channel, rng):
+    """Every node reports its own ties."""
+    joined = graph.adjacency().toarray()
+    return assemble([report_ties(joined[i, i + 1 :], channel, rng) for i in range(graph.n)], channel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "collect", [lambda graph, channel, rng: randomize(graph, channel, random_state=rng), by_owners]
+)
+def test_draws_flip_every_slot_alike(collect):
+    """Chi-square over 45 slots and both kinds of bit of 4,000 collections; false alarm 1e-4."""
     graph, channel = as_graph(nx.path_graph(10)), response_channel(1.0)
     runs, rng = 4000, np.random.default_rng(9)
     seen = np.zeros(graph.slots)
     for _ in range(runs):
-        seen[randomize(graph, channel, random_state=rng).reported.edge_slots()] += 1
-    edge = np.isin(np.arange(graph.slots), graph.edge_slots())
-    expected = runs * np.where(edge, 1 - channel.flip, channel.flip)
-    spread = runs * channel.flip * (1 - channel.flip)
-    assert chi2.sf(np.sum((seen - expected) ** 2) / spread, graph.slots) > 1e-4
-
-
-@pytest.mark.slow
-def test_owners_reports_assemble_to_a_randomized_graph():
-    """Chi-square over 45 slots of 4,000 collections, every node reporting for itself; false alarm 1e-4."""
-    graph, channel = as_graph(nx.path_graph(10)), response_channel(1.0)
-    joined = graph.adjacency().toarray()
-    runs, rng = 4000, np.random.default_rng(10)
-    seen = np.zeros(graph.slots)
-    for _ in range(runs):
-        reports = [report_ties(joined[i, i + 1 :], channel, rng) for i in range(10)]
-        seen[assemble(reports, channel).reported.edge_slots()] += 1
+        seen[collect(graph, channel, rng).reported.edge_slots()] += 1
     edge = np.isin(np.arange(graph.slots), graph.edge_slots())
     expected = runs * np.where(edge, 1 - channel.flip, channel.flip)
     assert chi2.sf(np.sum((seen - expected) ** 2) / (runs * channel.flip * (1 - channel.flip)), graph.slots) > 1e-4
+
+
+def test_owners_reports_that_are_no_ties_are_refused():
+    channel = response_channel(1.0)
     for bad in ([0.5], [[0, 1]], [2]):
         with pytest.raises(InvalidInput, match="zeros and ones"):
             report_ties(bad, channel)
-    with pytest.raises(InvalidInput, match="report of node 1"):
-        assemble([[0, 1], [0, 1], []], channel)
-    for garbage in ([0.5], [math.nan], ["x"], [2], [[1]], [None]):
+    for garbage in ([0, 1], [0.5], [math.nan], ["x"], [2], [[1]], [None]):
         with pytest.raises(InvalidInput, match="report of node 1"):
             assemble([[0, 1], garbage, []], channel)
     for few in ([], [[]]):
         with pytest.raises(InvalidInput, match="at least two"):
             assemble(few, channel)
-
-
-def test_an_edge_that_is_no_pair_is_refused():
-    for edges in ([1, 2], [("a",)], [("a", "b", "c")], [None]):
-        with pytest.raises(InvalidInput, match="edge 1 is"):
-            as_graph(edges, nodes=["a", "b", "c"])
 
 
 def test_slots_and_edges_are_inverse():
@@ -227,6 +210,7 @@ def test_networkx_labels_edge_lists_and_arrays_give_one_graph():
         ([("a", "b", "c")], ["a", "b", "c"], "an edge is a pair"),
         ([(0.5, 1.0)], 3, "pairs of whole numbers"),
         ([(0, 1), (1,)], 3, "sequence of pairs"),
+        *((edges, ["a", "b", "c"], "edge 1 is") for edges in ([1, 2], [("a",)], [None])),
         ([], 1, "at least two nodes"),
         ([], ["a", "a"], "one label"),
     ],
@@ -330,23 +314,21 @@ def test_queries_add_noise_of_their_scale_and_say_what_it_costs():
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_nodes():
-    """Sparse from end to end: 10^5 nodes in a ring of squares at ε = 8, about two million reported edges.
+def test_five_thousand_nodes():
+    """Sparse from end to end: a ring of squares at ε = 5, about 85,000 reported edges.
 
-    Degrees: mean squared error within 3 % (standard error 0.5 %). Triangles: the variance comes from about a hundred lost
-    edges, so a realised mean square scatters by some 10 %, and 40 % is four standard errors.
+    Degrees: mean squared error within 8 % (standard error 2 %). Triangles: the variance comes from some 100 lost edges, so
+    a realised mean square scatters by 10 %, and 40 % is four standard errors.
     """
-    n, rng = 100_000, np.random.default_rng(1)
+    n, rng = 5_000, np.random.default_rng(1)
     ends = np.arange(n)
     ring = np.concatenate([np.column_stack([ends, (ends + step) % n]) for step in (1, 2, 3)])
-    graph, channel = as_graph(ring, nodes=n), response_channel(8.0)
+    graph, channel = as_graph(ring, nodes=n), response_channel(5.0)
     randomized = randomize(graph, channel, random_state=rng)
     degree, triangle = estimate_degrees(randomized), estimate_triangles(randomized)
-    assert np.mean((degree.values - 6) ** 2) == pytest.approx((n - 1) * channel.noise, rel=0.03)
+    assert np.mean((degree.values - 6) ** 2) == pytest.approx((n - 1) * channel.noise, rel=0.08)
     truth = triangles(graph)
     assert truth.tolist() == [9] * n
     variance = triangle_variance(graph, channel)
     assert np.mean((triangle.values - truth) ** 2) == pytest.approx(variance.mean(), rel=0.4)
     assert np.mean(triangle.variances) == pytest.approx(variance.mean(), rel=0.4)
-    naive_error = np.mean((triangle.naive - truth) ** 2.0)
-    print(f"triangles: mean squared error {np.mean((triangle.values - truth) ** 2):.4g}, naive {naive_error:.4g}")

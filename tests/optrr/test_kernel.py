@@ -135,14 +135,6 @@ def test_products_and_matrices_agree_with_the_kronecker_product():
     np.testing.assert_allclose(product.range, (p.min(), p.max()))
 
 
-def test_rij_is_the_kronecker_case():
-    """RIJ Algorithm 3: the inverse of P^A ⊗ P^B is the effect-wise solve."""
-    made = mechanism("kronecker")
-    lam = np.random.default_rng(2).dirichlet(np.ones(6)).reshape(3, 2)
-    by_rij = np.linalg.inv(np.kron(made.matrix("a"), made.matrix("b")).T) @ lam.ravel()
-    np.testing.assert_allclose(made.kernel(("a", "b")).solve(lam).ravel(), by_rij, rtol=1e-10)
-
-
 def test_a_hidden_pair_is_refused_by_name_with_the_remedy():
     hidden = design({"x": 2, "y": 2, "z": 2}, 0.5).mechanism
     kernel = hidden.kernel(("x", "z"))

@@ -69,16 +69,6 @@ def test_what_reports_cost_is_what_all_their_sequences_tell(seed):
         assert design.spent(count).exact
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("second", ["whole", "kronecker"])
-@pytest.mark.parametrize("sizes", [(2,), (5,), (2, 2), (3, 2), (2, 2, 2), (2, 2, 2, 2)])
-def test_ten_reports_cost_what_all_their_sequences_tell(sizes, second):
-    for seed in range(2):
-        design = random_design(np.random.default_rng([2, seed, *sizes]), sizes, second)
-        assert_labels_hold(design, 10)
-        assert design.spent(10).exact
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_hold_where_sequences_are_not_listed(seed):
     rng = np.random.default_rng([3, seed])

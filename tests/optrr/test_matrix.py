@@ -5,11 +5,10 @@ from fractions import Fraction
 
 import cvxpy as cp
 import mpmath
+import naive
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.optimize import minimize_scalar
-from scipy.stats import chi2
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -30,8 +29,7 @@ from optrr.mechanisms.matrix import (
     truncated_geometric,
 )
 from optrr.mechanisms.perturb import perturb
-from optrr.models.tests.testing import test as association_test
-from optrr.records.counts import Counts, count
+from optrr.records.counts import count
 from optrr.tables.estimation.estimator import estimate
 
 SIZES = (2, 3, 6, 11)
@@ -88,13 +86,6 @@ def test_laplace_is_equation_21_also_at_other_cuts(size, epsilon):
     np.testing.assert_array_equal(laplace(size, epsilon).weights, laplace(size, epsilon, midpoints).weights)
 
 
-def test_laplace_binary_is_equation_11():
-    for epsilon in EPSILONS:
-        wrong = 0.5 * math.exp(-epsilon / 2)
-        expected = [[1 - wrong, wrong], [wrong, 1 - wrong]]
-        np.testing.assert_allclose(laplace(2, epsilon).probabilities, expected, rtol=1e-14)
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("epsilon", [1e-3, *EPSILONS])
 def test_laplace_satisfies_its_epsilon_in_interval_arithmetic(size, epsilon):
@@ -121,18 +112,6 @@ def test_a_cut_at_a_category_spends_all_of_epsilon_and_no_more():
 @pytest.mark.parametrize("epsilon", [1e-3, *EPSILONS, 40.0])
 def test_optimal_cut_points_are_the_midpoints(size, epsilon):
     np.testing.assert_allclose(optimal_cuts(size, epsilon), np.arange(1, size) + 0.5, atol=1e-6)
-
-
-def test_midpoints_also_win_one_cut_at_a_time_on_the_matrices_themselves():
-    for u in range(3):
-
-        def lost(c, u=u):
-            cuts = [1.5, 2.5, 3.5]
-            cuts[u] = c
-            return -laplace(4, 2.0, cuts).trace
-
-        optimum = minimize_scalar(lost, bounds=(u + 1, u + 2), method="bounded")
-        assert optimum.x == pytest.approx(u + 1.5, abs=1e-4)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -200,20 +179,15 @@ def test_cut_points_outside_their_interval_are_refused():
 
 
 def test_draws_follow_the_matrix():
-    """Chi-square on every row; with this seed fixed, 1e-4 over all rows is the false-alarm rate of a changed sampler."""
+    """With this seed fixed, a changed sampler raises a false alarm in 1e-4 of cases over all rows."""
     p = np.array([[0.6, 0.3, 0.1, 0.0], [0.1, 0.6, 0.2, 0.1], [0.25, 0.25, 0.4, 0.1], [0.01, 0.01, 0.01, 0.97]])
     mechanism = MatrixMechanism(Domain.of({"a": 4}), (from_probabilities(p),))
-    n = 40_000
-    codes = np.random.default_rng(5).permutation(np.repeat(np.arange(4), n)).reshape(-1, 1)
+    codes = np.random.default_rng(5).permutation(np.repeat(np.arange(4), 40_000)).reshape(-1, 1)
     out = mechanism.perturb_codes(codes, random_state=6)
-    statistic = degrees = 0.0
     for u in range(4):
-        seen = np.bincount(out[codes[:, 0] == u, 0], minlength=4)
-        possible = p[u] > 0
-        assert not seen[~possible].any()
-        statistic += np.sum((seen[possible] - n * p[u, possible]) ** 2 / (n * p[u, possible]))
-        degrees += possible.sum() - 1
-    assert chi2.sf(statistic, degrees) > 1e-4
+        seen = out[codes[:, 0] == u, 0]
+        assert naive.fit_p_value(seen, p[u]) > 2.5e-5
+        assert not np.isin(seen, np.flatnonzero(p[u] == 0)).any()
 
 
 def test_certain_answers_are_drawn_surely():
@@ -264,27 +238,6 @@ def test_estimate_and_dispersion_are_equations_17_18_22_and_23():
         np.testing.assert_allclose(kernel.variance(observed, table.n).ravel(), np.diag(dispersion), rtol=1e-8)
 
 
-def test_variance_formula_matches_simulations():
-    """Eq. 18's variance (at the true proportions) and 2,000 simulations, to 5 % on the sum over categories.
-
-    A sample variance of 2,000 normal draws has a relative standard error of 3.2 %, a sum over six weakly dependent
-    categories less; the seed is fixed, and a changed sampler would raise a false alarm less than once in 50.
-    """
-    n, runs = 248, 2000
-    pi = np.array([0.05, 0.15, 0.3, 0.25, 0.15, 0.1])
-    rng = np.random.default_rng(11)
-    for matrix in (randomized_response(6, 2.0), laplace(6, 5.0), truncated_geometric(6, 5.0)):
-        kernel = matrix.kernel("ldl")
-        observed = rng.multinomial(n, pi @ matrix.probabilities, size=runs) / n
-        estimates = kernel.solve(observed)
-        expected = kernel.exact_variance(pi @ matrix.probabilities, n)
-        assert estimates.var(axis=0, ddof=1).sum() == pytest.approx(expected.sum(), rel=0.05)
-        mean_formula = np.mean([kernel.variance(row, n).sum() for row in observed])
-        assert mean_formula == pytest.approx(expected.sum(), rel=0.02)
-        # unbiased within 4 standard errors: false alarm 1e-3 over 18 comparisons
-        assert np.all(np.abs(estimates.mean(axis=0) - pi) < 4 * np.sqrt(expected / runs))
-
-
 def test_reconstruction_is_bayes_rule_by_enumeration():
     prior = np.array([0.5, 0.2, 0.3])
     for matrix in (randomized_response(3, 1.0), laplace(3, 2.0)):
@@ -325,21 +278,3 @@ def test_every_estimation_method_takes_a_matrix_mechanism():
     for method in ("unbiased", "norm-sub", "clip", "mle", "ibu"):
         estimated = estimate(seen, mechanism, method=method)
         assert np.all(np.abs(estimated.proportions - truth) < 5 * error), method
-
-
-@pytest.mark.slow
-def test_the_independence_test_keeps_its_level_on_laplace_records():
-    """300 null collections of 2,000 people at level 5 %: 4 to 28 rejections, false alarm 1e-3; dependence is found."""
-    domain = Domain.of({"a": 3, "b": 2})
-    mechanism = MatrixMechanism(domain, (laplace(3, 5.0), randomized_response(2, 2.0)))
-    law = mechanism.kernel(domain.names)
-    rng = np.random.default_rng(12)
-    independent = np.outer([0.5, 0.3, 0.2], [0.7, 0.3])
-    rejections = 0
-    for table in rng.multinomial(2000, law.forward(independent).ravel(), size=300):
-        counts = Counts(domain, table.reshape(3, 2))
-        rejections += association_test(counts, mechanism, "independence", calibration="asymptotic").p_value < 0.05
-    assert 4 <= rejections <= 28
-    dependent = np.array([[0.4, 0.1], [0.1, 0.2], [0.05, 0.15]])
-    expected = np.rint(2000 * law.forward(dependent)).astype(int)
-    assert association_test(Counts(domain, expected), mechanism, "independence").p_value < 1e-6

@@ -308,105 +308,67 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
     pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "out.parquet")
     reports = design.reports(tmp_path / "out.parquet")
 
-    def printed(*words: str) -> dict[str, Any]:
-        file, options = str(tmp_path / "out.parquet"), ["--design", str(tmp_path / "d.json")]
-        assert run([words[0], file, *options, *words[1:], "--json"]) == 0
-        out: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return out | {"doubts": None}
-
-    def same(result: Any, *words: str) -> None:
-        wanted = json.loads(json.dumps(result.summary())) | {"doubts": None}
-        assert printed(*words).items() >= wanted.items()
-
+    place = [str(tmp_path / "out.parquet"), "--design", str(tmp_path / "d.json")]
     among = {"sex": "F", "age": list(AGES[:2])}
     ages = "age=" + ",".join(text.replace(",", ",,") for text in AGES[:2])
-    same(
-        reports.share("income", ">=50K", among=among),
-        "share",
-        "--of",
-        "income=>=50K",
-        "--among",
-        "sex=F",
-        "--among",
-        ages,
-    )
     difference = [{"of": {"income": "top"}, "among": {"sex": s}, "weight": w} for s, w in (("F", 1), ("M", -1))]
     terms = [word for share in difference for word in ("--share", json.dumps(share))]
-    same(reports.contrast(*difference, answered=True), "contrast", *terms, "--answered")
-    same(
-        reports.quantiles("age", [0.25, 0.5], among={"sex": "F"}),
-        "quantile",
-        "--attributes",
-        "age",
-        "--at",
-        "0.25,0.5",
-        "--among",
-        "sex=F",
-    )
-    of = ("--attributes", "school,income")
-    same(
-        reports.table("school", "income", among={"sex": "F"}, answered=True),
-        "estimate",
-        *of,
-        "--among",
-        "sex=F",
-        "--answered",
-    )
-    same(reports.table("school", "income", ignorable="income"), "estimate", *of, "--ignorable", "income")
-    same(
-        reports.measure("odds-ratio", "school", "income", among={"sex": "F"}),
-        "measure",
-        *of,
-        "--measure",
-        "odds-ratio",
-        "--among",
-        "sex=F",
-    )
-    same(
-        reports.measure("means", "sex", "school", ignorable="school"),
-        "measure",
-        "--attributes",
-        "sex,school",
-        "--measure",
-        "means",
-        "--ignorable",
-        "school",
-    )
-    same(reports.tables(["school", "income"], ["sex"])[0], "estimate", *of, "--simultaneous", "--tables", "2")
-    same(
-        reports.tests([["sex", "income"], ["sex", "school"]], adjust="bh", random_state=1),
-        "test",
-        "--attributes",
-        "sex,income",
-        "--also",
-        "sex,school",
-        "--adjust",
-        "bh",
-        "--random-state",
-        "1",
-    )
-    for words, said in (
-        (("share", "--of", "wealth=1"), "is not understood"),
-        (("share", "--of", "income=low", "--of", "income=top"), "given twice"),
-        (("contrast", "--share", "{"), "is not JSON"),
-        (("quantile", "--attributes", "age,sex"), "name one"),
-        (("test", "--attributes", "sex,age", "--also", "age,sex"), "would count twice"),
-        (("quantile", "--attributes", "age", "--at", "half"), "is not understood"),
-        (("estimate", *of, "--tables", "3"), "give --simultaneous"),
-        (("estimate", *of, "--answered", "--method", "mle"), "takes no --method"),
-        (("test", "--attributes", "sex,income", "--adjust", "bh"), "family of tests"),
+    of, women = "--attributes school,income", {"among": {"sex": "F"}}
+    for result, line, more in (
+        (reports.share("income", ">=50K", among=among), "share --of income=>=50K --among sex=F", ["--among", ages]),
+        (reports.contrast(*difference, answered=True), "contrast --answered", terms),
+        (
+            reports.quantiles("age", [0.25, 0.5], **women),
+            "quantile --attributes age --at 0.25,0.5 --among sex=F",
+            [],
+        ),
+        (reports.table("school", "income", answered=True, **women), f"estimate {of} --among sex=F --answered", []),
+        (reports.table("school", "income", ignorable="income"), f"estimate {of} --ignorable income", []),
+        (
+            reports.measure("odds-ratio", "school", "income", **women),
+            f"measure {of} --measure odds-ratio --among sex=F",
+            [],
+        ),
+        (
+            reports.measure("means", "sex", "school", ignorable="school"),
+            "measure --attributes sex,school --measure means --ignorable school",
+            [],
+        ),
+        (reports.tables(["school", "income"], ["sex"])[0], f"estimate {of} --simultaneous --tables 2", []),
+        (
+            reports.tests([["sex", "income"], ["sex", "school"]], adjust="bh", random_state=1),
+            "test --attributes sex,income --also sex,school --adjust bh --random-state 1",
+            [],
+        ),
     ):
-        assert run([words[0], str(tmp_path / "out.parquet"), "--design", str(tmp_path / "d.json"), *words[1:]]) == 2
+        name, *options = line.split()
+        assert run([name, *place, *options, *more, "--json"]) == 0
+        wanted = json.loads(json.dumps(result.summary())) | {"doubts": None}
+        assert (json.loads(capsys.readouterr().out) | {"doubts": None}).items() >= wanted.items()
+    for line, said in (
+        ("share --of wealth=1", "is not understood"),
+        ("share --of income=low --of income=top", "given twice"),
+        ("contrast --share {", "is not JSON"),
+        ("quantile --attributes age,sex", "name one"),
+        ("test --attributes sex,age --also age,sex", "would count twice"),
+        ("quantile --attributes age --at half", "is not understood"),
+        (f"estimate {of} --tables 3", "give --simultaneous"),
+        (f"estimate {of} --answered --method mle", "takes no --method"),
+        ("test --attributes sex,income --adjust bh", "family of tests"),
+    ):
+        name, *options = line.split()
+        assert run([name, *place, *options]) == 2
         assert said in capsys.readouterr().err
     # for people, with a page
-    page = str(tmp_path / "p.html")
-    for words in (
-        ("share", "--of", "income=top", "--report", page),
-        ("quantile", "--attributes", "age", "-o", str(tmp_path / "q.csv"), "--report", page),
-        ("test", "--attributes", "sex,income", "--also", "sex,school", "--random-state", "1", "--report", page),
+    page = tmp_path / "p.html"
+    for line in (
+        "share --of income=top",
+        f"quantile --attributes age -o {tmp_path / 'q.csv'}",
+        "test --attributes sex,income --also sex,school --random-state 1",
     ):
-        assert run([words[0], str(tmp_path / "out.parquet"), "--design", str(tmp_path / "d.json"), *words[1:]]) == 0
-        assert Path(page).stat().st_size > 1000
+        name, *options = line.split()
+        assert run([name, *place, *options, "--report", str(page)]) == 0
+        assert page.stat().st_size > 1000
     assert "spread evenly" in capsys.readouterr().out
 
 

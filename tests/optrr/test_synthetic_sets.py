@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -272,12 +271,6 @@ def test_the_commands_say_what_python_says(tmp_path: Path, capsys: pytest.Captur
         assert run(["combine", str(tmp_path / "e.csv")]) == 2
         error = capsys.readouterr().err
         assert line in error and error.count("\n") == 1
-
-
-def test_all_pairs_are_in_the_model() -> None:
-    mechanism = design(DOMAIN, 2.0, method="kronecker").mechanism
-    terms = KeptTables.of("a*b*c", DOMAIN, mechanism).terms
-    assert {s for s in terms.sets if len(s) == 2} == set(combinations(range(4), 2))
 
 
 def test_sets_that_all_say_the_same_show_no_error() -> None:
