@@ -20,8 +20,11 @@ from optrr.designs.worksheet import Worksheet
 from optrr.designs.worksheet import worksheet as answered
 from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.audit import audit as audited
-from optrr.devices.clients import FEWEST, CommandClient, LogClient, RecordKinds, planned, plant
-from optrr.devices.label import Label, QuestionLabel, label_of
+from optrr.devices.clients import CommandClient, LogClient
+from optrr.devices.label import label_of
+from optrr.devices.planting import FEWEST, Layout, planned, plant
+from optrr.devices.query_audit import QueryLabel
+from optrr.devices.record_audit import Label
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
 from optrr.releases.provenance import SUFFIX, origin_from_sidecar
@@ -230,17 +233,15 @@ def audit(
     return 0 if result.holds else 1
 
 
-def _plant(label: Label | QuestionLabel, queries: int, output: Path, as_json: bool) -> int:
-    layout = RecordKinds.of(queries, max(label.width, label.domain.m))
+def _plant(label: Label | QueryLabel, queries: int, output: Path, as_json: bool) -> int:
+    layout = Layout.of(queries, max(label.width, label.domain.m))
     plant(output, planned(layout, label.sizes), label.domain)
     planted = 2 * layout.rows
     print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")
     return 0
 
 
-def _client(
-    label: Label | QuestionLabel, command: str | None, each: bool, timeout: float | None
-) -> CommandClient | None:
+def _client(label: Label | QueryLabel, command: str | None, each: bool, timeout: float | None) -> CommandClient | None:
     if command is None:
         return None
     try:

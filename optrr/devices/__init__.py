@@ -5,9 +5,9 @@ page. ``export`` makes a file of a design, solved again where it would be too la
 ``exact`` computes every ε from its integers, ``verify`` checks it. ``tables`` are other forms of a mechanism: matrices,
 probabilities of change sets, POR's program.
 
-``audit`` asks a client (``clients``) about planted records and tests what comes back against its ``label``, by exact tests at
-one stated level (``result``): ``bounds`` for how large the true ε is at least, ``noise`` for its law and the
-independence of answers, and ``asked`` where they are answers to questions.
+``audit`` tests a client (``clients``) from outside against its ``label``, by exact tests at one stated level (``result``).
+``planting`` draws the records that the client is asked, ``record_audit`` and ``query_audit`` compare them with its answers,
+``audit_checks`` tests counts and repeats, and ``epsilon_bounds`` bounds the true ε from below.
 """
 
 from optrr.lazy_names import lazy_names

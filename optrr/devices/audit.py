@@ -1,4 +1,7 @@
-"""The audit of a client against its label: ask, then every check, each with its share of one stated level."""
+"""Test a client from outside against its label: a design or deployment file.
+
+Four checks have an equal share of the level: joint flips, replacements, repeats and lags, and a lower bound of the total ε.
+"""
 
 from __future__ import annotations
 
@@ -10,65 +13,26 @@ from typing import Any, TypeAlias, cast
 import msgspec
 import numpy as np
 
-from optrr.devices import bounds
-from optrr.devices.asked import (
-    QuestionAnswers,
-    answer_events,
-    answers_by_record,
-    asked_twice,
-    matching_patterns,
-    other_members,
-    pattern_events,
-    questions_answered,
-)
-from optrr.devices.clients import (
-    Answering,
-    Answers,
-    AuditedClient,
-    FunctionClient,
-    LogClient,
-    Questions,
-    RecordKinds,
-    own_client,
-    planned,
-    read_planted,
-)
-from optrr.devices.label import Codes, Label, Labelling, QuestionLabel, label_of
-from optrr.devices.noise import (
-    Again,
-    Repeated,
-    add_neighbours,
-    add_repeats,
-    changes_together,
-    noise_that_repeats,
-    records_in_a_row,
-    replacements,
-    true_records_in_turns,
-    true_values,
-    uniformly_planted,
-)
-from optrr.devices.result import (
-    AGAIN,
-    CHANGES,
-    IN_A_ROW,
-    INPUTS,
-    REPLACEMENTS,
-    TURNS,
-    TWO_RUNS,
-    Audit,
-    Finding,
-    Worst,
-)
+from optrr.devices.audit_checks import AskedAgain, Evidence, lags_and_shifts, tested
+from optrr.devices.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
+from optrr.devices.epsilon_bounds import total_bound
+from optrr.devices.label import Labelling, label_of
+from optrr.devices.planting import Codes, Layout, Run, planned, read_planted
+from optrr.devices.query_audit import QueryLabel
+from optrr.devices.record_audit import Label
+from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst, at_least
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import RandomState
 
-# A function that answers questions: people's numbers and codes to one object with table and cells for each.
+# A function that answers queries: people's numbers and codes to one object with table and cells for each.
 Replying: TypeAlias = Callable[[IntArray, Codes], Sequence[Any]]
 QUERIES = 100_000
 LEVEL = 1e-6
 # Planted records that are this unlikely to be uniform were not drawn by us.
 _NOT_UNIFORM = 1e-9
+# Attributes of more categories are not tested for uniform planting.
+_MOST_CATEGORIES = 256
 
 
 @dataclass(frozen=True)
@@ -87,7 +51,7 @@ class AuditOptions:
         of the planted records.
     planted
         the file of records that were planted already (``optrr audit --plant``), which a log answers; ``queries`` and
-        ``random_state`` are then not looked at.
+        ``random_state`` are then ignored.
 
     Raises
     ------
@@ -109,27 +73,27 @@ class AuditOptions:
 def audit(
     label: Labelling, client: AuditedClient | Answering | Replying | None = None, options: AuditOptions | None = None
 ) -> Audit:
-    """Ask a client planted records, and test what it answers against the label by exact tests.
+    """Ask a client planted records, and test its answers against the label by exact tests.
 
     Parameters
     ----------
     label
         a design, its mechanism, a deployment, a file of a design or deployment, or what :func:`label_of` made of one.
     client
-        what is asked: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, or to objects with
-        ``table`` and ``cells`` for a file of questions, which is run in two forked processes; a client of
+        the client to ask: a function of people's numbers, shape (n,), and codes, shape (n, m), to codes, or to objects with
+        ``table`` and ``cells`` for a file of queries, which is run in two forked processes; a client of
         :mod:`optrr.devices.clients`; by default our own randomizer of records.
 
     Returns
     -------
     Audit
         ``holds`` is false with probability at most the level if the client does what its label says. That it holds is no
-        proof: what so many queries would have seen is in the bounds.
+        proof: the bound shows how much so many queries can see.
 
     Raises
     ------
     InvalidInput
-        where the label does not hold by itself, or the client fails.
+        if the label does not hold by itself, or the client fails.
     """
     how, promised = options or AuditOptions(), label_of(label)
     client = _asked_client(promised, client)
@@ -138,42 +102,45 @@ def audit(
     elif isinstance(client, LogClient):
         raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
     else:
-        layout = RecordKinds.of(how.queries, max(promised.width, promised.domain.m))
+        layout = Layout.of(how.queries, max(promised.width, promised.domain.m))
         runs = planned(layout, promised.sizes, how.random_state)
     codes = client.answers(runs)
-    asked = _asked_twice(client, layout, runs, codes)
+    asked = _asked_again(client, layout, runs, codes)
 
     def result(findings: Sequence[Finding]) -> Audit:
         return Audit(client.name, 2 * layout.rows, how.level, promised.epsilon, tuple(findings))
 
     foreign = sum(promised.foreign(c) for c in codes)
     if foreign:
-        says = f"{foreign} answers of {2 * layout.rows} hold what is none of the label's categories; no more is tested"
+        says = f"{foreign} of {2 * layout.rows} answers hold a value outside the label's categories; nothing else is tested"
         return result([Finding("categories", True, says, 0.0)])
-    records = np.concatenate([run.records[: layout.once] for run in runs]).T
-    if uniformly_planted(promised.sizes, records, layout) < _NOT_UNIFORM:
+    records = np.concatenate([run.records[: layout.once] for run in runs])
+    if _uniform(promised.sizes, records, layout) < _NOT_UNIFORM:
         raise InvalidInput("the planted records are not uniformly random; plant those of optrr audit --plant")
-    says = f"all of {2 * layout.rows} answers hold the label's categories only"
-    if isinstance(promised, QuestionLabel):
-        findings = _of_questions(promised, QuestionAnswers.of(promised, layout, runs, codes), asked, how)
-    else:
-        findings = _of_records(promised, Answers.of(promised.sizes, layout, runs, codes), asked, how)
-    return result([Finding("categories", False, says), *findings])
+    evidence: Evidence = promised.answers(records, np.concatenate([c[: layout.once] for c in codes]))
+    return result(
+        [
+            total_bound(evidence.events(layout.parts), promised.epsilon, how.level),
+            Finding.of_tests(FLIPS, tested(evidence.flips()), how.level),
+            Finding.of_tests(REPLACEMENTS, tested(evidence.replacements()), how.level),
+            _repeats(promised, evidence, layout, asked, how),
+        ]
+    )
 
 
-def _asked_client(label: Label | QuestionLabel, client: AuditedClient | Answering | Replying | None) -> AuditedClient:
-    """The client that is asked: a function as one, and our own randomizer where none is named."""
-    if isinstance(label, QuestionLabel):
+def _asked_client(label: Label | QueryLabel, client: AuditedClient | Answering | Replying | None) -> AuditedClient:
+    """The client that is asked: a function as one, and our own randomizer if none is named."""
+    if isinstance(label, QueryLabel):
         if client is None:
-            raise InvalidInput("a file of questions is drawn by clients only; name one to ask (optrr audit --command)")
+            raise InvalidInput("a file of queries is drawn by clients only; name one to ask (optrr audit --command)")
         return _replying(label, client) if callable(client) else client
     if client is None:
         return own_client(label)
     return FunctionClient(cast(Answering, client)) if callable(client) else client
 
 
-def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
-    """A function that answers questions with objects."""
+def _replying(label: QueryLabel, function: Any) -> FunctionClient:
+    """A function that answers queries with objects."""
 
     def answer(people: IntArray, records: Codes) -> Codes:
         lines = [msgspec.json.encode(reply) for reply in function(people, records)]
@@ -182,80 +149,52 @@ def _replying(label: QuestionLabel, function: Any) -> FunctionClient:
     return FunctionClient(answer, width=label.width)
 
 
-def _of_questions(
-    label: QuestionLabel, answers: QuestionAnswers, asked: Sequence[Again], how: AuditOptions
-) -> list[Finding]:
-    """The findings of answers to questions."""
-    tests = {
-        "questions": questions_answered(answers),
-        "matches": matching_patterns(answers),
-        REPLACEMENTS: other_members(answers),
-        INPUTS: answers_by_record(answers),
-        IN_A_ROW: add_neighbours(Worst(), answers.noise, answers.agreement, answers.layout),
-        TWO_RUNS: add_repeats(Worst(), answers.noise, answers.agreement, answers.layout),
-    }
-    families = [cells for cells in (list(pattern_events(answers)), list(answer_events(answers))) if cells]
-    return [
-        bounds.total_bound(families, label.epsilon, how.level),
-        *(Finding.of_tests(name, worst, how.level) for name, worst in tests.items()),
-        _again([asked_twice(label, again, once=how.once) for again in asked], how),
-    ]
+def _uniform(sizes: IntArray, records: Codes, layout: Layout) -> float:
+    """Compute a p-value for uniform planted records, on which the bound of ε rests."""
+    worst = Worst()
+    for rows in (slice(run.start + layout.alike, run.stop) for run in layout.runs):
+        for i, r in enumerate(sizes.tolist()):
+            if r <= _MOST_CATEGORIES:
+                most = np.bincount(records[rows, i], minlength=r).max()
+                worst.add(2 * at_least(most, layout.random, 1 / r) * r, lambda _: "")
+    return worst.adjusted
 
 
-def _of_records(label: Label, answers: Answers, asked: Sequence[Again], how: AuditOptions) -> list[Finding]:
-    """The findings of randomized records."""
-    tests = {
-        CHANGES: changes_together(label, answers),
-        REPLACEMENTS: replacements(label, answers),
-        INPUTS: true_values(label, answers),
-        IN_A_ROW: records_in_a_row(label, answers),
-        TWO_RUNS: noise_that_repeats(label, answers),
-        TURNS: true_records_in_turns(label, answers),
-    }
-    return [
-        bounds.total_epsilon(label, answers, how.level),
-        bounds.conditional_epsilons(label, answers, how.level),
-        bounds.attribute_epsilons(label, answers, how.level),
-        *(Finding.of_tests(name, worst, how.level) for name, worst in tests.items()),
-        _again([Repeated.of(label, again, once=how.once) for again in asked], how),
-    ]
+def _asked_again(
+    client: AuditedClient, layout: Layout, runs: Sequence[Run], codes: Sequence[Codes]
+) -> list[AskedAgain]:
+    """First and second answers of the same people: within the runs, and after a restart.
 
-
-def _asked_twice(
-    client: AuditedClient, layout: RecordKinds, runs: Sequence[Questions], codes: Sequence[Codes]
-) -> list[Again]:
-    """First and second answers of the same people, half of whose records have changed: within the runs, and after a restart.
-
-    A client that outlives a run, or starts again, is asked once more in a third run.
+    A client that may remember people beyond a run is asked once more in a third run.
     """
     first, second = slice(0, layout.again), slice(layout.once, layout.rows)
 
     def joined(parts: Sequence[Codes], rows: slice) -> Codes:
         return np.concatenate([part[rows] for part in parts])
 
-    records = [asked.records for asked in runs]
-    within = Again((joined(records, first), joined(records, second)), (joined(codes, first), joined(codes, second)))
+    records = [run.records for run in runs]
+    within = AskedAgain(
+        (joined(records, first), joined(records, second)), (joined(codes, first), joined(codes, second))
+    )
     if not client.lasting:
         return [within]
-    later = Questions(runs[0].people[second], runs[0].records[second])
+    later = Run(runs[0].people[second], runs[0].records[second])
     answers = client.answers([later])[0]
-    return [within, Again((records[0][first], later.records), (codes[0][first], answers), " after a restart")]
+    return [within, AskedAgain((records[0][first], later.records), (codes[0][first], answers), " after a restart")]
 
 
-def _again(asked: Sequence[Repeated], how: AuditOptions) -> Finding:
+def _repeats(
+    label: Label | QueryLabel, evidence: Evidence, layout: Layout, asked: Sequence[AskedAgain], how: AuditOptions
+) -> Finding:
     worst = Worst()
-    for repeated in asked:
-        repeated.test(worst, once=how.once)
-    finding = Finding.of_tests(AGAIN, worst, how.level)
+    for fingerprints in evidence.fingerprints():
+        lags_and_shifts(worst, fingerprints, layout)
+    got = []
+    for again in asked:
+        both = label.answers(np.concatenate(again.records), np.concatenate(again.answers))
+        got.append(again.test(worst, both.fingerprints()[0], once=how.once))
+    finding = Finding.of_tests(REPEATS, worst, how.level)
     if finding.violates:
         return finding
-    said = ", ".join(f"{_given(repeated)}{repeated.when}" for repeated in asked)
-    return replace(finding, says=f"{asked[0].people} people who were asked again got {said}")
-
-
-def _given(repeated: Repeated) -> str:
-    if repeated.remembered:
-        return "the same answer, by memory or by noise that is made from who they are and what they answer"
-    if repeated.same == repeated.people:
-        return "the same answer, which chance alone may do: ask more"
-    return "a fresh answer: each is a release, and its epsilon adds up"
+    people = asked[0].answers[0].shape[0]
+    return replace(finding, says=f"{finding.says}; {people} people who were asked again got {', '.join(got)}")

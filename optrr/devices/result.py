@@ -1,6 +1,6 @@
-"""What an audit finds: one line for each of its checks, with the bound or the event it rests on, and its level.
+"""The findings of an audit, and the exact tests and bounds on which they rest.
 
-Tests and bounds that hold for any number of records: binomial tails, Clopper–Pearson, and a bound for whole tables.
+These hold for any number of records: binomial tails, Clopper–Pearson, and a bound for whole tables.
 
 No normal or χ² approximation is used, because an auditor works at levels like 10^-6, far out where these are wrong.
 """
@@ -24,14 +24,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# Names of the checks: of an ε, of one answer's noise, and of whether answers depend on each other.
-TOTAL, CONDITIONAL, ATTRIBUTE = "total epsilon", "conditional epsilon", "attribute epsilon"
-CHANGES, REPLACEMENTS, INPUTS = "changes together", "replacements", "true values"
-IN_A_ROW, TWO_RUNS = "records in a row", "noise that repeats"
-TURNS, AGAIN = "true records in turns", "asked again"
-# Those of records that may err, each with an equal share of the level; there are fewer where questions are answered.
-SHARING = (TOTAL, CONDITIONAL, ATTRIBUTE, CHANGES, REPLACEMENTS, INPUTS, IN_A_ROW, TWO_RUNS, TURNS, AGAIN)
-CHECKS = len(SHARING)
+# Names of the checks, each of which may err with an equal share of the level.
+TOTAL, FLIPS, REPLACEMENTS, REPEATS = "total epsilon", "joint flips", "replacements", "repeats and lags"
+CHECKS = 4
 # The chance to miss an event that the rarest one is stated for.
 MISSED = 0.05
 # A probability that is a sum of doubles is known to some 1e-16; a cell that the label gives less than this is tested as if it
@@ -66,11 +61,6 @@ def lowest_share(k: ArrayLike, n: ArrayLike, level: float) -> FloatArray:
     k, n = np.broadcast_arrays(np.asarray(k, dtype=np.float64), n)
     inside = k > 0
     return np.where(inside, betaincinv(np.where(inside, k, 1.0), np.where(inside, n - k + 1, 1.0), level), 0.0)
-
-
-def highest_share(k: ArrayLike, n: ArrayLike, level: float) -> FloatArray:
-    """Clopper–Pearson's upper confidence bound of a probability at 1 − level, given k of n."""
-    return 1.0 - lowest_share(np.asarray(n) - np.asarray(k), n, level)
 
 
 def table_bound(counts: IntArray, probabilities: FloatArray) -> float:
@@ -114,11 +104,10 @@ class Worst:
 
 @dataclass(frozen=True)
 class Finding:
-    """One check: a claim of the label, whether it is refuted at the audit's level, and the bound or the most extreme event.
+    """One check: whether it refutes the label at the audit's level, and the bound or the most extreme event.
 
     ``p_value`` is that event's, times the number of tests in the whole audit it stands for; 0 for a certainty. ``tests`` were
-    done. ``stated`` and ``bound`` are the label's ε and the confidence bound of the true one, nats; None where the check is
-    about no ε.
+    done. ``stated`` and ``bound`` are the label's ε and the confidence bound of the true one, nats; None for other checks.
     """
 
     check: str
@@ -173,21 +162,20 @@ class Audit(TableResult):
 
     @property
     def rarest(self) -> float:
-        """The chance of an event that so many queries miss with a probability of 5 %: a rarer one is missed more often."""
+        """The probability of an event that so many queries miss with probability 5 %."""
         return float(-np.expm1(np.log(MISSED) / self.queries))
 
     @property
     def unseen(self) -> tuple[str, ...]:
-        """What a client may do that no audit from outside sees, and what this one had too few queries for."""
+        """What no audit from outside can see, and what this one had too few queries for."""
         return (
-            f"an event that happens to one person in {1 / self.rarest:,.0f} or to fewer stays out of {self.queries} queries "
-            f"with a chance of {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer that changed "
-            "nothing",
-            "noise that somebody can predict may have the right law: made without a secret (from the person's number and "
-            "answer, a clock, a short seed), it gives every record away to those who know how; only the client's code shows "
-            "where its random bits come from",
-            "what a client does for people who are not planted, once it knows that it is audited, and beside its answers "
-            "(time, size, a second channel)",
+            f"{self.queries} queries miss an event that happens to one person in {1 / self.rarest:,.0f} or to fewer with "
+            f"probability {MISSED:.0%} or more; and a true record that is sent as it is looks like an answer without changes",
+            "noise that an attacker can predict may have the right distribution: made without a secret (from the person's "
+            "number and answer, a clock, a short seed), it gives every record away; only the client's code shows where its "
+            "random bits come from",
+            "what a client does for people who are not planted, once it recognizes an audit, and beside its answers (time, "
+            "size, a second channel)",
         )
 
     def headline(self) -> str:

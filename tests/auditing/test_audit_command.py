@@ -15,8 +15,9 @@ import optrr
 import optrr.devices.audit
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
-from optrr.devices.clients import LogClient, read_planted
+from optrr.devices.clients import LogClient
 from optrr.devices.label import label_of
+from optrr.devices.planting import read_planted
 
 # A client in ten lines: the plain Python client behind the protocol of lines.
 CLIENT = f"""
@@ -76,7 +77,7 @@ def test_a_command_that_is_wrong(files, tmp_path, capsys) -> None:
     for wrong in ("report[0] = 'X'", "report[2] = None"):
         words[3] = command(tmp_path, sampler, wrong)
         assert run(words) == 1
-        assert "none of the label's categories" in capsys.readouterr().out
+        assert "outside the label's categories" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -184,12 +185,11 @@ def test_a_memory_must_outlast_the_process(tmp_path, capsys, kind: str) -> None:
     assert ("got another answer" in said) == (kind == "forgetful")
 
 
-@pytest.mark.parametrize("said", ["echo", "printf"])
-def test_a_command_that_is_started_for_every_record(files, tmp_path, capsys, said: str) -> None:
-    """The same answer from every start: a seed, which one process for all records would hide; with a line feed or without."""
+def test_a_command_that_is_started_for_every_record(files, tmp_path, capsys) -> None:
+    """The same answer from every start: a seed, which one process for all records would hide. It has no line feed."""
     _, sampler = files
     script = tmp_path / "seeded.sh"
-    script.write_text(f'#!/bin/sh\nread line\n{said} \'["F", null, "3"]\'\n')
+    script.write_text('#!/bin/sh\nread line\nprintf \'["F", null, "3"]\'\n')
     script.chmod(0o700)
     words = ["audit", str(sampler), "--command", str(script), "--each", "--queries", "200"]
     assert run(words) == 1
@@ -231,29 +231,6 @@ def test_a_log_of_planted_records(files, tmp_path, capsys) -> None:
 def test_the_default_is_our_own_randomizer(files, capsys) -> None:
     design, _ = files
     assert run(["audit", str(design), "--queries", "1000"]) == 0
-    assert "optrr's own randomizer" in capsys.readouterr().out
-
-
-def test_noise_that_outlives_a_restart(files, tmp_path, capsys) -> None:
-    """Made from the record and the person's number, it is the same after a restart; a memory of that process would not be."""
-    _, sampler = files
-    script = tmp_path / "keyed.py"
-    script.write_text(
-        CLIENT.replace("import json, sys", "import hashlib, json, sys")
-        .replace(
-            "sampler.randomized(codes))]",
-            "sampler.randomized(codes, lambda n, at=[0], who=json.loads(line)['person']: "
-            "(at.__setitem__(0, at[0] + 1), hashlib.shake_256(f'{who} {at}'.encode()).digest(n))[1]))]",
-        )
-        .replace("WRONG", "pass")
-    )
-    call = ["audit", str(sampler), "--command", shlex.join([sys.executable, str(script), str(sampler)])]
-    capsys.readouterr()
-    assert run([*call, "--queries", "2000", "--json"]) == 1
-    findings = json.loads(capsys.readouterr().out)["findings"]
-    (violation,) = (f for f in findings if f["check"] == "asked again")
-    assert violation["violates"] and "got the same noise" in violation["says"]
-    assert run([*call[:2], "--queries", "1000"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("not seen from outside: ") for line in lines) == 3
-    assert lines[-1].startswith("consistent with its label")
+    assert lines[-1].startswith("consistent with its label") and lines[-1].endswith("optrr's own randomizer")
