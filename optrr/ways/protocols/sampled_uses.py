@@ -7,7 +7,6 @@ them are those of :mod:`optrr.designs.worksheet`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from optrr.designs.worksheet import Facts, Worksheet, filled
+from optrr.designs.worksheet import MOST_LISTED, Worksheet, filled
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions, save_deployment
 from optrr.devices.export import DEFAULT_SIZE, compressed_size, keep_design
 from optrr.errors import InvalidInput
@@ -24,7 +23,7 @@ from optrr.mechanisms.spark import BatchKernel, Randomized, known_frame, publish
 from optrr.mechanisms.supports import unlikely_threshold
 from optrr.records.frames import FrameCodec, arrow_schema
 from optrr.show import SOFTWARE
-from optrr.show.text import amount, crossed, epsilon_text
+from optrr.show.text import crossed
 from optrr.ways.protocols.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
 from optrr_solvers.randomness import BitSource, as_source
 
@@ -79,42 +78,15 @@ def export_questions(asking: SampledTables, path: str | Path, size: int = DEFAUL
     return made
 
 
-# Tables listed one by one.
-_MOST_LISTED = 40
-
-
 def questions_worksheet(asking: SampledTables, records: int) -> Worksheet:
-    """An evaluator's questions, answered as far as the file goes; ``records`` is how many people will answer."""
-    count, most = len(asking.tables), max(map(len, asking.tables))
+    """Answer an evaluator's questions as far as the file does; ``records`` is how many people will answer."""
+    each = zip(asking.tables, asking.shares.tolist(), asking.subset_reports, asking.shapes, strict=True)
     tables = [
-        f"{crossed(names)}: asked of a share of {share:.3g}, answered by subsets of "
-        f"{_listed(report.subset_sizes)} of {_listed(report.parts(shape))}"
-        for names, share, report, shape in islice(
-            zip(asking.tables, asking.shares.tolist(), asking.subset_reports, asking.shapes, strict=True), _MOST_LISTED
-        )
+        (crossed(names), f"{share:.3g}", report.subset_sizes, report.parts(shape))
+        for names, share, report, shape in islice(each, MOST_LISTED)
     ]
-    more = [f"and {amount(count - _MOST_LISTED, 'more table')}: the file lists them"] if count > _MOST_LISTED else []
-    facts = Facts(
-        "the one answer that a person gives",
-        f"the {amount(asking.domain.m, 'attribute')} of one person, who answers about some of them once",
-        (f"which of {amount(count, 'table')} a person is asked about is public and does not depend on the record",),
-        (
-            f"an answer is about at most {amount(most, 'attribute')}; of these, one alone or all together, it gives away at "
-            f"most {epsilon_text(asking.epsilon)} nats, whatever an observer knows already",
-        ),
-        "this file names no earlier release of the same people",
-        "drawn from whole numbers of 64 bits; the epsilon above covers these numbers, so that no floating-point arithmetic "
-        "stands between label and draw",
-        "what is drawn with",
-        asking.verification(),
-        (*tables, *more, "only tables whose effects are asked about can be estimated; whole records are never known"),
-        "one answer to one question",
-    )
-    return filled(asking, records, facts)
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    return ", ".join(map(str, sizes))
+    more = max(0, len(asking.tables) - MOST_LISTED)
+    return filled("worksheet_queries.md", asking, records, asking.verification(), tables=tables, more=more)
 
 
 def answer_once(frame: Any, asking: SampledTables, path: str, again: bool = False, keep_order: bool = False) -> Any:
