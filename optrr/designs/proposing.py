@@ -220,7 +220,7 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
 
 def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
     """Inner edges of bins with about as many records each, to three digits of themselves or of the quartiles' distance."""
-    order = np.argsort(values)
+    order = np.argsort(values, kind="stable")
     below = np.cumsum(weights[order]) / weights.sum()
     places = np.searchsorted(below, np.arange(1, bins) / bins)
     step = values[order][np.minimum(places + 1, values.size - 1)]

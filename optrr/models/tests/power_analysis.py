@@ -364,6 +364,8 @@ _CLOSE = 1e-3
 # Widths jump up where one more rare report is expected, and fall below the wanted one again within few records more. So many
 # numbers up to this multiple are tried: 2 % of the records apart, over which widths fall by 1 %.
 _BEYOND, _CHECKS = 1.5, 26
+# Decimals of a remainder: the rounding of n π_i is below these up to 10^9 records.
+_REMAINDER_DIGITS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,9 +399,9 @@ class IntervalWidths:
         """The widest interval of a cell from n records whose reports are as expected, rounded to counts that sum to n."""
         exact = n * self._expected.ravel()
         counts = np.floor(exact).astype(np.int64)
-        # the largest remainders are rounded up
+        # the largest remainders are rounded up, the first of equal ones first
         short = n - int(counts.sum())
-        counts[np.argsort(counts - exact, kind="stable")[:short]] += 1
+        counts[np.argsort(np.round(counts - exact, _REMAINDER_DIGITS), kind="stable")[:short]] += 1
         made = Counts(self.domain, counts.reshape(self._expected.shape))
         out = estimate(made, self.mechanism, confidence=self.confidence, simultaneous=self.simultaneous)
         return float(np.max(out.upper - out.lower))

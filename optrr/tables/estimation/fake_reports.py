@@ -279,7 +279,7 @@ def sum_of_smallest(weights: FloatArray, counts: IntArray, k: int) -> FloatArray
     parts = []
     for start in range(0, weights.shape[1], step):
         some, held = weights[:, start : start + step], counts[:, start : start + step]
-        order = np.argsort(some, axis=0)
+        order = np.argsort(some, axis=0, kind="stable")
         sorted_counts = np.take_along_axis(held, order, axis=0)
         before = np.cumsum(sorted_counts, axis=0) - sorted_counts
         taken = np.clip(k - before, 0, sorted_counts)

@@ -235,7 +235,7 @@ class TwoTotalsCuts:
             weight[g] += wanted[k]
             weight[h] += wanted[k]
         out: list[int] = []
-        for g in np.argsort(-weight).tolist():
+        for g in np.argsort(-weight, kind="stable").tolist():
             alone = self._counts[g] == 1 or (g, g) in self._pairs
             if weight[g] > 0 and alone and all((min(g, h), max(g, h)) in self._pairs for h in out):
                 out.append(g)

@@ -309,7 +309,7 @@ class Task:
             return list(combinations(range(m), count))
         chosen: dict[tuple[int, ...], None] = {}
         asked = list(self.questions)
-        for k in np.argsort(-shares)[: _GROUPS // 2].tolist():
+        for k in np.argsort(-shares, kind="stable")[: _GROUPS // 2].tolist():
             group = {*asked[k].attributes[:count]}
             while len(group) < count:
                 group.add(int(self.source.integers(m)))

@@ -60,7 +60,7 @@ class Promising:
             if not grown:
                 break
             values, looked = self._climbed(grown, worth, total)
-            changed = self._changed([looked[k] for k in np.argsort(-values)[:_KEPT]], looked)
+            changed = self._changed([looked[k] for k in np.argsort(-values, kind="stable")[:_KEPT]], looked)
             if changed:
                 more, climbed = self._climbed(changed, worth, total)
                 values, looked = np.concatenate([values, more]), looked + climbed

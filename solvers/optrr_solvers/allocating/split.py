@@ -154,7 +154,7 @@ def _log_error(workload: TableWorkload, blocks: Blocks, epsilons: FloatArray) ->
 def _cheapest(gradient: FloatArray, counts: IntArray, total: float, low: FloatArray, high: FloatArray) -> FloatArray:
     """The split with the smallest gradient·ε: blocks are filled up in turn, first those where a nat lowers it most."""
     out, left = low.copy(), total - float(low @ counts)
-    for b in np.argsort(gradient / counts):
+    for b in np.argsort(gradient / counts, kind="stable"):
         step = min(high[b] - low[b], left / counts[b])
         out[b] += step
         left -= step * counts[b]

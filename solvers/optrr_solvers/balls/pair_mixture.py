@@ -102,7 +102,7 @@ class Generation:
             shares, y, multipliers = _program(matrix[chosen], needs[chosen], nearest=nearest)
             excess = (matrix @ shares - y * needs) / needs
             excess[chosen] = 0.0
-            worst = np.argsort(excess)[:_ROWS_AT_ONCE]
+            worst = np.argsort(excess, kind="stable")[:_ROWS_AT_ONCE]
             worst = worst[excess[worst] < -_VIOLATED * max(abs(y), float(np.abs(excess).max()) * 1e-6)]
             if not worst.size:
                 break
@@ -152,7 +152,7 @@ class Generation:
 
     def largest(self, count: int) -> list[Soft]:
         """The balls with the largest shares."""
-        order = np.argsort(-self.shares)[:count]
+        order = np.argsort(-self.shares, kind="stable")[:count]
         return [self.sources[k] for k in order if self.shares[k] > _LEAST_SHARE]
 
 

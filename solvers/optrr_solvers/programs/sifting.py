@@ -58,9 +58,8 @@ def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> Latti
     if lattice.cells <= _ALL_CELLS:
         columns = np.arange(lattice.cells)
     else:
-        columns = np.sort(
-            np.argpartition(np.abs(h), max(_PER_ROW * rows, _AT_LEAST))[: max(_PER_ROW * rows, _AT_LEAST)]
-        )
+        # a stable sort, not a partition: which of equal entries a partition selects depends on the processor
+        columns = np.sort(np.argsort(np.abs(h), kind="stable")[: max(_PER_ROW * rows, _AT_LEAST)])
     iterations = 0
     most = 4 * max(_PER_ROW * rows, _AT_LEAST)
     for step in range(_MAX_ROUNDS):
@@ -81,7 +80,7 @@ def solve(lattice: Lattice, *, method: str, deadline: float = math.inf) -> Latti
         wrong_cells = np.flatnonzero(wrong)
         if wrong_cells.size > most:
             cost = lattice.log_mu.ravel()[wrong_cells] + np.log(np.abs(new[wrong_cells]))
-            wrong_cells = wrong_cells[np.argpartition(-cost, most)[:most]]
+            wrong_cells = wrong_cells[np.argsort(-cost, kind="stable")[:most]]
         columns = np.union1d(columns, wrong_cells)
     raise SolveFailed(f"{method}: no optimum after {_MAX_ROUNDS} rounds of sifting; try method 'ball'")
 
