@@ -59,6 +59,8 @@ Clusters = tuple[tuple[int, ...], ...]
 # Per node. Lin & Cohen stop at 1e-5 with a walk that never stays; a lazy one needs longer to tell groups apart as well.
 _ACCELERATION = 1e-7
 _MAX_STEPS = 1000
+# Decimals by which attributes are told apart: the walk's rounding is below 1e-12, and its steps stop at 1e-7.
+_DIGITS = 10
 
 
 def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Clusters:
@@ -73,7 +75,8 @@ def power_iteration_clusters(dependence: ArrayLike, clusters: int = 3) -> Cluste
     alone = [(int(i),) for i in np.flatnonzero(affinity.sum(axis=1) == 0)]
     if linked.size:
         values = next(v for v, steady in iterates(affinity[np.ix_(linked, linked)]) if steady)
-        labels = interval_means(values, min(clusters, linked.size))
+        # on average 1; without rounding, equally dependent attributes would be told apart by the last bits of their sums
+        labels = interval_means(np.round(values * linked.size, _DIGITS), min(clusters, linked.size))
         alone += [tuple(linked[labels == g].tolist()) for g in np.unique(labels)]
     return tuple(sorted(alone))
 

@@ -60,6 +60,8 @@ MAX_PAIRS_REPORTED = 64
 _DECIMALS = 4
 # Attributes up to which a chart of pairs has room for numbers.
 _MOST_NUMBERED = 12
+# Ratios of eigenvalues that differ by less than this are equal but for rounding.
+_EQUAL = 1e-9
 # Nats by which a slower sampler's draws may be less accurate than their law before that is said.
 FELT = 0.01
 # A file of more categories than this is larger than a person expects; each takes about so many bytes.
@@ -437,7 +439,9 @@ class Design(Labelled, FullRecords, TableResult):
         if ratio is None:
             return None
         i, j = np.triu_indices(self.domain.m, 1)
-        k = int(np.argmin(np.abs(ratio[i, j])))
+        visible = np.abs(ratio[i, j])
+        # the first of equal pairs, whatever the rounding
+        k = int(np.argmax(visible <= visible.min() + _EQUAL))
         return float(ratio[i[k], j[k]]), self.domain.names[i[k]], self.domain.names[j[k]]
 
     @cached_property

@@ -182,6 +182,14 @@ def test_unrelated_attributes_stay_alone():
     assert power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
 
 
+@pytest.mark.parametrize("size", range(2, 15))
+@pytest.mark.parametrize("strength", [0.1, 0.3, 0.37])
+def test_power_iteration_keeps_equally_dependent_attributes_together(size, strength):
+    """Sums that differ in their last bits separated 13 attributes with a dependence of 0.3 into two groups."""
+    clusters = power_iteration_clusters(np.full((size, size), strength), 3)
+    assert clusters == (tuple(range(size)),)
+
+
 def dynamic_program(values, k):
     """Least cost of k intervals by the plain recursion over all starts."""
     x = np.sort(values)
