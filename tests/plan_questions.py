@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import is_dataclass
 from typing import Any
 
 from optrr.designs.specification import declared
@@ -26,6 +28,19 @@ def invented(question: Question) -> Point:
     """A point that no allocation has made, at the question's total."""
     way = Way("sampling", "One table", question.total, 10 / question.total, False, question.total, ("records",), True)
     return Point(question.total, question.total, way, way.name, (way,), (), (), 5 / question.total, (), ())
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether nested values are equal, their numbers to 1e-9: BLAS may sum in another order in another process."""
+    if is_dataclass(one) and is_dataclass(other):
+        return type(one) is type(other) and alike(vars(one), vars(other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(one == other)
 
 
 class AtOnce:

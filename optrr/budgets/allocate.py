@@ -29,6 +29,7 @@ from optrr.budgets.options import (
     Option,
     at_total,
     clustered,
+    comparable,
     kronecker,
     optimum,
     sampling,
@@ -140,8 +141,8 @@ def allocate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     laws = [] if isinstance(law, InvalidInput) else [optimum(law.design, task.workload, law.error)]
     most = laws[0].epsilon if laws and nats is None else EPSILON_RANGE[1] if nats is None else nats
     others = task.ways(replace(problem, total=min(most, MAX_TOTAL)), nats, clusters, keep is not None)
-    # options that differ by rounding only keep this order, in which the optimum is first
-    ways = sorted([*laws, *others], key=lambda o: float(f"{o.epsilon if nats is None else o.error:.9g}"))
+    # of equal options the optimum comes first
+    ways = sorted([*laws, *others], key=lambda o: comparable(o.epsilon if nats is None else o.error))
     kept: Keep | None = "records" if wished else keep
     best = next((o for o in ways if o.suits and (o.keeps_records or kept is None)), None)
     if best is None:

@@ -110,6 +110,11 @@ class Option:
         return named_in_json(self, [f.name for f in fields(self) if f.name != "build"])
 
 
+def comparable(number: float) -> float:
+    """Round to nine digits, so that options that differ by rounding only compare as equal and keep their order."""
+    return float(f"{number:.9g}")
+
+
 def sufficient_ways(
     domain: Domain,
     wanted: Workload,

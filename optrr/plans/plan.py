@@ -27,6 +27,7 @@ from msgspec import to_builtins
 
 from optrr import files
 from optrr.budgets.allocate import Allocation, Keep, allocate
+from optrr.budgets.options import comparable
 from optrr.budgets.workload import WorkloadLike
 from optrr.designs.design import Asking, Design
 from optrr.designs.specification import Specification, declared, read_specification, toml_text
@@ -262,9 +263,13 @@ def _least_total(question: Question, margin: float, reason: str) -> Plan:
 def _closest(question: Question, reason: str) -> Plan:
     """The plan of the way whose largest margin is smallest; the best on average where that is as good."""
     made = Plan.of(question, reason)
-    best = min(_points(made), key=lambda each: max(table.margin for table in Preview(question, each).tables))
+    best = min(_points(made), key=lambda each: _worst_margin(question, each))
     way = _way(made, best)
     return made if way == question.way else Plan.of(replace(question, way=way), reason)
+
+
+def _worst_margin(question: Question, each: Point) -> float:
+    return comparable(max(table.margin for table in Preview(question, each).tables))
 
 
 def _points(made: Plan) -> list[Point]:

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from optrr.budgets.allocate import Allocation, allocate
-from optrr.budgets.options import Option
+from optrr.budgets.options import Option, comparable
 from optrr.budgets.workload import WantedTable
 from optrr.designs.design import Asking, Design
 from optrr.domain.domain import Domain
@@ -174,7 +174,7 @@ def between(low: Point, high: Point, total: float) -> Point:
         total=total,
         epsilon=total,
         way=way_between(near.way, low.way, high.way),
-        ways=tuple(sorted(ways, key=lambda way: way.error)),
+        ways=tuple(sorted(ways, key=lambda way: comparable(way.error))),
         tables=tuple(
             replace(
                 a,
