@@ -74,7 +74,7 @@ class AdjustedEffects:
             first = {"A1_FREQ": self.frequency, "BETA": self.beta}
             return first | {"SE": self.error, "L95": self.low, "U95": self.high, "T_STAT": test}
         # a limit that doubles cannot hold is infinite, or 0
-        with np.errstate(over="ignore", under="ignore"):
+        with np.errstate(over="ignore"):
             ratio, low, high = np.exp([self.beta, self.low, self.high])
         first = {"F_A": self.cases, "F_U": self.controls, "OR": ratio}
         return first | {"SE": self.error, "L95": low, "U95": high, "Z_STAT": test}

@@ -483,7 +483,7 @@ def test_sex_is_a_covariate_on_x_and_haploid_effects_are_per_copy():
 
 def test_a_limit_that_doubles_cannot_hold_is_none():
     one = np.ones(1)
-    with np.errstate(all="raise"):
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
         columns = AdjustedEffects(False, one, 400 * one, -783 * one, 785 * one, one, one, one).columns
     assert (columns["L95"], columns["OR"], columns["U95"]) == (0.0, pytest.approx(np.e), np.inf)
 
