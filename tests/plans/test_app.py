@@ -7,7 +7,7 @@ import copy
 import json
 import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -66,15 +66,13 @@ def asked(school: Question, **choices: Any) -> dict[str, Any]:
 def refused(reply: Reply) -> bool:
     """Whether an answer is a refusal as all are: 4xx, one JSON object with one line, and strict headers."""
     said = json.loads(reply.body)
+    policy = reply.headers["content-security-policy"]
+    line = said["error"]
+    assert list(said) == ["error"] and 0 < len(line) < 6000 and "\n" not in line and TOKEN not in line
     return (
         400 <= reply.status < 500
-        and list(said) == ["error"]
-        and isinstance(said["error"], str)
-        and 0 < len(said["error"]) < 6000
-        and "\n" not in said["error"]
-        and TOKEN not in said["error"]
         and reply.headers["content-type"] == "application/json"
-        and "default-src 'none'" in reply.headers["content-security-policy"]
+        and "default-src 'none'" in policy
         and reply.headers["cache-control"] == "no-store"
     )
 
@@ -133,14 +131,8 @@ def test_what_is_saved_is_the_question_the_reason_and_what_was_seen(app, school,
 def test_two_hosts_or_none_are_refused(app):
     async def hosted(*hosts: bytes) -> Reply:
         reply = Reply(0, {})
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": "GET",
-            "path": "/",
-            "query_string": f"token={TOKEN}".encode(),
-            "headers": [(b"host", host) for host in hosts],
-        }
+        scope = {"type": "http", "http_version": "1.1", "method": "GET", "path": "/"}
+        scope |= {"query_string": f"token={TOKEN}".encode(), "headers": [(b"host", host) for host in hosts]}
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -169,24 +161,10 @@ WRONG: dict[str, list[Any]] = {
     "way": [5, [], {}, False],
     "learn": ["/etc/passwd", "tables.toml", "", {}, 5, None, [], [[]], [["nobody"]], [[["theft"]]], [[1]], ["theft"]],
     "attributes": [
-        [],
-        {},
-        "x",
-        [1],
-        [None],
-        [{}],
-        [{"name": 1, "size": 2}],
-        [{"name": "", "size": 2}],
-        [{"name": "a", "size": 1}],
-        [{"name": "a", "size": 10**9}],
-        [{"name": "a", "size": "2"}],
-        [{"name": "a", "categories": ["x"]}],
-        [{"name": "a", "categories": ["x", "x"]}],
-        [{"name": "a", "categories": [["x"], ["y"]]}],
-        [{"name": "a", "categories": [{}, {"b": 1}]}],
-        [{"name": "a", "categories": "yes"}],
-        [{"name": "a", "bins": [3, 2, 1]}],
-        [{"name": "a", "bins": ["x", "y"]}],
+        *([], {}, "x", [1], [None], [{}], [{"name": 1, "size": 2}], [{"name": "", "size": 2}]),
+        *([{"name": "a", "size": size}] for size in (1, 10**9, "2")),
+        *([{"name": "a", "categories": of}] for of in (["x"], ["x", "x"], [["x"], ["y"]], [{}, {"b": 1}], "yes")),
+        *([{"name": "a", "bins": edges}] for edges in ([3, 2, 1], ["x", "y"])),
         [{"name": "a", "size": 2, "rest": "nobody"}],
         [{"name": "a", "size": 2}, {"name": "a", "size": 2}],
         [{"name": "a", "size": 2, "path": "/etc/passwd"}],
@@ -199,32 +177,25 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
-def wrong_token(rng: random.Random, body: bytes) -> dict[str, Any]:
-    tokens = ["", TOKEN[:-1], TOKEN.lower(), f"{TOKEN} ", f"{TOKEN},{TOKEN}", "\xff", secrets.token_urlsafe(24), None]
-    return {"x_optrr_token": rng.choice(tokens)}
+# What no header of a request to the page can be.
+HEADERS: dict[str, list[str | None]] = {
+    "x_optrr_token": ["", TOKEN[:-1], TOKEN.lower(), f"{TOKEN} ", f"{TOKEN},{TOKEN}", "\xff", "guess", None],
+    "host": [
+        *("example.org", "127.0.0.1", "127.0.0.1:80", "localhost:4711", "[::1]:4711", f"{ADDRESS}.example.org"),
+        *(f"{ADDRESS}@example.org", f" {ADDRESS}", "", None),
+    ],
+    "origin": [
+        *("null", "", "http://example.org", f"https://{ADDRESS}", "http://127.0.0.1", "http://localhost:4711"),
+        *(f"http://{ADDRESS}.example.org", f"http://{ADDRESS}/", "file://"),
+    ],
+    "content_type": ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", None],
+    "content_encoding": ["gzip", "br"],
+}
 
 
-def wrong_host(rng: random.Random, body: bytes) -> dict[str, Any]:
-    hosts = [
-        "example.org",
-        "127.0.0.1",
-        "127.0.0.1:80",
-        "localhost:4711",
-        "[::1]:4711",
-        "127.0.0.1:4711.example.org",
-        "",
-    ]
-    return {"host": rng.choice([*hosts, f"{ADDRESS}@example.org", f" {ADDRESS}", None, f"{rng.randrange(1 << 32)}"])}
-
-
-def wrong_origin(rng: random.Random, body: bytes) -> dict[str, Any]:
-    origins = ["null", "", "http://example.org", f"https://{ADDRESS}", "http://127.0.0.1", "http://localhost:4711"]
-    return {"origin": rng.choice([*origins, f"http://{ADDRESS}.example.org", f"http://{ADDRESS}/", "file://"])}
-
-
-def wrong_type(rng: random.Random, body: bytes) -> dict[str, Any]:
-    types = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "", None, "json"]
-    return rng.choice([{"content_type": rng.choice(types)}, {"content_encoding": rng.choice(["gzip", "br"])}])
+def wrong_header(rng: random.Random, body: bytes) -> dict[str, Any]:
+    name = rng.choice(list(HEADERS))
+    return {name: rng.choice(HEADERS[name])}
 
 
 def too_large(rng: random.Random, body: bytes) -> dict[str, Any]:
@@ -262,43 +233,20 @@ def wrong_value(rng: random.Random, body: bytes) -> dict[str, Any]:
 
 
 def wrong_shape(rng: random.Random, body: bytes) -> dict[str, Any]:
-    sent = json.loads(body)
-    shapes = (
-        [],
-        "x",
-        1,
-        None,
-        {},
-        {"questions": 1},
-        sent | {"more": 1},
-        {"question": []},
-        {"question": None},
-        {"question": 3},
-    )
-    return {"body": json.dumps(rng.choice(shapes)).encode()}
+    wrong = [[], "x", 1, None, {}, {"questions": 1}, json.loads(body) | {"more": 1}]
+    return {"body": json.dumps(rng.choice([*wrong, *({"question": value} for value in ([], None, 3))])).encode()}
 
 
-HOSTILE: tuple[Callable[[random.Random, bytes], dict[str, Any]], ...] = (
-    wrong_token,
-    wrong_host,
-    wrong_origin,
-    wrong_type,
-    too_large,
-    cut,
-    nested,
-    mutated,
-    wrong_value,
-    wrong_shape,
-)
+HOSTILE = (wrong_header, too_large, cut, nested, mutated, wrong_value, wrong_shape)
 
 
 @pytest.mark.slow
-def test_ten_thousand_hostile_requests_are_refused_and_the_page_still_answers(app, school, kept, capsys):
+def test_hostile_requests_are_refused_and_the_page_still_answers(app, school, kept, capsys):
     rng = random.Random(32)
     body = json.dumps(asked(school, margin=3.0, learn=[["theft", "sex"], ["bullied"]])).encode()
 
     async def storm() -> None:
-        for k in range(10_000):
+        for k in range(7000):
             kind = HOSTILE[k % len(HOSTILE)]
             sent = kind(rng, body)
             raw = sent.pop("body", body)

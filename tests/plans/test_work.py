@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from dataclasses import replace
 
 import numpy as np
@@ -38,18 +40,32 @@ class Gated(AtOnce):
         self.gate.release()
 
 
-def finished(work: PlanWork, question: Question, rests: bool = True) -> Known:
+@pytest.fixture
+def working() -> Iterator[Callable[..., PlanWork]]:
+    """Makes what computes in the background, and ends it."""
+    with ExitStack() as made:
+
+        def work(*computing: object) -> PlanWork:
+            return made.enter_context(closing(PlanWork(*computing)))  # type: ignore[arg-type]
+
+        yield work
+
+
+def until(work: PlanWork, question: Question, seen: Callable[[Known], object]) -> Known:
+    """What is known of a question once this is so."""
     for _ in range(100 * _PATIENCE):
-        known = work.ask(question, rests)
-        if not known.busy:
+        if seen(known := work.ask(question)):
             return known
         time.sleep(0.01)
     raise TimeoutError
 
 
-def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(school):
-    computing = AtOnce()
-    work = PlanWork(computing)
+def finished(work: PlanWork, question: Question) -> Known:
+    return until(work, question, lambda known: not known.busy)
+
+
+def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(school, working):
+    work = working(computing := AtOnce())
     known = finished(work, replace(school, total=3.0))
     totals = [asked.total for asked in computing.asked]
     assert totals[0] == 3.0
@@ -58,35 +74,24 @@ def test_the_present_total_comes_first_and_then_the_ladder_outward_each_once(sch
     assert sorted(totals) == sorted([3.0, *LADDER])
     assert [p.total for p in known.points] == sorted(totals)
     assert (known.done, known.of, known.error) == (len(LADDER), len(LADDER), None)
-    work.close()
 
 
-def test_what_only_reads_points_computes_nothing_and_texts_neither(school):
-    computing = AtOnce()
-    work = PlanWork(computing)
+def test_what_only_reads_points_computes_nothing_and_texts_neither(school, working):
+    work = working(computing := AtOnce())
     finished(work, school)
     before = len(computing.asked)
     retitled = declared({**SCHOOL, "title": "Another title"})
-    read = (
-        replace(school, n=7),
-        replace(school, prior=0.9),
-        replace(school, releases=5),
-        replace(school, margin=3.0),
-        replace(school, specification=retitled),
-    )
-    for other in read:
-        assert not work.ask(other).busy
+    for read in ({"n": 7}, {"prior": 0.9}, {"releases": 5}, {"margin": 3.0}, {"specification": retitled}):
+        assert not work.ask(replace(school, **read)).busy
     assert len(computing.asked) == before
     for other in (replace(school, keep="records"), replace(school, way="optimum")):
         assert work.ask(other).busy
         finished(work, other)
     assert len(computing.asked) == 3 * before
-    work.close()
 
 
-def test_a_total_that_was_superseded_before_it_began_is_dropped(school):
-    computing = Gated()
-    work = PlanWork(computing)
+def test_a_total_that_was_superseded_before_it_began_is_dropped(school, working):
+    work = working(computing := Gated())
     work.ask(school)
     computing.began.acquire()
     for total in (1.1, 1.2, 1.3):
@@ -97,22 +102,18 @@ def test_a_total_that_was_superseded_before_it_began_is_dropped(school):
     totals = [asked.total for asked in computing.asked]
     assert totals[:2] == [1.0, 1.3]
     assert not {1.1, 1.2} & set(totals)
-    work.close()
 
 
-def test_a_slider_that_moves_asks_for_no_exact_point(school):
-    computing = AtOnce()
-    work = PlanWork(computing)
+def test_a_slider_that_moves_asks_for_no_exact_point(school, working):
+    work = working(computing := AtOnce())
     finished(work, school)
     for total in np.linspace(0.5, 4, 50):
         assert not work.ask(school.at(float(total)), rests=False).busy
     assert {asked.total for asked in computing.asked} == set(LADDER)
-    work.close()
 
 
-def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(school):
-    computing = Gated()
-    work = PlanWork(computing)
+def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(school, working):
+    work = working(computing := Gated())
     work.ask(school)
     computing.began.acquire()
     other = replace(school, keep="records")
@@ -124,7 +125,6 @@ def test_another_question_stops_what_runs_and_its_half_done_answer_is_not_kept(s
     # back to the first: nothing of it is there, and nothing is taken for an error
     known = work.ask(school)
     assert (known.points, known.error, computing.stops) == ((), None, 2)
-    work.close()
 
 
 def test_ways_that_differ_by_rounding_keep_their_order_between_points(school):
@@ -145,9 +145,8 @@ class SlowToStop(Gated):
         self.stops += 1
 
 
-def test_a_question_left_and_asked_again_before_its_computation_has_stopped_is_computed_anew(school):
-    computing = SlowToStop()
-    work = PlanWork(computing)
+def test_a_question_left_and_asked_again_before_its_computation_has_stopped_is_computed_anew(school, working):
+    work = working(computing := SlowToStop())
     work.ask(school)
     computing.began.acquire()
     work.ask(replace(school, keep="records"))
@@ -157,22 +156,18 @@ def test_a_question_left_and_asked_again_before_its_computation_has_stopped_is_c
     known = finished(work, school)
     assert (known.done, known.error, computing.stops) == (len(LADDER), None, 1)
     assert [asked.total for asked in computing.asked][:2] == [1.0, 1.0]
-    work.close()
 
 
-def test_another_way_of_the_same_lets_the_allocation_finish(school):
-    computing = Gated()
-    work = PlanWork(computing)
+def test_another_way_of_the_same_lets_the_allocation_finish(school, working):
+    work = working(computing := Gated())
     work.ask(school)
     computing.began.acquire()
     work.ask(replace(school, way="optimum"))
     assert computing.stops == 0
-    work.close()
 
 
-def test_many_threads_ask_and_nothing_is_computed_twice(school):
-    computing = AtOnce()
-    work = PlanWork(computing)
+def test_many_threads_ask_and_nothing_is_computed_twice(school, working):
+    work = working(computing := AtOnce())
     mixed = [replace(school, keep=keep, n=n) for keep in (None, "records") for n in (10, 1000)]
 
     def ask(seed: int) -> None:
@@ -190,13 +185,12 @@ def test_many_threads_ask_and_nothing_is_computed_twice(school):
     # a question that was left for another may have been given up once for every time that it was stopped
     asked = [(q.keep, q.total) for q in computing.asked]
     assert len(asked) - len(set(asked)) <= computing.stops
-    work.close()
 
 
 @pytest.mark.slow
-def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line():
+def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line(working):
     small = Question.of(declared({**SCHOOL, "attributes": SCHOOL["attributes"][:2]}), "marginals")
-    work = PlanWork()
+    work = working()
     known = finished(work, small)
     assert len(known.points) == len(LADDER)
     for got in known.points[::4]:
@@ -204,28 +198,17 @@ def test_the_process_computes_what_an_allocation_says_and_errors_are_one_line():
     nobody = finished(work, replace(small, way="nobody's"))
     assert nobody.points == () and nobody.error is not None
     assert 'no way of asking "nobody\'s"' in nobody.error and "\n" not in nobody.error
-    work.close()
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_is_an_error_and_the_next_question_is_computed(school):
-    work = PlanWork()
+def test_a_process_that_is_killed_is_an_error_and_the_next_question_is_computed(school, working):
+    work = working()
     work.ask(school)
     process = work._computing
     while process._process is None:  # type: ignore[attr-defined]
         time.sleep(0.01)
     process._process.kill()  # type: ignore[attr-defined]
-    error = None
-    for _ in range(100 * _PATIENCE):
-        error = work.ask(school).error
-        if error is not None:
-            break
-        time.sleep(0.01)
+    error = until(work, school, lambda known: known.error).error
     assert error is not None and error.startswith("the computation ended by itself")
-    other = replace(school, keep="records")
-    for _ in range(100 * _PATIENCE):
-        if work.ask(other).points:
-            break
-        time.sleep(0.01)
-    assert work.ask(other).points[0].total == 1.0
-    work.close()
+    points = until(work, replace(school, keep="records"), lambda known: known.points).points
+    assert points[0].total == 1.0
