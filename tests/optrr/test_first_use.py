@@ -76,13 +76,6 @@ def test_python_doubts_what_the_command_doubts(place, design, capsys):
     assert printed == said and len(said) == 2
 
 
-def test_records_of_another_design_are_refused_with_their_counts(design):
-    released = design.perturb(adult().select(NAMES)[:100])
-    other = optrr.design(design.domain, 2.0)
-    with pytest.raises(InvalidInput, match="another design"):
-        optrr.estimate(count(released, other.domain, NAMES), other.mechanism)
-
-
 def test_strict_writes_nothing_where_there_is_a_warning(place, capsys):
     before = sorted(p.name for p in place.iterdir())
     estimate = ["estimate", "raw.csv", "--design", "design.json", "--attributes", "sex", "-o", "t.csv", "--strict"]
@@ -165,9 +158,8 @@ def test_a_table_of_counts_is_said():
 
 def test_from_frame_says_what_it_leaves_out():
     frame = pd.DataFrame({"id": [f"p{k}" for k in range(60)], "sex": ["f", "m"] * 30})
-    assert said_in_python(lambda: optrr.Specification.from_frame(frame))[0].startswith(
-        "column 'id' is left out: 60 diff"
-    )
+    (said,) = said_in_python(lambda: optrr.Specification.from_frame(frame))
+    assert said.startswith("column 'id' is left out: 60 diff")
 
 
 def test_what_spec_prints_next_works(place, capsys):
@@ -226,10 +218,8 @@ def test_notebooks_show_figures_and_short_errors():
     nbclient.NotebookClient(book, allow_errors=True, kernel_name="python3").execute()
     figure, error = book.cells[0].outputs[0], book.cells[1].outputs[-1]
     assert figure["data"]["image/svg+xml"].startswith("<svg")
-    assert len(error["traceback"]) == 2
-    assert error["traceback"][0].startswith("line 2: d.estimate(") and error["traceback"][1].startswith(
-        "InvalidInput: col"
-    )
+    line, said = error["traceback"]
+    assert line.startswith("line 2: d.estimate(") and said.startswith("InvalidInput: col")
 
 
 @pytest.mark.parametrize(
