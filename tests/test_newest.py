@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from optrr.cli.main import _COMMANDS
+from tests.fuzz.commands import PRIVATE
 
 NEWEST = os.environ.get("OPTRR_NEWEST", "")
 pytestmark = [
@@ -24,19 +25,10 @@ pytestmark = [
     pytest.mark.skipif(not NEWEST, reason="OPTRR_NEWEST names no environment with the newest dependencies"),
 ]
 
-SPEC = """
-epsilon = 1.0
-[[attributes]]
-name = "a"
-size = 2
-[[attributes]]
-name = "b"
-size = 3
-[[attributes]]
-name = "c"
-size = 2
-"""
+ATTRIBUTES = {"a": 2, "b": 3, "c": 2}
+SPEC = "epsilon = 1.0\n" + "".join(f'[[attributes]]\nname = "{k}"\nsize = {r}\n' for k, r in ATTRIBUTES.items())
 TABLE = ["--design", "d.json", "--attributes", "a,b"]
+SHARES = ["--share", '{"of": {"b": 1}}', "--share", '{"of": {"b": 2}, "weight": -1}']
 CASES = ["--phenotype", "status.csv", "--phenotype-column", "status", "--case", "1"]
 # In this order: later ones read what earlier ones wrote.
 CALLS: dict[str, list[str]] = {
@@ -49,15 +41,7 @@ CALLS: dict[str, list[str]] = {
     "estimate": ["out.csv", *TABLE, "--derive", "cramers-v"],
     "test": ["out.csv", *TABLE],
     "share": ["out.csv", "--design", "d.json", "--of", "b=1"],
-    "contrast": [
-        "out.csv",
-        "--design",
-        "d.json",
-        "--share",
-        '{"of": {"b": 1}}',
-        "--share",
-        '{"of": {"b": 2}, "weight": -1}',
-    ],
+    "contrast": ["out.csv", "--design", "d.json", *SHARES],
     "quantile": ["out.csv", "--design", "d.json", "--attributes", "a"],
     "measure": ["out.csv", *TABLE, "--measure", "row-shares"],
     "model": ["out.csv", "--design", "d.json", "--attributes", "a,b", "--terms", "a*b"],
@@ -102,12 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     people = [(k, k % 3, k * k % 3, k // 3 % 3, k % 2) for k in range(300)]
     (here / "snps.csv").write_text("sample,rs1,rs2,rs3\n" + "".join(f"p{k},{x},{y},{z}\n" for k, x, y, z, _ in people))
     (here / "status.csv").write_text("sample,status\n" + "".join(f"p{k},{s}\n" for k, *_, s in people))
-    code = (
-        "from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey as K\n"
-        "from cryptography.hazmat.primitives.serialization import Encoding as E, NoEncryption as N, PrivateFormat as P\n"
-        "open('key.pem', 'wb').write(K.generate().private_bytes(E.PEM, P.PKCS8, N()))"
-    )
-    subprocess.run([NEWEST, "-c", code], cwd=here, check=True)
+    (here / "key.pem").write_text(PRIVATE)
     (here / "one.csv").write_text("rs1,rs2\n0,2\n")
     panel = ["gwas-design", "one.csv", "--total-epsilon", "4", "-o", "panel.json"]
     report = ["gwas-perturb", "one.csv", "--design", "panel.json", "--status", "case", "-o", "report.json"]

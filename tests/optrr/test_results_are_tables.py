@@ -1,9 +1,8 @@
-"""Every result that is a table goes into every data frame library and shows itself; what is public and none is listed here."""
+"""Every result that is a table goes into every data frame library and shows itself."""
 
 import importlib
 import inspect
 import pkgutil
-from dataclasses import is_dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,41 +21,10 @@ import optrr.tables.weighting.estimating
 from optrr import genomics
 from optrr.designs.design_file import verification
 from optrr.genomics.study.por import PorSetting, run_por
-from optrr.show.result import Result, TableResult
+from optrr.show.result import TableResult
 from optrr.ways import longitudinal
 
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
-# Public data classes that are asked for or worked with, or that are files and their pages, not results; the others must be.
-NO_RESULTS = {
-    *("Attribute", "Domain", "Specification", "Workload", "WantedTable", "Wishes", "SolveOptions"),
-    *("Mechanism", "MatrixMechanism", "SampledTables"),
-    *("Alternative", "AuditOptions", "Bins", "Comparing", "Proposing", "PublicColumns", "RecordsAt"),
-    "WeightedShare",
-    *("AssociationDesign", "Fitted", "GenomicDesign", "GenomicReports", "Reports", "VariantAnswers", "Worksheet"),
-    *(
-        "Budget",
-        "Cohort",
-        "CovariateColumns",
-        "CovariateValues",
-        "GenotypeFilter",
-        "Layout",
-        "MatrixGenotypes",
-        "MergedReports",
-        "PersonDiary",
-        "PersonReport",
-        "PhenotypeColumns",
-        "PlannedScan",
-        "PlantedTrait",
-        "ScanOptions",
-        "ScannedStudy",
-        "StudyOptions",
-        "Thresholds",
-        "Variants",
-        "Wanted",
-    ),
-    # one number per variant each; the table of a scan is Associations
-    "Scores",
-}
 
 
 def cohort(n=120, variants=4):
@@ -152,14 +120,6 @@ def test_the_list_is_complete():
         k.__name__ for k in every_kind(TableResult) if not inspect.isabstract(k) and k.__module__.startswith("optrr.")
     }
     assert tables == set(MADE)
-
-
-def test_every_public_data_class_is_a_result_or_known_to_be_none():
-    packages = (optrr.budgets, optrr.devices, optrr.models, optrr.tables)
-    public = [getattr(home, name) for home in (optrr, genomics) for name in home.__all__]
-    public += [getattr(package, name) for package in packages for name in dir(package)]
-    kinds = {k for k in public if inspect.isclass(k) and is_dataclass(k) and not issubclass(k, Result)}
-    assert {k.__name__ for k in kinds} <= NO_RESULTS
 
 
 @pytest.mark.slow
