@@ -46,10 +46,3 @@ def test_same_records_as_the_source():
     with SOURCE.open(newline="", encoding="utf-8") as lines:
         expected = [tuple(r[name] for name in names) for r in csv.DictReader(lines)]
     assert list(zip(*adult().to_pydict().values(), strict=True)) == expected
-
-
-def test_source_and_licence_are_stated():
-    from optrr.domain import datasets  # noqa: PLC0415
-
-    for part in ("UCI", "Becker", "Kohavi", "1996", "CC BY 4.0"):
-        assert part in datasets.__doc__
