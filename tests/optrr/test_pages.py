@@ -1,18 +1,83 @@
-"""Pages: escaped, self-contained, the same bytes for the same content, and readable in a real browser."""
+"""Pages: escaped, self-contained, with the numbers and warnings of their results, and readable in a real browser."""
+
+from __future__ import annotations
 
 import html.parser
+import json
 import re
+import shlex
+from collections.abc import Iterator
+from math import ceil, exp
+from pathlib import Path
+from typing import Any
 
+import browsers
 import numpy as np
 import pytest
 
-from optrr import allocate, design
+import optrr
+import optrr.models.loglinear
+import optrr.tables.estimation
+import optrr.tables.measures
 from optrr.cli.main import run
-from optrr.domain.domain import Domain
+from optrr.designs.design_file import load_design
+from optrr.models.tests.result import TestResult
 from optrr.pages.design_pages import allocation_page, comparison_page, curves_around
 from optrr.pages.sections import write_page
+from optrr.records.reading.source import RecordsAt
+from optrr.show import text
 from optrr.show.charts import figure_svg, new_figure
 from optrr.show.parts import Chart, Page, Section, Table, Text, page_html
+from tests.javascript import called, of_the_page
+
+WORDS = of_the_page("words.js")
+ODD = "<b>$x^ & 'y'</b>"
+CALL = ("--design", "design.json", "--attributes")
+
+
+class Read(html.parser.HTMLParser):
+    """A page as its reader has it: tables by heading, paragraphs, what is in the charts, tags, ids and references."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.tables: dict[str, list[list[list[str]]]] = {}
+        self.warnings, self.quotes, self.tags, self.ids, self.references = [], [], [], [], []
+        self.text, self.heading, self._open = "", "", []
+        self.feed(markup)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.references += [v for k, v in attrs if k in ("src", "href", "xlink:href", "data", "action", "srcset")]
+        self._open.append((tag, dict(attrs).get("class") or ""))
+        if tag == "h2":
+            self.heading = ""
+        elif tag == "table":
+            self.tables.setdefault(self.heading, []).append([])
+        elif tag == "tr":
+            self.tables[self.heading][-1].append([])
+        elif tag in ("th", "td"):
+            self.tables[self.heading][-1][-1].append("")
+        elif tag == "p" and self._open[-1][1] == "warning":
+            self.warnings.append("")
+        elif tag == "blockquote":
+            self.quotes.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        inside = [tag for tag, _ in self._open]
+        if "h2" in inside:
+            self.heading += data
+        if inside[-1:] in (["td"], ["th"]):
+            self.tables[self.heading][-1][-1][-1] += data
+        if self._open and self._open[-1] == ("p", "warning"):
+            self.warnings[-1] += data
+        if "blockquote" in inside:
+            self.quotes[-1] += data
 
 
 def chart(label="rising"):
@@ -24,97 +89,65 @@ def chart(label="rising"):
     return figure_svg(figure)
 
 
-def page():
+def a_page():
     table = Table(["name", "error"], [["<script>alert(1)</script>", 0.123456], ["b", None]], title="Errors", strong=[0])
     charts = [Chart(chart(), 'One "chart"'), Chart(chart("falling"), "Two")]
     parts = [Text("5 < 6 & 'so on'"), table, *charts]
     return Page("A <page>", [Section("Numbers", parts)], lead=["first of all"])
 
 
-class Seen(html.parser.HTMLParser):
-    """Tags, ids, references and text of a page."""
-
-    def __init__(self):
-        super().__init__()
-        self.tags, self.ids, self.references, self.text, self.open = [], [], [], "", []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        for name, value in attrs:
-            if name == "id":
-                self.ids.append(value)
-            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
-                self.references.append(value)
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def read(markup):
-    seen = Seen()
-    seen.feed(markup)
-    return seen
-
-
-def test_text_is_escaped_and_nothing_is_fetched():
-    markup = page_html(page())
-    seen = read(markup)
+def test_text_is_escaped_and_nothing_is_fetched() -> None:
+    markup = page_html(a_page())
+    seen = Read(markup)
     assert "script" not in seen.tags and "<script>alert(1)</script>" in seen.text
     assert "A <page>" in seen.text and "5 < 6 & 'so on'" in seen.text
     assert seen.tags.count("svg") == 2 and not {"link", "img", "iframe", "object"} & set(seen.tags)
-    assert all(r.startswith("#") for r in seen.references)
     assert set(re.findall(r"https?://[^\"'\s<]+", markup)) <= {
-        "http://www.w3.org/2000/svg",
-        "http://www.w3.org/1999/xlink",
+        f"http://www.w3.org/{x}" for x in ("2000/svg", "1999/xlink")
     }
     assert not re.search(r"url\((?!#)", markup) and "@import" not in markup
     assert "default-src 'none'" in markup
-
-
-def test_ids_are_unique_and_every_reference_has_its_target():
-    markup = page_html(page())
-    seen = read(markup)
+    # every id is there once, and every reference has its target
     assert len(seen.ids) == len(set(seen.ids)) > 20
+    assert all(r.startswith("#") for r in seen.references)
     targets = {r[1:] for r in seen.references} | set(re.findall(r"url\(#([^)]+)\)", markup))
     assert len(targets) > 2 and targets <= set(seen.ids)
 
 
-def test_the_same_content_gives_the_same_bytes():
-    assert page_html(page()) == page_html(page())
-
-
-def test_cells():
+def test_cells() -> None:
     table = Table(["a", "b", "c", "d"], [[1, 0.5, "x", None], [np.int64(20000), np.float64(1e-7), 3, None]])
     assert table.cells == [["1", "0.5", "x", ""], ["20\u202f000", "1e-07", "3", ""]]
     assert table.numeric == [True, True, False, False]
 
 
 @pytest.mark.slow
-def test_a_page_is_written_whole_or_not_at_all(tmp_path):
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     target = tmp_path / "page.html"
-    write_page(target, page())
-    assert target.read_text(encoding="utf-8") == page_html(page())
+    write_page(target, a_page())
+    assert target.read_text(encoding="utf-8") == page_html(a_page())
     with pytest.raises(ValueError, match="no directory"):
-        write_page(tmp_path / "missing" / "page.html", page())
+        write_page(tmp_path / "missing" / "page.html", a_page())
     assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
 
 
-def written_pages():
-    """What allocate and compare write, on a domain whose names would break a careless page."""
-    domain = Domain.of({"<b>": 2, "c&d": 3})
-    allocation = allocate(domain, 2.0, n=1000, clusters=[["<b>", "c&d"]])
-    made = [design(domain, 1.0, method=m) for m in ("reduced", "kronecker")]
-    yield allocation_page(allocate(domain, 2.0, learn="pairs", n=1000, keep="records")), 2
-    yield allocation_page(allocate(domain, learn="marginals", standard_error=0.05, n=1000)), 1
+def written_pages() -> Iterator[tuple[Page, int]]:
+    """What allocate and compare write, on a domain whose names would break a careless page, and how many charts there are."""
+    domain = optrr.Domain.of({"<b>": 2, "c&d": 3})
+    allocation = optrr.allocate(domain, 2.0, n=1000, clusters=[["<b>", "c&d"]])
+    yield allocation_page(optrr.allocate(domain, 2.0, learn="pairs", n=1000, keep="records")), 2
+    yield allocation_page(optrr.allocate(domain, learn="marginals", standard_error=0.05, n=1000)), 1
     yield allocation_page(allocation, curves_around(allocation)), 4
-    yield comparison_page(made, [("ball", "too small")]), 1
+    yield (
+        comparison_page([optrr.design(domain, 1.0, method=m) for m in ("reduced", "kronecker")], [("ball", "large")]),
+        1,
+    )
 
 
 @pytest.mark.slow
-def test_the_commands_pages_hold_their_numbers():
+def test_the_commands_pages_hold_their_numbers() -> None:
     for written, charts in written_pages():
         markup = page_html(written)
-        seen = read(markup)
+        seen = Read(markup)
         assert seen.tags.count("svg") == charts and "b" not in seen.tags and "<b>" in seen.text
         assert all(r.startswith("#") for r in seen.references) and len(seen.ids) == len(set(seen.ids))
         for section in written.sections:
@@ -123,11 +156,285 @@ def test_the_commands_pages_hold_their_numbers():
                     assert all(cell in seen.text for row in part.cells for cell in row)
 
 
+def numbers(table: list[list[str]], *columns: str) -> np.ndarray:
+    """Columns of a table as numbers; an empty cell is NaN."""
+    at = [table[0].index(c) for c in columns]
+    return np.array([[float(row[k].replace("\u202f", "") or "nan") for k in at] for row in table[1:]])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A design, records randomized by it, by a seed, and such as say nothing."""
+    here = tmp_path_factory.mktemp("secret-folder")
+    domain = optrr.Domain.of({"grade": 3, ODD: ["F", "<i>M</i>", None], "other": 4})
+    design = optrr.design(domain, [1.5, 2.0, 1.0], preserve="pairs")
+    optrr.save(design, here / "design.json")
+    rng = np.random.default_rng(5)
+    true = rng.integers(0, (3, 3, 4), (3000, 3))
+    true[:, 1] = np.where(rng.random(3000) < 0.5, true[:, 0], true[:, 1])
+    rows = [",".join(a.texts[c] or "" for a, c in zip(domain, r, strict=True)) for r in true]
+    header = ",".join(["grade", f'"{ODD}"', "other"])
+    (here / "true.csv").write_text("\n".join([header, *rows]) + "\n")
+    design.randomize(here / "true.csv", here / "out.csv")
+    design.randomize(here / "true.csv", here / "seeded.csv", 3)
+    # a copy in the same folder is known for what it is, so this one has a line less
+    (here / "unbound.csv").write_text("".join((here / "out.csv").read_text().splitlines(keepends=True)[:-1]))
+    attributes = [{"name": a.name, "categories": list(a.categories), "epsilon": 1.0} for a in domain]
+    (here / "spec.json").write_text(json.dumps({"attributes": attributes}))
+    return here, design
+
+
+def report(place: Any, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Read:
+    monkeypatch.chdir(place[0])
+    assert run([*arguments, "--report", "page.html"]) == 0
+    markup = Path("page.html").read_text(encoding="utf-8")
+    # nothing is fetched, markup from outside is text, and no folder of this machine is named
+    assert not re.search(r"url\((?!#)|(src|href)=\"(?!#)|@import", markup) and "secret-folder" not in markup
+    page = Read(markup)
+    assert not {"b", "i", "script", "link", "img", "iframe"} & set(page.tags)
+    return page
+
+
+def counted(place: Any, *names: str) -> optrr.Counts:
+    return optrr.count(place[0] / "out.csv", place[1].domain, names, allow_extra=True)
+
+
+def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "design", "spec.json", "-o", "made.json", "--preserve", "pairs")
+    made = load_design(place[0] / "made.json")
+    (bought,) = page.tables["What it buys"]
+    shown = numbers(bought, "categories", "requested epsilon", "attribute epsilon", "conditional epsilon")
+    assert shown[:, 0].tolist() == [3, 3, 4]
+    assert np.allclose(shown[:, 1:3], np.stack([made.requested_epsilons, made.attribute_epsilons], 1), rtol=1e-3)
+    assert np.all((shown[:, 3] >= made.conditional_epsilons) & (shown[:, 3] <= made.conditional_epsilons + 1.01e-4))
+    # of a hundred answers, counted from the mechanism's own distortion matrix
+    flips = [1 - made.mechanism.kernel([name]).matrix()[0, 0] for name in made.domain.names]
+    assert np.abs(numbers(bought, "replaced, of 100 answers")[:, 0] - 100 * np.array(flips)).max() <= 0.5 + 1e-9
+    assert ["pairs to preserve", "every pair"] in page.tables["What was asked"][0]
+    assert page.quotes[0].strip() == text.promise(made.epsilon)
+    assert made.digest in page.text and "optrr verify made.json" in page.text
+    assert ODD in page.text and f"Faintest: {made.faintest_pair[1]}" in page.text
+    assert page.tags.count("svg") == 2
+    # a baseline warns on the page as in the terminal
+    page = report(place, monkeypatch, "design", "spec.json", "--method", "kronecker")
+    assert any("is a baseline, not certified" in line for line in page.warnings) and "baseline" in page.text
+
+
+def test_the_digest_on_a_page_is_what_verify_prints(place: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", str(place[0] / "design.json"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["design"] == place[1].digest
+
+
+def test_an_estimate_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wished = ("--derive", "cramers-v", "--derive", "entropy", "--fake-reports", "4", "--confidence", "0.9")
+    page = report(place, monkeypatch, "estimate", "out.csv", *CALL, f"grade,{ODD}", *wished)
+    counts = counted(place, "grade", ODD)
+    # unbiased proportions by the plain inverse of the distortion matrix
+    plain = np.linalg.solve(place[1].mechanism.kernel(["grade", ODD]).matrix().T, counts.proportions.ravel())
+    (table,) = page.tables["Estimate"]
+    assert [row[:2] for row in table[1:4]] == [["0", "F"], ["0", "<i>M</i>"], ["0", "(missing)"]]
+    shown = numbers(table, "estimate", "lower", "upper")
+    assert np.allclose(shown[:, 0], plain, rtol=1e-3, atol=1e-12)
+    assert np.all((shown[:, 1] <= np.maximum(plain, 0) + 1e-3) & (shown[:, 2] >= plain - 1e-3))
+    derived = [optrr.tables.derive(counts, place[1].mechanism, s, confidence=0.9) for s in ("cramers-v", "entropy")]
+    (statistics,) = page.tables["Statistics of the table"]
+    expected = [[d.value, d.lower, d.upper] for d in derived]
+    assert np.allclose(numbers(statistics, "estimate", "lower", "upper"), expected, rtol=1e-3)
+    moved = optrr.tables.poisoning(counts, place[1].mechanism, 4)
+    (fakes,) = page.tables["Fake reports"]
+    ends = np.array([[float(x) for x in row[fakes[0].index("added")].split("..")] for row in fakes[1:]])
+    assert np.allclose(ends, np.stack([moved.added.lower.ravel(), moved.added.upper.ravel()], 1), atol=5.1e-5)
+    assert page.warnings == [] and page.quotes[0].strip() == text.promise(place[1].epsilon)
+    command = next(line for line in page.text.splitlines() if line.startswith("optrr estimate"))
+    assert "--confidence 0.9" in command and "--method" not in command
+    # the same command makes the same page again
+    before = Path("page.html").read_bytes()
+    assert run(shlex.split(command)[1:]) == 0
+    assert Path("page.html").read_bytes() == before
+
+
 @pytest.mark.slow
-def test_pages_from_the_command_line(tmp_path):
-    spec = tmp_path / "spec.json"
-    spec.write_text('{"epsilon": 1.0, "attributes": [{"name": "a", "size": 2}, {"name": "b", "size": 3}]}')
-    for k, command in enumerate((["allocate", "--total-epsilon", "1.5"], ["compare"])):
-        target = tmp_path / f"{k}.html"
-        assert run([command[0], str(spec), *command[1:], "--report", str(target), "--json"]) == 0
-        assert "</html>" in target.read_text(encoding="utf-8")
+def test_a_page_repeats_what_is_in_doubt(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "estimate", "seeded.csv", *CALL, "grade")
+    assert "seeded.csv was drawn from a seed" in page.warnings[0]
+    assert page.quotes == [] and any("nothing is promised" in line for line in page.warnings)
+    folder = place[0]
+    page = report(place, monkeypatch, "estimate", str(folder / "unbound.csv"), *CALL, "grade")
+    assert any(line.startswith("unbound.csv is not bound to a design") for line in page.warnings)
+    page = report(place, monkeypatch, "estimate", "true.csv", *CALL, f"grade,{ODD}")
+    assert any("is not bound" in line for line in page.warnings)
+    # a table that the mechanism cannot have made: everybody in one cell
+    (folder / "impossible.csv").write_text(f'grade,"{ODD}",other\n' + "0,F,1\n" * 2000)
+    page = report(place, monkeypatch, "estimate", "impossible.csv", *CALL, "grade")
+    assert any("does not look like data randomized by this design" in line for line in page.warnings)
+
+
+@pytest.mark.slow
+def test_a_test_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "test", "out.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic")
+    tested = optrr.test(counted(place, "grade", ODD), place[1].mechanism, calibration="asymptotic")
+    rows = dict(row for row in page.tables["The test"][0] if len(row) == 2)
+    assert float(rows["statistic"]) == pytest.approx(tested.statistic, rel=1e-3)
+    assert float(rows["p-value"]) == pytest.approx(tested.p_value, rel=1e-3)
+    assert "the two attributes are independent" in page.text and page.tags.count("svg") == 2
+    groups = ("--test", "homogeneity", "--group", "seeded.csv", "--random-state", "1")
+    page = report(place, monkeypatch, "test", "out.csv", *CALL, "grade", *groups)
+    assert {"The table of group 1", "The table of group 2"} <= set(page.tables)
+    # a seed of 0 is a seed
+    page = report(place, monkeypatch, "test", "out.csv", *CALL, f"grade,{ODD}", "--random-state", "0")
+    assert "--random-state 0 --report" in page.text
+
+
+@pytest.mark.slow
+def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = report(place, monkeypatch, "measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "risk-ratio")
+    measured = optrr.tables.measures.measure(counted(place, "grade", ODD), place[1].mechanism, "risk-ratio")
+    expected = [[r.estimate, r.lower, r.upper] for r in measured.rows]
+    shown = numbers(page.tables["Comparisons"][0], "estimate", "lower", "upper")
+    assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
+    formula = ("--design", "design.json", "--formula", "other ~ C(grade)", "--family", "linear")
+    page = report(place, monkeypatch, "regress", "out.csv", *formula)
+    regression = place[1].reports(place[0] / "out.csv").regress("other ~ C(grade)", family="linear")
+    expected = [[c.estimate, c.lower, c.upper] for c in regression.coefficients]
+    shown = numbers(page.tables["Coefficients"][0], "estimate", "lower", "upper")
+    assert np.allclose(shown, expected, rtol=1e-3) and page.tags.count("svg") == 1
+    page = report(place, monkeypatch, "model", "out.csv", *CALL, "grade,other", "--terms", "grade+other")
+    model = optrr.models.fit_loglinear(counted(place, "grade", "other"), place[1].mechanism, [["grade"], ["other"]])
+    shown = numbers(page.tables["Coefficients"][0], "estimate", "standard error")
+    assert np.allclose(shown, np.stack([model.coefficients, model.standard_errors], 1), rtol=1e-3)
+    assert page.tags.count("svg") == 1
+    axes = model.plot().axes[0]
+    assert np.array_equal(axes.lines[0].get_xdata(), model.coefficients)
+    drawn = np.array(axes.collections[0].get_segments())[:, :, 0]
+    assert np.isfinite(model.limits).all() and np.array_equal(drawn, model.limits)
+
+
+def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place[0])
+    before = Path("out.csv").read_bytes()
+    assert run(["estimate", "out.csv", *CALL, "grade", "--report", "out.csv"]) == 2
+    assert run(["design", "spec.json", "--report", "spec.json"]) == 2
+    assert Path("out.csv").read_bytes() == before and "attributes" in json.loads(Path("spec.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("estimate", "out.csv", *CALL, "grade", "-o", "new.json"),
+        ("design", "spec.json", "-o", "new.json"),
+        pytest.param(("allocate", "spec.json", "--total-epsilon", "1", "-o", "new.json"), marks=pytest.mark.slow),
+    ],
+)
+def test_where_no_page_can_be_written_nothing_is(command: Any, place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place[0])
+    way = Path(".late.html.partial")
+    way.touch()
+    assert run([*command, "--report", "late.html"]) == 2
+    way.unlink()
+    assert not Path("new.json").exists() and not Path("late.html").exists()
+
+
+def test_addresses_of_databases_and_folders_stay_at_home(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from optrr.cli.outputs import _public, public_name  # noqa: PLC0415
+
+    page = report(place, monkeypatch, "estimate", str(place[0] / "unb*.csv"), *CALL, "grade")
+    assert "unbound.csv is not bound to a design" in page.text
+    for named, said, told in (
+        ("sqlite:/home/me/a.db", "/home/me/a.db", "a.db"),
+        ("sqlite:////home/me/a.db", "/home/me/a.db", "a.db"),
+        ("postgresql://me:secret@host/a", "postgresql://me:***@host/a", "postgresql:…"),
+    ):
+        assert _public(f"survey {said} and b hold", [RecordsAt(named)]) == f"survey {told} and b hold"
+    # nor do the folders that a pattern leaves open, or that lie in a folder; what is no folder stays
+    Path("d/mine").mkdir(parents=True)
+    Path("d/mine/a.csv").touch()
+    for named in ("d/*/a.csv", "d/mine/*.csv", "d"):
+        assert _public("d/mine/a.csv is of and/or", [RecordsAt(named)]) == "a.csv is of and/or"
+    assert public_name("postgresql://me:secret@host/db") == "postgresql:…"
+    assert public_name("duckdb:/home/me/answers.duckdb") == "duckdb:answers.duckdb"
+    assert public_name(Path("/home/me/answers.csv")) == "answers.csv"
+
+
+def test_a_report_says_what_the_survey_says() -> None:
+    rng = np.random.default_rng(7)
+    epsilons = [0.0, *map(float, np.concatenate([rng.uniform(0, 14, 200), 10 ** rng.uniform(-12, 3.7, 200)]))]
+    for function, ours in (("promise", text.promise), ("example", text.example)):
+        assert called(WORDS, function, epsilons) == [ours(x) for x in epsilons]
+    sizes, chosen = rng.integers(2, 40, 200), rng.uniform(0, 9, 200)
+    flips = [(r - 1) / (r - 1 + exp(x)) for r, x in zip(sizes.tolist(), chosen.tolist(), strict=True)]
+    texts = called(WORDS, "changeText", flips)
+    for line, r, x in zip(texts, sizes.tolist(), chosen.tolist(), strict=True):
+        said = re.findall(r"about ([0-9]+) of 100", line)
+        assert not said or int(said[0]) == text.changed_of_hundred(r, x)
+
+
+def test_a_factor_is_never_below_what_is_spent() -> None:
+    assert text.factor_text(0.0) == "1"
+    for epsilon in np.random.default_rng(1).uniform(0, 13, 100).tolist():
+        stated = float(text.factor_text(epsilon).replace(",", ""))
+        assert exp(epsilon) <= stated <= 1.0101 * exp(epsilon)
+        assert text.percent_at_best(epsilon) == min(100, ceil(100 / (1 + exp(-epsilon))))
+
+
+@pytest.mark.parametrize("calibration", ["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"])
+def test_every_calibration_has_words_and_a_chart(calibration: Any) -> None:
+    tested = TestResult("trend", 1.5, 1, 0.2, 100, calibration=calibration)
+    assert tested.source and "<svg" in figure_svg(tested.plot())
+
+
+def test_a_far_p_value_of_genotypes_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The trend of genotype and status far in the tail, whose p-value comes from the saddlepoint."""
+    domain = optrr.Domain.of({"snp": 3, "status": 2})
+    design = optrr.design(domain, 2.0)
+    optrr.save(design, tmp_path / "d.json")
+    rng = np.random.default_rng(0)
+    status = rng.integers(0, 2, 3000)
+    codes = np.stack([rng.binomial(2, 0.3 + 0.2 * status), status], axis=1)
+    drawn = design.mechanism.perturb_codes(codes, 1)
+    (tmp_path / "r.csv").write_text("snp,status\n" + "".join(f"{a},{b}\n" for a, b in drawn))
+    call = ["test", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--attributes", "snp,status"]
+    assert run([*call, "--test", "trend", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["calibration"] == "saddlepoint"
+    assert run([*call, "--test", "trend"]) == 0
+    assert "saddlepoint tail" in capsys.readouterr().out
+
+
+COMMANDS = {
+    "design": ["design", "spec.json", "--preserve", "pairs"],
+    "estimate": ["estimate", "out.csv", *CALL, f"grade,{ODD}", "--fake-reports", "3"],
+    "one": ["estimate", "out.csv", *CALL, "grade"],
+    "test": ["test", "unbound.csv", *CALL, f"grade,{ODD}", "--calibration", "asymptotic"],
+    "measure": ["measure", "out.csv", *CALL, f"grade,{ODD}", "--measure", "odds-ratio"],
+    "model": ["model", "out.csv", *CALL, "grade,other", "--terms", "grade*other"],
+    "regress": ["regress", "out.csv", *CALL[:2], "--formula", "other ~ C(grade)", "--family", "linear"],
+    "allocate": ["allocate", "spec.json", "--total-epsilon", "2", "--n", "5000", "--preserve", "pairs"],
+    "compare": ["compare", "spec.json"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_browser_shows_prints_and_reads_it_out(
+    name: str, place: Any, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under the page's own policy: nothing is refused, fetched or wider than a telephone, and all can be read out."""
+    report(place, monkeypatch, *COMMANDS[name])
+    path = place[0] / "page.html"
+    context = browser.new_context(viewport={"width": 360, "height": 740})
+    page, said, asked = context.new_page(), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    # charts of a report fit a telephone, and what they say can still be read there
+    heights = "[...document.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect().height)"
+    assert min(page.evaluate(heights)) >= 8
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert said == [] and asked == [path.as_uri()]
+    context.close()
+    for width in (360, 1280):
+        context = browser.new_context(bypass_csp=True, viewport={"width": width, "height": 740})
+        page = context.new_page()
+        page.goto(path.as_uri())
+        assert browsers.faults(page, least=10) == []
+        context.close()
