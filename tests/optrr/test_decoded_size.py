@@ -43,6 +43,10 @@ def repeated(of: str | bytes = LONG) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(2000, np.int32)), pa.array([of]))
 
 
+def zeros() -> pa.Array:
+    return pa.array(["x" * (300 << 20)])
+
+
 def written(path: Path, column: pa.Array) -> None:
     maker = pa.ipc.new_stream if path.suffix == ".arrows" else pa.ipc.new_file
     with (
@@ -52,42 +56,29 @@ def written(path: Path, column: pa.Array) -> None:
         writer.write_batch(pa.record_batch({"a": column}))
 
 
-def parquet(column: pa.Array, **options) -> Callable[[Path], None]:
-    return lambda path: pq.write_table(pa.table({"a": column}), path, compression="zstd", **options)
+def parquet(column: Callable[[], pa.Array], **options) -> Callable[[Path], None]:
+    return lambda path: pq.write_table(pa.table({"a": column()}), path, compression="zstd", **options)
 
 
-HOSTILE: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "one text, two thousand times": ("a.parquet", parquet(repeated(), store_schema=False)),
-    "the same as bytes": ("a.parquet", parquet(repeated(of=LONG.encode()), store_schema=False)),
-    "a page of zeros": (
-        "a.parquet",
-        lambda path: pq.write_table(
-            pa.table({"a": ["x" * (300 << 20)]}), path, compression="zstd", use_dictionary=False, write_statistics=False
-        ),
-    ),
-    "each text repeats the one before": (
-        "a.parquet",
-        lambda path: pq.write_table(
-            pa.table({"a": [LONG] * 150}),
-            path,
-            compression="zstd",
-            use_dictionary=False,
-            column_encoding="DELTA_BYTE_ARRAY",
-            write_statistics=False,
-        ),
-    ),
+PLAIN = {"use_dictionary": False, "write_statistics": False}
+REPEATING = PLAIN | {"column_encoding": "DELTA_BYTE_ARRAY"}
+HOSTILE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "one text, two thousand times": ("a.parquet", parquet(repeated, store_schema=False)),
+    "the same as bytes": ("a.parquet", parquet(lambda: repeated(of=LONG.encode()), store_schema=False)),
+    "a page of zeros": ("a.parquet", parquet(zeros, **PLAIN)),
+    "each text repeats the one before": ("a.parquet", parquet(lambda: pa.array([LONG] * 150), **REPEATING)),
     "a dictionary": ("a.arrow", lambda path: written(path, repeated())),
     "a dictionary in a stream": ("a.arrows", lambda path: written(path, repeated())),
-    "a buffer of zeros": ("a.arrow", lambda path: written(path, pa.array(["x" * (300 << 20)]))),
-    "the same in a stream": ("a.arrows", lambda path: written(path, pa.array(["x" * (300 << 20)]))),
+    "a buffer of zeros": ("a.arrow", lambda path: written(path, zeros())),
+    "the same in a stream": ("a.arrows", lambda path: written(path, zeros())),
     "views of one text": ("a.arrow", lambda path: written(path, pa.array([LONG] * 64).cast(pa.string_view()))),
     "a name for each line": (
         "a.jsonl",
-        lambda path: path.write_text("".join(f'{{"a{k}":1}}\n' for k in range(12_000)), "utf-8"),
+        lambda path: path.write_text("".join(f'{{"a{k}":1}}\n' for k in range(12_000))),
     ),
     "lines without names": (
         "a.jsonl",
-        lambda path: path.write_text(json.dumps({f"a{k}": 1 for k in range(1000)}) + "\n" + "{}\n" * 300_000, "utf-8"),
+        lambda path: path.write_text(json.dumps({f"a{k}": 1 for k in range(1000)}) + "\n" + "{}\n" * 300_000),
     ),
     "a first line of commas": ("a.csv.gz", lambda path: path.write_bytes(gzip.compress(b"," * (1 << 27), 1))),
 }
@@ -112,9 +103,8 @@ def test_a_small_file_that_stands_for_gigabytes_takes_little_memory(name: str, t
 def test_the_message_says_which_column_and_never_the_value(name: str, tmp_path: Path) -> None:
     file, write = HOSTILE[name]
     write(tmp_path / file)
-    with pytest.raises(
-        InvalidInput, match=r"column 'a' holds a value of 4194304 bytes, and 262144 are the most"
-    ) as error:
+    said = "column 'a' holds a value of 4194304 bytes, and 262144 are the most"
+    with pytest.raises(InvalidInput, match=said) as error:
         observed_domain(tmp_path / file, ["a"])
     assert "xxx" not in str(error.value)
 
@@ -134,7 +124,7 @@ def test_the_sizes_are_those_of_the_pages_and_not_of_the_index(tmp_path: Path, m
             assert sum(p.header + p.held for p in pages) == chunk.total_compressed_size
             assert sum(p.values for p in pages if not p.is_dictionary) == 20_000
             assert [p.is_dictionary for p in pages].count(True) == (1 if j == 0 else 0)
-    need = sum(max(p.size for p in pages) for _ in range(1))
+    need = max(p.size for p in pages)
     assert count(path, Domain.of({"a": sorted(set(column.to_pylist()))}), ["a"], allow_extra=True).n == 20_000
     monkeypatch.setattr(source, "RATIO", 0)
     monkeypatch.setattr(source, "MOST_BYTES", need - 1)

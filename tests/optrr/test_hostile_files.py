@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,10 @@ from optrr.ways.longitudinal.design import longitudinal
 from tests.mutations import Content, cost_of_command
 from tests.optrr.test_design_file_lies import each_ball, resealed
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory of processes is read from /proc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory of processes is read from /proc"),
+]
 
 MOST_SECONDS, MOST_MEMORY = 10.0, 1e9
 
@@ -66,53 +70,74 @@ def many_categories(c: Content) -> None:
 
 
 RESEALED: dict[str, tuple[int, Callable[[Content], None]]] = {
-    "many balls of few attributes": (100, balls(8000)),
-    "many balls": (1000, balls(200)),
     "very many balls": (1000, balls(2500)),
-    "many balls of many attributes": (10_000, balls(60)),
     "very many balls of many attributes": (10_000, balls(1000)),
-    "a fine grid": (1000, finer(16)),
-    "a finer grid": (1000, finer(256)),
+    "a fine grid": (1000, finer(256)),
     "a grid of many attributes": (10_000, finer(16)),
-    "heavy multipliers": (1000, heavier(100)),
     "multipliers of hundreds of digits": (1000, heavier(10**400)),
     "multipliers of many attributes": (10_000, heavier(10)),
-    "long names": (1000, long_names),
     "long names of many attributes": (10_000, long_names),
     "many categories": (100, many_categories),
-}  # fmt: skip
-
-# What is written where in the file of an honest design, before the rest of it; made where it is needed, for all of it takes
-# seconds and a gigabyte.
-MORE: dict[str, tuple[str, Callable[[], str]]] = {
-    "deep lists": ('"notes": [', lambda: "[" * 30_000_000 + "]" * 30_000_000 + ","),
-    "deep objects": ('"law": {', lambda: '"a":{' * 12_000_000),
-    "a key repeated": ("{", lambda: '"epsilon": 1,' * 4_500_000),
-    "many keys": ('"law": {', lambda: "".join(f'"k{i}":1,' for i in range(4_000_000))),
-    "many keys and one twice": ('"law": {', lambda: "".join(f'"k{i}":1,' for i in range(4_000_000)) + '"k7":1,'),
-    "many notes": ('"notes": [', lambda: '"",' * 20_000_000),
-    "one long note": ('"notes": [', lambda: '"' + "x" * 60_000_000 + '",'),
-    "many pairs": ('"pairs": [', lambda: ",".join(["[0,1]"] * 10_000_000) + ","),
-    "many numbers": ('"floors": [', lambda: "1," * 30_000_000),
-    "a number of many digits": ('"knots": [', lambda: "1" * 60_000_000 + ","),
-    "many classes": ('"classes": [', lambda: "[]," * 20_000_000),
-    "too many bytes": ('"notes": [', lambda: '"' + "x" * 300_000_000 + '",'),
 }
-# The quickest of them; the others take minutes together.
-ALWAYS = {"deep lists"}
+
+
+@cache
+def honest_longitudinal() -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "d.json"
+        optrr.save(longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0), path)
+        return path.read_text(encoding="utf-8")
+
+
+def inside(honest: Callable[[], str], before: str, more: Callable[[], str]) -> Callable[[], str]:
+    """Something else behind this part of an honest file; made where it is needed, for all of it takes a gigabyte."""
+
+    def text() -> str:
+        whole = json.dumps(json.loads(honest())).replace('"pairs": []', '"pairs": [[0, 1]]')
+        assert before in whole
+        return whole.replace(before, before + more(), 1)
+
+    return text
+
+
+design = partial(inside, lambda: honest(24))
+rounds = partial(inside, honest_longitudinal)
+
+
+def deployment(more: Callable[[], str]) -> Callable[[], str]:
+    return lambda: '{"format":"optrr-deployment/1",' + more() + "}"
+
+
+MOSTLY: dict[str, Callable[[], str]] = {
+    "deep lists": design('"notes": [', lambda: "[" * 30_000_000 + "]" * 30_000_000 + ","),
+    "deep objects": design('"law": {', lambda: '"a":{' * 12_000_000),
+    "a key repeated": design("{", lambda: '"epsilon": 1,' * 4_500_000),
+    "many keys, one twice": design('"law": {', lambda: "".join(f'"k{i}":1,' for i in range(4_000_000)) + '"k7":1,'),
+    "many notes": design('"notes": [', lambda: '"",' * 20_000_000),
+    "one long note": design('"notes": [', lambda: '"' + "x" * 60_000_000 + '",'),
+    "many pairs": design('"pairs": [', lambda: ",".join(["[0,1]"] * 10_000_000) + ","),
+    "many numbers": design('"floors": [', lambda: "1," * 30_000_000),
+    "a number of many digits": design('"knots": [', lambda: "1" * 60_000_000 + ","),
+    "many classes": design('"classes": [', lambda: "[]," * 20_000_000),
+    "too many bytes": design('"notes": [', lambda: '"' + "x" * 300_000_000 + '",'),
+    "rounds of many pairs": rounds('"pairs": [', lambda: ",".join(["[0,1]"] * 9_000_000) + ","),
+    "rounds of many numbers": rounds('"requested": [', lambda: "1.0," * 14_000_000),
+    "rounds of deep lists": rounds('"requested": [', lambda: "[" * 50_000_000),
+    "rounds of a key repeated": rounds("{", lambda: '"epsilon":1,' * 4_000_000),
+    "a deployment of many numbers": deployment(lambda: '"a":[' + "1," * 100_000_000 + "1]"),
+    "a deployment of deep lists": deployment(lambda: '"a":' + "[" * 60_000_000),
+    "a deployment of a key repeated": deployment(lambda: '"a":1,' * 40_000_000 + '"a":1'),
+}
 
 
 def refused_in_time(path: Path) -> str:
     code, said, cost = cost_of_command("verify", str(path))
-    print(
-        f"{path.stat().st_size / 1e6:.0f} MB: exit {code}, {cost.processor_seconds:.1f} s, {cost.memory / 1e6:.0f} MB"
-    )
+    print(f"exit {code}, {cost.processor_seconds:.1f} s, {cost.memory / 1e6:.0f} MB")
     assert code in (0, 1, 2) and said.count("\n") <= 1, said[:300]
     assert cost.processor_seconds < MOST_SECONDS and cost.memory < MOST_MEMORY
     return said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", RESEALED)
 def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
     m, tell = RESEALED[kind]
@@ -121,47 +146,20 @@ def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
     refused_in_time(resealed(content, tmp_path / "d.json"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=[] if k in ALWAYS else [pytest.mark.slow]) for k in MORE])
-def test_a_design_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
-    before, more = MORE[kind]
-    text = json.dumps(json.loads(honest(24)))
-    assert before in text
+@pytest.mark.parametrize("kind", MOSTLY)
+def test_a_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
-    path.write_text(text.replace('"pairs": []', '"pairs": [[0, 1]]').replace(before, before + more(), 1))
+    path.write_text(MOSTLY[kind](), encoding="utf-8")
     assert refused_in_time(path).startswith("error: ")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("m", [100, 1000, 10_000, 100_000])
+@pytest.mark.parametrize("m", [1000, 100_000])
 def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(honest(m))
-    assert not refused_in_time(path)
-    code, _, cost = cost_of_command("verify", str(path))
-    assert code == 0 and cost.processor_seconds < MOST_SECONDS / 2
-
-
-# The same for a longitudinal design, which holds the file of a design.
-LONGITUDINAL: dict[str, tuple[str, Callable[[], str]]] = {
-    "many pairs": ('"pairs": [', lambda: ",".join(["[0,1]"] * 9_000_000)),
-    "many numbers": ('"requested": [', lambda: "1.0," * 14_000_000),
-    "deep lists": ('"requested": [', lambda: "[" * 50_000_000),
-    "a key repeated": ('"software"', lambda: '"epsilon":1,' * 4_000_000),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", LONGITUDINAL)
-def test_a_longitudinal_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
-    place, more = LONGITUDINAL[kind]
-    path = tmp_path / "d.json"
-    optrr.save(longitudinal({"sex": ["F", "M"], "age": 3}, 0.5, 2.0), path)
-    text = json.dumps(json.loads(path.read_text(encoding="utf-8")))
-    assert place in text
-    hostile = text.replace(place, place + more() if place.endswith("[") else more() + place, 1)
-    path.write_text(hostile, encoding="utf-8")
-    assert refused_in_time(path).startswith("error: ")
+    code, said, cost = cost_of_command("verify", str(path))
+    assert (code, said) == (0, "")
+    assert cost.processor_seconds < MOST_SECONDS / 2 and cost.memory < MOST_MEMORY
 
 
 def automaton(m: int, states: int, bits: int) -> bytes:
@@ -178,7 +176,6 @@ def automaton(m: int, states: int, bits: int) -> bytes:
         }
         for k in range(m)
     ]
-    stated = {"total": f"{50:.15f}", "attributes": [f"{1:.15f}"] * m, "conditional": [f"{50:.15f}"] * m}
     content = {
         "format": "optrr-deployment/1",
         "software": "optrr",
@@ -186,33 +183,13 @@ def automaton(m: int, states: int, bits: int) -> bytes:
         "attributes": [{"name": f"a{k}", "categories": ["0", "1"]} for k in range(m)],
         "bits": bits,
         "layers": layers,
-        "epsilon": stated,
+        "epsilon": {"total": f"{50:.15f}", "attributes": [f"{1:.15f}"] * m, "conditional": [f"{50:.15f}"] * m},
     }
     return canonical(content | {"digest": digest_of(content)})
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("m", "states", "bits"),
-    [(12, 1000, 64), (30, 180, 64), (40, 18, 6144), (100, 30, 1024), (250, 15, 1024), (500, 30, 512), (16_000, 60, 64)],
-)
+@pytest.mark.parametrize(("m", "states", "bits"), [(12, 1000, 64), (40, 18, 6144), (500, 30, 512), (16_000, 60, 64)])
 def test_a_deployment_that_asks_for_much_work(m: int, states: int, bits: int, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(automaton(m, states, bits))
     refused_in_time(path)
-
-
-# The same for a deployment.
-DEPLOYMENT: dict[str, Callable[[], str]] = {
-    "many numbers": lambda: '"a":[' + "1," * 100_000_000 + "1]",
-    "deep lists": lambda: '"a":' + "[" * 60_000_000,
-    "a key repeated": lambda: '"a":1,' * 40_000_000 + '"a":1',
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", DEPLOYMENT)
-def test_a_deployment_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "d.json"
-    path.write_text('{"format":"optrr-deployment/1",' + DEPLOYMENT[kind]() + "}")
-    assert refused_in_time(path).startswith("error: ")
