@@ -59,13 +59,10 @@ def test_index_indices_subset():
         (lambda: Domain((Attribute("a", (0, 1)), Attribute("a", (0, 1)))), "'a' is declared twice"),
         (lambda: Domain.of({"a": ["x"]}), "'a' has 1 categories.*drop it"),
         (lambda: Domain.of({"a": 1}), "'a' has 1 categories"),
-        (lambda: Domain.of({"a": -4}), "'a' has -4 categories"),
         (lambda: Domain.of({"a": 10**7}), "'a' has 10000000 categories.*merge"),
         (lambda: Domain.of({"a": True}), "declared as True"),
         (lambda: Domain.of({"a": "FM"}), "declared as 'FM'"),
-        (lambda: Domain.of({"a": None}), "declared as None"),
         (lambda: Domain.of({"a": [1, "1"]}), "category '1' twice"),
-        (lambda: Domain.of({"a": [True, "true"]}), "category 'true' twice"),
         (lambda: Domain.of({"a": [None, "b", None]}), "category None twice"),
         (lambda: Domain.of({"a": [float("nan"), "b"]}), "category nan"),
         (lambda: Domain.of({"a": [1.5, "1.5"]}), "category '1.5' twice"),
@@ -97,11 +94,6 @@ def test_observed_domain_of_public_data(tmp_path):
         observed_domain(path, ["a", "d"])
     with pytest.raises(InvalidInput, match="'d' is missing"):
         observed_domain(path, ["d"])
-
-
-def test_no_silent_inference():
-    assert not hasattr(Domain, "infer")
-    assert "public" in observed_domain.__doc__.lower()
 
 
 @pytest.mark.parametrize("categories", [(0, 1), (0, 1, 2), (0, 1, None), (0, 1, 2, None)])

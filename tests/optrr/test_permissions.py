@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 import optrr
 from optrr.cli.main import run
+from tests.fuzz.commands import PRIVATE
 
 # The command, and all files that it writes.
 COMMANDS = {
@@ -63,8 +62,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = pd.DataFrame({"a": rng.integers(0, 2, 50), "b": rng.integers(0, 3, 50)})
     frame.to_csv(folder / "true.csv", index=False)
     made.randomize(folder / "true.csv", folder / "given.csv")
-    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / "key.pem").write_bytes(key)
+    (folder / "key.pem").write_text(PRIVATE)
     return folder
 
 

@@ -129,10 +129,14 @@ def test_an_encrypted_key_asks_for_its_passphrase(folder: Path) -> None:
     assert signing.signature_check(file, folder / "public.pem").holds
 
 
+DER = base64.b64encode(bytes.fromhex("302e020100300506032b656f04220420") + bytes(range(32)))
+X448 = b"-----BEGIN PRIVATE KEY-----\n" + DER + b"\n-----END PRIVATE KEY-----\n"
 MISTAKES = {
     "no file": (None, "cannot read"),
     "no PEM": (b"ssh-ed25519 AAAA", "in PEM"),
     "something in PEM": (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "in PEM"),
+    # the 32 bytes of an Ed25519 key under the name of X448, whose keys have 56
+    "a wrong length": (X448, "a private key"),
     "a curve": (ec.generate_private_key(ec.SECP256R1()), "of another kind than Ed25519"),
     "an RSA key": (rsa.generate_private_key(65537, 2048), "of another kind than Ed25519"),
 }  # fmt: skip
@@ -151,30 +155,23 @@ def test_a_mistake_is_one_line_with_its_remedy(mistake: str, folder: Path, capsy
         assert error.startswith("error: ") and error.count("\n") == 1 and why in error
 
 
-def test_a_key_of_a_wrong_length_is_no_key(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # the 32 bytes of an Ed25519 key under the name of X448, whose keys have 56
-    der = bytes.fromhex("302e020100300506032b656f04220420") + bytes(range(32))
-    pem = f"-----BEGIN PRIVATE KEY-----\n{base64.b64encode(der).decode()}\n-----END PRIVATE KEY-----\n"
-    (folder / "key.pem").write_text(pem)
-    assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 2
-    assert "is not a private key in PEM" in capsys.readouterr().err
-
-
-def test_keys_and_signatures_in_each_others_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, key, public = (str(folder / name) for name in ("design.json", "key.pem", "public.pem"))
-    assert run(["sign", file, "--key", public]) == 2
-    assert "is a public key; sign with the private one" in capsys.readouterr().err
-    for clash in (file, key):
-        before = Path(clash).read_bytes()
-        assert run(["sign", file, "--key", key, "-o", clash]) == 2
-        assert "write the signature to another file" in capsys.readouterr().err
-        assert Path(clash).read_bytes() == before
-    assert run(["verify", file, "--key", public]) == 2
-    assert "cannot read the signature" in capsys.readouterr().err
-    assert run(["verify", file, "--signature", file]) == 2
-    assert "--signature needs --key" in capsys.readouterr().err
-    assert run(["sign", file, "--key", key]) == 0
-    assert run(["verify", file, "--key", key]) == 2
+def test_keys_and_signatures_in_each_others_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for call, why in (
+        ("sign design.json --key public.pem", "is a public key; sign with the private one"),
+        ("sign design.json --key key.pem -o design.json", "write the signature to another file"),
+        ("sign design.json --key key.pem -o key.pem", "write the signature to another file"),
+        ("verify design.json --key public.pem", "cannot read the signature"),
+        ("verify design.json --signature design.json", "--signature needs --key"),
+    ):
+        assert run(call.split()) == 2
+        assert why in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert run(["sign", "design.json", "--key", "key.pem"]) == 0
+    assert run(["verify", "design.json", "--key", "key.pem"]) == 2
     assert "nobody but its owner should have" in capsys.readouterr().err
 
 
@@ -219,9 +216,8 @@ def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.Mo
     assert run(["perturb", "true.csv", "--design", "design.json", "-o", "out.csv"]) == 0
     OPENED.clear()
     assert run(ONCE[name].split()) == 0
-    assert sorted(x for x in OPENED if x in ("design.json", "sampler.json")) == [
-        "sampler.json" if "sampler" in ONCE[name] else "design.json"
-    ]
+    expected = "sampler.json" if "sampler" in ONCE[name] else "design.json"
+    assert [x for x in OPENED if x in ("design.json", "sampler.json")] == [expected]
 
 
 def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(
