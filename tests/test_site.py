@@ -276,6 +276,7 @@ def test_a_page_fits_phones_and_paper_and_asks_nobody(browser: Any, name: str, s
 
 
 @built
+@pytest.mark.slow
 def test_the_search_answers_without_a_network(browser: Any) -> None:
     page = browser.new_page()
     page.goto((SITE / "search.html").as_uri() + "?q=conditional+epsilon")
@@ -293,6 +294,7 @@ def focused_by_tabs(page: Any, selector: str, most: int) -> bool:
 
 
 @built
+@pytest.mark.slow
 def test_search_and_menu_are_reached_by_the_keyboard_alone(browser: Any) -> None:
     address = (SITE / "quick-start.html").as_uri()
     page = browser.new_page(viewport=SCREENS["wide"])

@@ -285,6 +285,7 @@ def test_places_and_names_tell_nothing_of_genotypes(tmp_path, monkeypatch, capsy
     assert right > 0.95 and z_of_place(kept) < -TOLD
 
 
+@pytest.mark.slow
 def test_places_tell_nothing_in_the_parts_that_spark_writes(tmp_path, design, truth):
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     if not shutil.which("java"):
