@@ -98,14 +98,8 @@ def test_a_law_without_variance_has_an_interval():
     assert np.all(lower > 0) and np.all(upper == [1, 1])
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_covariances_are_those_of_every_report(seed):
-    check_covariance(np.random.default_rng(seed))
-
-
-@pytest.mark.slow
-def test_three_hundred_covariances_are_those_of_every_report():
-    assert sum(check_covariance(np.random.default_rng(seed)) for seed in range(100, 400)) > 100
+def test_covariances_are_those_of_every_report():
+    assert sum(check_covariance(np.random.default_rng(seed)) for seed in range(60)) > 20
 
 
 def people(n, seed=2):

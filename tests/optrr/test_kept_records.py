@@ -6,7 +6,6 @@ import math
 from functools import cache
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import optrr
@@ -172,46 +171,17 @@ def test_estimates_are_unbiased_for_every_table():
         assert out.proportions == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.fixture(scope="module")
-def adult():
-    return asked([9, 16, 7, 15, 6, 5, 2, 42, 2], 2.0)
-
-
-@pytest.mark.slow
-def test_any_table_of_adult_s_size_is_estimated_with_intervals_that_cover(adult):
-    """25 surveys of 3,000 people, a cell of two and one of three attributes: fewer than 19 of 25 covered has chance 2e-4."""
-    assert adult.keeps_records and adult.epsilon <= 2 + 1e-9
-    tables, rng = (("a6", "a8"), ("a5", "a6", "a8")), np.random.default_rng(5)
-    people, covered, squared = 3_000, [0, 0], [0.0, 0.0]
-    chances_of = {n: rng.dirichlet(np.full(adult.domain[n].size, 2.0)) for n in adult.domain.names}
-    for k in range(25):
-        columns = {n: rng.choice(p.size, people, p=p) for n, p in chances_of.items()}
-        # two that depend on each other
-        columns["a8"] = np.where(rng.random(people) < 0.5, columns["a6"], columns["a8"])
-        with pytest.warns(optrr.OptrrWarning, match="seed"):
-            answers = adult.perturb(pa.table({n: pa.array(c) for n, c in columns.items()}), k)
-            estimates = [adult.estimate(answers, names) for names in tables]
-        p6 = chances_of["a6"]
-        both = np.diag(p6) * 0.5 + 0.5 * np.outer(p6, chances_of["a8"])
-        truths = both, chances_of["a5"][:, None, None] * both
-        for t, (estimate, truth) in enumerate(zip(estimates, truths, strict=True)):
-            covered[t] += bool(estimate.lower.flat[1] <= truth.flat[1] <= estimate.upper.flat[1])
-            squared[t] += people * float(np.sum((estimate.proportions - truth) ** 2)) / 25
-    assert min(covered) >= 19
-    for t, names in enumerate(tables):
-        # mean of 25: a relative standard deviation of .28 where one effect is nearly all of the error
-        assert 0.3 * adult.table_error(names) < squared[t] < 2.2 * adult.table_error(names)
-    assert all(math.isfinite(adult.table_error([f"a{i}" for i in s])) for s in effects(9))
-
-
-def test_files_of_kept_records_come_back_and_go_to_devices(adult, tmp_path):
+def test_files_of_kept_records_come_back_and_go_to_devices(tmp_path):
+    way = asked([9, 16, 7, 15, 6, 5, 2, 42, 2], 2.0)
+    assert way.keeps_records and way.epsilon <= 2 + 1e-9
+    assert all(math.isfinite(way.table_error([f"a{i}" for i in s])) for s in effects(9))
     path = tmp_path / "asking.json"
-    optrr.save(adult, path)
+    optrr.save(way, path)
     again = optrr.load(path)
-    assert again.digest == adult.digest and again.subset_reports == adult.subset_reports and again.keeps_records
+    assert again.digest == way.digest and again.subset_reports == way.subset_reports and again.keeps_records
     assert optrr.verify(path).holds
-    made = questions_of(adult)
-    assert [q.report.subset_sizes for q in made.questions] == [r.subset_sizes for r in adult.subset_reports]
+    made = questions_of(way)
+    assert [q.report.subset_sizes for q in made.questions] == [r.subset_sizes for r in way.subset_reports]
     assert float(made.total) <= 2 + 1e-9
 
 

@@ -99,14 +99,6 @@ def test_reports_are_as_private_and_as_telling_as_they_say(seed):
         check_one(rng)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 120))
-def test_two_thousand_reports_are_as_private_and_as_telling_as_they_say(seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(100):
-        check_one(rng)
-
-
 def check_exported(rng):
     """The label of a random file of questions, and of the design that it is made from, against every chance of its reports."""
     asking = random_asking(rng)
@@ -124,36 +116,19 @@ def test_no_exported_label_is_below_the_truth(seed):
         check_exported(rng)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(300, 320))
-def test_no_label_of_two_thousand_exported_designs_is_below_the_truth(seed):
-    rng = np.random.default_rng(seed)
-    for _ in range(100):
-        check_exported(rng)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_drawn_has_these_chances(seed):
-    """Chi-square of 40,000 reports on one record against the enumeration; eight cases at 1e-5."""
-    from scipy.stats import chi2  # noqa: PLC0415 (slow to import)
-
+    """40,000 reports on one record against the enumeration; eight cases at 1e-5."""
     rng = np.random.default_rng(seed)
     for _ in range(2):
         sizes, epsilon, report = random_question(rng)
         records, reports, chances = enumerated(sizes, epsilon, report)
-        x = records[int(rng.integers(len(records)))]
-        n = 40_000
-        drawn = report_subsets(np.tile(x, (n, 1)), report, sizes, epsilon, as_source(int(rng.integers(1 << 30))))
+        x, place = records[int(rng.integers(len(records)))], {y: k for k, y in enumerate(reports)}
+        source = as_source(int(rng.integers(1 << 30)))
+        drawn = report_subsets(np.tile(x, (40_000, 1)), report, sizes, epsilon, source)
         rows = zip(*(map(tuple, members.tolist()) for members in drawn), strict=True)
-        place = {y: k for k, y in enumerate(reports)}
-        counts = np.bincount([place[y] for y in rows], minlength=len(reports))
-        expected = n * np.array([float(chances[y, x]) for y in reports])
-        order = np.argsort(expected)
-        # rare reports are taken together
-        groups = np.split(order, np.flatnonzero(np.diff(np.floor(np.cumsum(expected[order]) / 20))) + 1)
-        seen, hoped = (np.array([v[g].sum() for g in groups]) for v in (counts, expected))
-        statistic = float(np.sum((seen - hoped) ** 2 / np.maximum(hoped, 1e-9)))
-        assert chi2.sf(statistic, max(1, len(groups) - 1)) > 1e-5
+        chance = np.array([float(chances[y, x]) for y in reports])
+        assert naive.fit_p_value(np.array([place[y] for y in rows]), chance) > 1e-5
 
 
 def asked(sizes, total, shares=None):
