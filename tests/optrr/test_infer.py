@@ -11,15 +11,11 @@ from scipy.stats import binom, chi2, chi2_contingency, chisquare, multivariate_h
 
 from optrr import Counts, Domain, InvalidInput, design, estimate
 from optrr.mechanisms.kernel import ProductKernel, SingularMarginal, unrandomized
-from optrr.models.tests.calibration import likelihood_ratios
 from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity, naive_pearson
 from optrr.models.tests.nullfit import all_contrasts, independence_fit, score_tests, trend_contrast
 from optrr.models.tests.power_analysis import (
     IntervalWidths,
     alternative,
-    alternative_of,
-    goodness_alternative,
-    homogeneity_alternative,
     power,
     required_records,
 )
@@ -155,23 +151,6 @@ def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
     assert (result.statistic, result.df, result.n) == pytest.approx((pearson.statistic, pearson.dof, 6000))
 
 
-@pytest.mark.slow
-def test_homogeneity_between_mechanisms_and_goodness_of_fit_hold_their_level(pairs):
-    other = design(DOMAIN, [2.0, 0.8, 1.0], method="kronecker").mechanism
-    kernels = [m.kernel(("g", "s")) for m in (pairs, other)]
-    first, second = (tables(k, EFFECT, 3000, 1000, s) for k, s in zip(kernels, (8, 9), strict=True))
-    together = [
-        homogeneity([Counts(PAIR, a), Counts(PAIR, b)], kernels).p_value for a, b in zip(first, second, strict=True)
-    ]
-    alone = [goodness_of_fit(Counts(PAIR, a), pairs, EFFECT).p_value for a in first]
-    # 1000 tables: 4.5 standard deviations either way
-    for p in (together, alone):
-        assert 0.019 < np.mean(np.array(p) < 0.05) < 0.081
-    null, effect = (Counts(PAIR, tables(kernels[0], pi, 100_000, 1, 1)[0]) for pi in (NULL, EFFECT))
-    assert goodness_of_fit(effect, pairs, NULL).p_value < 1e-6
-    assert homogeneity([null, effect], pairs).p_value < 1e-6
-
-
 def test_power_is_what_simulation_finds(mechanism):
     """4000 tables: standard deviation at most 0.8 %; the noncentral limit is good to 1.5 % here."""
     kernel = mechanism.kernel(("g", "s"))
@@ -187,30 +166,6 @@ def test_power_is_what_simulation_finds(mechanism):
         required_records(none)
     with pytest.raises(InvalidInput, match="randomize less"):
         required_records(replace(effect, noncentrality=1e-17))
-
-
-@pytest.mark.slow
-def test_power_of_the_other_tests_is_what_simulation_finds(pairs):
-    """4000 tables: standard deviation 0.6 %; the noncentral limit is good to 3 % at these hundreds of records."""
-    kernel = pairs.kernel(("g", "s"))
-    flat = np.outer(EFFECT.sum(axis=1), EFFECT.sum(axis=0))
-    effect = goodness_alternative(EFFECT, flat, kernel)
-    n = required_records(effect)
-    drawn = tables(kernel, EFFECT, n, 4000, 12).reshape(4000, -1)
-    lam = kernel.expected(flat).ravel()
-    rejected = chi2.sf(np.sum((drawn - n * lam) ** 2 / (n * lam), axis=1), effect.df) < 0.05
-    assert rejected.mean() == pytest.approx(0.8, abs=0.04)
-    groups, shares = [EFFECT, 0.6 * EFFECT + 0.4 * EFFECT[::-1]], np.array([0.3, 0.7])
-    effect = homogeneity_alternative(groups, kernel, shares)
-    assert effect.df == 5
-    n = np.rint(required_records(effect) * shares).astype(int)
-    drawn = np.stack([tables(kernel, g, k, 4000, 13).reshape(4000, -1) for g, k in zip(groups, n, strict=True)], axis=1)
-    expected = n[:, None] * drawn.sum(axis=1, keepdims=True) / n.sum()
-    rejected = chi2.sf(np.sum((drawn - expected) ** 2 / expected, axis=(1, 2)), 5) < 0.05
-    assert rejected.mean() == pytest.approx(0.8, abs=0.04)
-    effect = alternative_of("likelihood-ratio", EFFECT, kernel)
-    drawn = tables(kernel, EFFECT, required_records(effect), 1000, 14)
-    assert (likelihood_ratios(drawn, kernel).p_value < 0.05).mean() == pytest.approx(0.8, abs=0.06)
 
 
 def test_records_for_a_width_make_intervals_of_that_width(pairs):

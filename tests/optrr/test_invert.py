@@ -7,7 +7,7 @@ from math import copysign, inf, nan
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq, elementwise
+from scipy.optimize import brentq
 
 from optrr.tables.estimation.score_interval import invert, inverted, outward
 
@@ -105,23 +105,6 @@ def test_brackets_are_short_and_hold_the_root(shape, absolute, relative, from_be
     for k in range(0, ROOTS.size, 50):
         one = brentq(lambda x, k=k: float(SHAPES[shape](x - ROOTS[k], STEEP[k])), LOW[k], HIGH[k], xtol=1e-13)
         assert low[k] - 1e-12 <= one <= high[k] + 1e-12
-
-
-def test_it_takes_as_many_steps_as_scipy_s():
-    def mean_calls(solve):
-        calls = []
-        solve(lambda x, at: (calls.append(np.size(x)), -SHAPES["bent"](x - ROOTS[at], STEEP[at]))[1])
-        return sum(calls) / ROOTS.size
-
-    ours = mean_calls(lambda f: inverted(f, LOW, HIGH, 1e-9, 0.0))
-    tolerances = {"xatol": 1e-9, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
-    at = np.arange(ROOTS.size)
-    theirs = mean_calls(
-        lambda f: elementwise.find_root(
-            lambda x, k: f(x, k.astype(int)), (LOW, HIGH), args=(at,), tolerances=tolerances
-        )
-    )
-    assert ours <= 1.1 * theirs
 
 
 def test_many_functions_end_at_the_far_point_or_the_near_one_where_they_do_not_turn():

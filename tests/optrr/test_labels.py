@@ -17,17 +17,10 @@ from tests import naive
 # Attributes of a design at most, so that its 2^m change sets are enumerated in rationals.
 MOST = 8
 ROUNDING = 1e-9
-# Methods that may answer a request for pairs with a search of a second or two, which takes most of the time of all designs
-# together. Default runs make fewer of these requests.
-SEARCHING = {"auto", "ball"}
-FEWER = 0.3
 
 
-def random_design(rng: np.random.Generator, searches: float = 1.0) -> Design | None:
-    """A random request; None where it cannot be met or the method does not take it.
-
-    ``searches``: the share of the requests kept that a search may answer.
-    """
+def random_design(rng: np.random.Generator) -> Design | None:
+    """A random request; None where it cannot be met or the method does not take it."""
     m = int(rng.integers(1, MOST + 1))
     sizes = {
         f"a{i}": int(r) for i, r in enumerate(np.exp(rng.uniform(np.log(2), rng.choice([2.0, 13.0]), m)).astype(int))
@@ -43,8 +36,6 @@ def random_design(rng: np.random.Generator, searches: float = 1.0) -> Design | N
     if constraint == "cap":
         wishes["conditional_cap"] = max(epsilons.values()) * float(1 + rng.choice([0, 1e-3, 0.1, 1, 10]))
     method = str(rng.choice(["auto", "auto", *METHODS]))
-    if constraint == "pairs" and method in SEARCHING and rng.random() >= searches:
-        return None
     try:
         return design(sizes, epsilons, method=method, **wishes)
     except (Infeasible, InvalidProblem, MethodTooLarge, SolveFailed, optrr.errors.InvalidInput):
@@ -89,24 +80,11 @@ def shortcomings(made: Design, above: dict[str, list[float]]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("count", "seed", "searches"),
-    [(100, 1, FEWER), (100, 13, FEWER), (300, 2, 1.0), (300, 3, 1.0)],
-)
-def test_no_label_promises_more_than_what_is_drawn(count, seed, searches):
-    rng = np.random.default_rng(seed)
-    requests = map(random_design, itertools.repeat(rng), itertools.repeat(searches))
-    made = itertools.islice((d for d in requests if d is not None), count)
-    failed, every = {}, {}
-    for k, one in enumerate(made):
-        above = margins(one)
-        if reasons := shortcomings(one, above):
-            failed[k] = reasons
-        for name, values in above.items():
-            every.setdefault(name, []).extend(values)
-    for name, values in every.items():
-        print(f"{name}: {len(values)} in {count} designs, above the truth by {min(values):.3g} to {max(values):.3g}")
-    assert not failed
+@pytest.mark.parametrize("seed", range(4))
+def test_no_label_promises_more_than_what_is_drawn(seed):
+    requests = map(random_design, itertools.repeat(np.random.default_rng(seed)))
+    made = itertools.islice((d for d in requests if d is not None), 100)
+    assert not {k: reasons for k, one in enumerate(made) if (reasons := shortcomings(one, margins(one)))}
 
 
 def test_a_cap_holds_where_probabilities_are_tiny():

@@ -142,16 +142,8 @@ def test_commands_pool(tmp_path, capsys, pool):
         ["model", *rest, "--terms", "a*b"],
         ["regress", "--formula", "b ~ a + c"],
     ):
-        asked = [
-            command[0],
-            str(tmp_path / "r.parquet"),
-            "--design",
-            str(tmp_path / "d.json"),
-            *command[1:],
-            "--pool",
-            pool,
-            "--json",
-        ]
+        place = [str(tmp_path / "r.parquet"), "--design", str(tmp_path / "d.json")]
+        asked = [command[0], *place, *command[1:], "--pool", pool, "--json"]
         assert run(asked) == 0
         out = capsys.readouterr()
         assert "a: x, y, z pooled as (rest)" in out.err

@@ -146,21 +146,3 @@ def test_the_command(tmp_path, capsys):
     assert [row["estimate"] for row in said["coefficients"]] == [c.estimate for c in fit.coefficients]
     assert run([*asking, "--formula", "y ~ a", "--weight", "w"]) == 2
     assert "answers to questions take no --weight" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_three_predictors_need_the_pairs_alone():
-    """How the predictors go together three by three is asked of nobody; of 40 surveys few intervals leave out the truth."""
-    domain = Domain.of({name: [f"{name}0", f"{name}1"] for name in "abcy"})
-    tables = tuple((one, other) for k, one in enumerate("abcy") for other in "abcy"[k + 1 :])
-    rng = np.random.default_rng(12)
-    x = rng.dirichlet(np.full(8, 3.0)).reshape(2, 2, 2)
-    effects, codes = np.array([0.8, -0.5, 0.3]), np.indices((2, 2, 2)).reshape(3, -1)
-    chance = 1 / (1 + np.exp(0.4 - effects @ codes)).reshape(2, 2, 2)
-    truth, way, outside = np.stack([x * (1 - chance), x * chance], axis=-1), asked(domain, tables), 0
-    for k in range(40):
-        answers = way.randomize(people(truth, domain, 12_000, rng), random_state=k)
-        fit = way.reports(answers).regress("y ~ a + b + c")
-        outside += sum(not c.lower <= b <= c.upper for c, b in zip(fit.coefficients[1:], effects, strict=True))
-    # of 120 intervals 6 are expected to; 16 or more have a chance of 3e-4
-    assert outside < 16

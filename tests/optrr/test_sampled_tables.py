@@ -102,31 +102,6 @@ def test_an_answer_to_no_table_is_not_put_into_words(table, cells):
         asking().in_words(pa.table({"table": pa.array([table], pa.int32()), "cells": [cells]}))
 
 
-@pytest.mark.slow
-def test_intervals_cover_and_the_mean_is_right():
-    """200 runs of a skewed population: every cell at least 93 % (four standard errors allowed), and 95 % on average."""
-    way, rng = asking(), np.random.default_rng(1)
-    shape, runs, n = (3, 4), 200, 150
-    truth = rng.dirichlet(np.full(12, 0.4)).reshape(shape)
-    covered, total = np.zeros(shape), np.zeros(shape)
-    p, q = support_probabilities("ss", 12, way.answer_epsilon)
-    source = as_source(5)
-    for _ in range(runs):
-        cells = rng.choice(12, n, p=truth.ravel())
-        answers = report(cells, "ss", 12, way.answer_epsilon, source)
-        bits = answers if answers.ndim == 2 else np.eye(12, dtype=int)[answers]
-        estimated = estimate_of_supports(
-            way.domain.subset(way.tables[0]), bits.sum(axis=0).astype(float), n, (p, q), 0.95
-        )
-        covered += (estimated.lower <= truth) & (truth <= estimated.upper)
-        total += estimated.proportions
-    assert covered.min() / runs >= 0.93 - 4 * math.sqrt(0.05 * 0.95 / runs)
-    assert covered.mean() / runs >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / runs / 12)
-    gamma = q + truth * (p - q)
-    margin = 5 * np.sqrt(gamma * (1 - gamma) / n / runs) / (p - q)
-    assert (np.abs(total / runs - truth) < margin).all()
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_from_advice_to_estimate_on_the_command_line(tmp_path, capsys, suffix):
     spec, records = tmp_path / "spec.json", tmp_path / "records.csv"

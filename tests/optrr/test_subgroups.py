@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cases import spread
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep
@@ -22,11 +21,9 @@ from optrr import Attribute, Bins, Domain, InvalidInput
 from optrr.cli.main import run
 from optrr.domain.domain import binned
 from optrr.models.tests.result import TestResult, family
-from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import quantities
-from optrr.tables.measures.among import Kept, marked
-from optrr.tables.measures.quantile import Scale, quantiles
-from optrr.tables.measures.shares import WeightedShare, _Cells, _sum_of, contrast
+from optrr.tables.measures.quantile import quantiles
+from optrr.tables.measures.shares import WeightedShare, contrast
 from optrr.ways.protocols.sampled_tables import SampledTables
 
 EDGES = (18.0, 30.0, 40.0, 50.0, 65.0)
@@ -370,68 +367,6 @@ def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest
         assert run([name, *place, *options, "--report", str(page)]) == 0
         assert page.stat().st_size > 1000
     assert "spread evenly" in capsys.readouterr().out
-
-
-SETTINGS = [(0.7, 12000), (1.5, 3000), (4.0, 1000)]
-TERMS = {
-    "share": [({"income": "top"}, {"sex": "F", "age": AGES[:2]}, 1.0)],
-    "answered": [({"income": [">=50K", "top"]}, {"sex": "M", "income": ["low", ">=50K", "top"]}, 1.0)],
-    "difference": [({"income": "top"}, {"sex": "F"}, 1.0), ({"income": ">=50K"}, {"sex": "M", "age": AGES[1:3]}, -1.0)],
-    "of differences": [
-        ({"income": "top"}, {"sex": sex, "age": ages}, weight)
-        for sex, ages, weight in (
-            ("F", AGES[:2], 1.0),
-            ("F", AGES[2:], -1.0),
-            ("M", AGES[:2], -1.0),
-            ("M", AGES[2:], 1.0),
-        )
-    ],
-}
-
-
-def covered(seen: np.ndarray, kernel: Any, odds: quantities.Odds, value: float) -> bool:
-    """Whether the 95 % interval holds a value of the measure: no test rejects it."""
-    n = int(seen.sum())
-    inversion = quantities.Inversion.of(odds, Sampling(kernel, n), seen.ravel() / n)
-    position = odds.position(value)
-    return min(inversion.excesses(position, 0.025)) >= 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "setting"), spread([*TERMS, "quantile", "ignorable"], SETTINGS, every=3))
-def test_intervals_cover(name: str, setting: tuple[float, int]) -> None:
-    """Coverage is binomial: at 95 %, 300 data sets hold fewer than 267 covered ones in 1 of 60,000 tests; 18 tests in all.
-
-    Whether people answer about incomes depends on their sex and age, as is ignorable.
-    """
-    epsilon, n = setting
-    domain = DOMAIN.subset(["sex", "age", "income"])
-    rng = np.random.default_rng([len(name), n])
-    alike, law = rng.dirichlet(np.full(8, 3.0)).reshape(2, 4, 1), rng.dirichlet(np.full(3, 2.0), size=(2, 4))
-    answers = rng.uniform(0.4, 0.9, (2, 4, 1))
-    truth = alike * np.concatenate([law * answers, 1 - answers], axis=2)
-    mechanism = optrr.design(domain, epsilon, preserve="pairs").mechanism
-    kernel = mechanism.kernel(domain.names)
-    reports = np.maximum(kernel.forward(truth).ravel(), 0.0)
-    if name == "ignorable":
-        # the share of top incomes of women of the first age, had everybody answered
-        kept = Kept.of(domain, {}, ["sex", "age", "income"])
-        odds = list(_Cells.without_missing(domain, "income", {}).odds())[2]
-        odds, value = kept.odds(odds), float((alike * law)[0, 0, 2])
-    elif name == "quantile":
-        scale, kept = Scale.of(domain["age"], None), Kept.of(domain, {"sex": "F"}, ["age"])
-        inside = scale.up_to(scale.at(truth[0].sum(axis=1) / truth[0].sum(), 0.6))
-        odds, value = kept.odds(quantities.share(inside, 1 - inside)), 0.6
-    else:
-        shares = [WeightedShare(*term) for term in TERMS[name]]
-        odds = _sum_of(domain, shares)
-        value = sum(
-            s.weight
-            * float(truth[marked(domain, s.of) & marked(domain, s.among)].sum() / truth[marked(domain, s.among)].sum())
-            for s in shares
-        )
-    draws = rng.multinomial(n, reports / reports.sum(), size=300)
-    assert sum(covered(seen, kernel, odds, value) for seen in draws) >= 267
 
 
 def test_quantiles_are_not_restricted_by_their_own_attribute() -> None:

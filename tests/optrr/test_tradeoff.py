@@ -45,18 +45,15 @@ def test_the_cap_curve_runs_from_kronecker_to_no_cap(workload):
     assert curve.errors[-1] == pytest.approx(allocate(DOMAIN, 2.0, learn=workload).best_law.error, rel=1e-4)
 
 
-def test_another_curve_goes_beside_and_ticks_are_plain_numbers():
-    curves = tradeoff(DOMAIN, [1.0, 2.0], preserve_pairs=False).beside("mine", [9.0, 0.5], [None, None])
-    assert curves.curves[-1].name == "mine" and curves.curves[-1].abscissae == curves.curves[0].abscissae
-    axes = curves.plot().axes[0]
-    assert len(axes.lines) == 4 and axes.yaxis.get_major_formatter()(0.005) == "0.005"
-
-
 def test_curves_without_people_have_no_standard_errors_and_draw():
     curves = tradeoff(DOMAIN, [1.0, 2.0], preserve_pairs=False)
     assert [c.standard_errors for c in curves.curves] == [(None, None)] * 3
     axes = curves.plot().axes[0]
     assert axes.get_yscale() == "log" and len(axes.lines) == 3
+    beside = curves.beside("mine", [9.0, 0.5], [None, None])
+    assert beside.curves[-1].name == "mine" and beside.curves[-1].abscissae == beside.curves[0].abscissae
+    axes = beside.plot().axes[0]
+    assert len(axes.lines) == 4 and axes.yaxis.get_major_formatter()(0.005) == "0.005"
     with pytest.raises(InvalidInput, match="increasing"):
         tradeoff(DOMAIN, [2.0, 1.0])
 

@@ -5,7 +5,6 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import optrr
@@ -159,31 +158,3 @@ def test_bad_options_get_one_line(options, said, tmp_path, monkeypatch, capsys):
 def test_public_columns_are_left_out_with_a_warning(tmp_path, capsys):
     assert run(["design", *ATTRIBUTES, "--accuracy", "variance", "--public", "weight=w"]) == 0
     assert "public columns (weight 'w') are left out" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_surveys_vary_as_little_as_is_required(asked):
-    """Squared errors of 150 surveys of a skewed, dependent population, beside randomized response's exact variance.
-
-    Each attribute's mean is compared at five standard errors above, and with room below for what skew takes away from the
-    variance of sampling: four attributes, two sides, false alarm below 5e-6. Fixed seed.
-    """
-    rng, n, runs = np.random.default_rng(11), 3000, 150
-    sizes = tuple(SIZES.values())
-    population = rng.dirichlet(np.full(math.prod(sizes), 0.7))
-    squares = {name: [] for name in SIZES}
-    for _ in range(runs):
-        codes = np.unravel_index(rng.choice(population.size, n, p=population), sizes)
-        answers = asked.perturb(pa.table(dict(zip(SIZES, codes, strict=True))), rng)
-        for axis, name in enumerate(SIZES):
-            truth = population.reshape(sizes).sum(axis=tuple(k for k in range(4) if k != axis))
-            squares[name].append(n * float(np.sum((asked.estimate(answers, name).proportions - truth) ** 2)))
-    for axis, (name, size) in enumerate(SIZES.items()):
-        truth = population.reshape(sizes).sum(axis=tuple(k for k in range(4) if k != axis))
-        skew = float(np.sum((truth - 1 / size) ** 2))
-        required = of_randomized_response(size, 1.5) - skew
-        mean, error = np.mean(squares[name]), np.std(squares[name], ddof=1) / math.sqrt(runs)
-        # how many people answer each question varies, which adds about one part in n times its share
-        assert mean < required * 1.01 + 5 * error
-        least_share = min(s for s, t in zip(asked.shares.tolist(), asked.tables, strict=True) if name in t)
-        assert mean > asked.table_error(name) - skew / least_share - 5 * error

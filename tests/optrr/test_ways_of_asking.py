@@ -3,13 +3,11 @@
 import json
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from cases import spread
 from table_simulation import simulated, skewed_codes
 
 from optrr import InvalidInput, allocate
-from optrr.budgets.options import partition, sampled_tables
+from optrr.budgets.options import partition
 from optrr.cli.main import run
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
@@ -61,33 +59,6 @@ def test_predictions_of_full_record_options_hold_in_simulation(workload):
             float(law.conditional_epsilons().max()), rel=1e-9
         )
         assert margin < 0.1 * option(allocation, name).error
-
-
-@pytest.mark.usefixtures("no_intervals")
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("asked", "even"), spread([("marginals", 1.0), ("marginals", 5.0), ("pairs", 1.0)], [False, True], every=2)
-)
-def test_the_prediction_for_sampling_holds_in_simulation(asked, even):
-    """The option that is recommended, on a uniform population, where the predicted bound is the error itself."""
-    workload, total = asked
-    allocation = allocate(DOMAIN, total, learn=workload)
-    asking = sampled_tables(DOMAIN, allocation.workload, total, even=even)
-    rng = np.random.default_rng(11)
-    n, errors = 3000, []
-    for _ in range(60):
-        codes = {a.name: rng.integers(0, a.size, n) for a in DOMAIN}
-        reports = asking.perturb(pa.table(codes), rng)
-        error = 0.0
-        for table in asking.tables:
-            estimated = asking.estimate(reports, table)
-            error += float(np.sum((estimated.proportions - 1 / estimated.proportions.size) ** 2))
-        errors.append(n * error)
-    margin = np.std(errors, ddof=1) / np.sqrt(len(errors))
-    # n people never split exactly in these shares: about 1 % more error; six cases at five standard errors, below 1e-5
-    predicted = option(allocation, "sampling-even" if even else "sampling").error
-    assert abs(np.mean(errors) - predicted) < 5 * margin + 0.02 * predicted
-    assert margin < 0.1 * predicted
 
 
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0])

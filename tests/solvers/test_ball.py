@@ -14,9 +14,7 @@ from optrr_solvers.balls.moments import Classes, CountedMoments, LowRankCurvatur
 from optrr_solvers.balls.newton import Point
 from optrr_solvers.balls.solve import BallOptions, solve
 from optrr_solvers.certificates.grid_bound import WeightedClasses
-from optrr_solvers.laws import BallLaw
 from optrr_solvers.programs import classes, reduced
-from optrr_solvers.randomness import SeededSource
 
 EXACT = BallOptions(tolerance=1e-6, relative_tolerance=0.0)
 
@@ -83,23 +81,6 @@ def test_many_alike_attributes_share_their_work():
     solution = solve(problem)
     assert len(solution.law.classes) == 4
     assert 0 <= solution.gap <= 1e-3 * solution.upper
-
-
-@pytest.mark.slow
-def test_samples_have_the_flips_and_pairs_of_the_law():
-    """100 flips and 4950 pairs, 10^5 draws: no |z| above 5; false alarm about 3e-3 over all, fixed seed."""
-    law = solve(draw(100, 1, 3)).law
-    n = 100_000
-    changed = law.sample(n, SeededSource(np.random.default_rng(3))).astype(np.float64)
-    f = law.one_way()[:, 1]
-    assert np.abs((changed.mean(axis=0) - f) / np.sqrt(f * (1 - f) / n)).max() < 5
-    chi = 1 / (1 - 1 / law.sizes)
-    pairs = law.pair_eigenvalues()
-    both = (pairs - (1 - chi * f)[:, None] - (1 - chi * f)[None, :] + 1) / np.outer(chi, chi)
-    observed = changed.T @ changed / n
-    upper = np.triu_indices(100, 1)
-    z = (observed[upper] - both[upper]) / np.sqrt(both[upper] * (1 - both[upper]) / n)
-    assert np.abs(z).max() < 5
 
 
 @pytest.mark.slow
@@ -348,20 +329,6 @@ def test_two_attributes_whose_pair_leaves_no_gain_get_kroneckers_total():
     problem = Problem(np.array([9, 9]), np.array([0.5, 0.5]), pairs=((0, 1),))
     assert reduced.solve(problem).upper == pytest.approx(1.0, abs=1e-6)
     assert solve(problem).upper <= problem.kronecker_epsilon
-
-
-@pytest.mark.slow
-def test_draws_of_a_mixture_keep_flips_and_pairs(few_rounds):
-    """8 flips and 28 pairs, 10^5 draws from a mixture of balls: no |z| above 4.5; false alarm 3e-4 over all, fixed seed."""
-    problem = paired(8)
-    law = solve(problem).law
-    assert isinstance(law, BallLaw) and len(law.balls) > 1
-    n, f = 100_000, law.one_way()[:, 1]
-    drawn = law.sample(n, SeededSource(np.random.default_rng(7))).astype(np.float64)
-    assert np.abs((drawn.mean(axis=0) - f) / np.sqrt(f * (1 - f) / n)).max() < 4.5
-    for i, j in problem.pairs:
-        p = law.marginal((i, j))[1, 1]
-        assert abs((drawn[:, i] * drawn[:, j]).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / n)
 
 
 @pytest.mark.slow
