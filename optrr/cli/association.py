@@ -67,7 +67,6 @@ from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import held_back
-from optrr.releases.provenance import SHUFFLED
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN, in_json
 from optrr.show.text import amount, epsilon_text
@@ -229,8 +228,7 @@ def _people_to_adjust(
     if asked.trait is None:
         people.check_varies()
     cohort, turned = aligned(people, layout)
-    shuffled = any(said.order == SHUFFLED for said in reports.stated)
-    if shuffled and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
+    if reports.stated and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
         raise InvalidInput(
             f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
         )

@@ -13,7 +13,7 @@ from optrr import files
 from optrr.cli.inputs import refuse_options
 from optrr.cli.outputs import OUTPUT, Target
 from optrr.cli.printing import json_option, print_json, say, warn
-from optrr.designs.checks import Check, Verification, refuse_large
+from optrr.designs.checks import Verification, refuse_large
 from optrr.designs.signing import is_exposed, sign_file, signature_check, signature_path
 from optrr.designs.specification import refuse_specification
 from optrr.designs.worksheet import Worksheet
@@ -27,12 +27,10 @@ from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
-from optrr.releases.provenance import SUFFIX, origin_from_sidecar
 from optrr.releases.sealed import (
     DEPLOYMENT,
     DESIGN,
     LONGITUDINAL,
-    RECORDS,
     SAMPLED_TABLES,
     SAMPLED_VARIANTS,
     Content,
@@ -104,10 +102,10 @@ def verify(
 @click.option("-o", "--output", type=OUTPUT, help="Signature to write; by default FILE.sig.")
 @json_option
 def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
-    """Sign a design, a deployment file or a release's sidecar that verifies; exit 1, and nothing written, where it does not.
+    """Sign a design or a deployment file that verifies; exit 1, and nothing written, where it does not.
 
-    The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it (of a release optrr
-    account --key), and so does openssl pkeyutl.
+    The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it, and so does
+    openssl pkeyutl.
     """
     held = content_of(file, "file")
     result = _verified(held, None, limited=False)
@@ -130,25 +128,12 @@ def _asked() -> str:
 
 def _kind(file: Content) -> str:
     """What the file is signed as."""
-    if file.path.name.endswith(SUFFIX):
-        return RECORDS
     said = kind_of(file)
     return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS) else DESIGN
 
 
-def _released(file: Content) -> Verification:
-    """Whether a sidecar is that of the file that it stands beside."""
-    target = file.path.with_name(file.path.name.removesuffix(SUFFIX))
-    origin = origin_from_sidecar(target, file.raw)
-    holds = origin.bound is not None
-    check = Check("content", "size and SHA-256", "those of the file" if holds else "others", "read whole", holds)
-    return Verification((check,), True)
-
-
 def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:
     kind = _kind(file)
-    if kind == RECORDS:
-        return _released(file)
     if kind == DESIGN and design_file is None and not format_of(file.raw):
         refuse_specification(file.raw, file)
         raise InvalidInput(

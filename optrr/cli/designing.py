@@ -33,7 +33,7 @@ from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import held_back, refuse_replacing
-from optrr.releases.provenance import Release, Spent
+from optrr.releases.accounting import Release, Spent
 from optrr.show.parts import Page
 from optrr.show.result import SHOWN
 from optrr.show.text import amount, bound_text, crossed, epsilon_text
@@ -363,8 +363,8 @@ def cluster(
     )
     chosen = choose_clusters(first.domain, learned, max_combinations, min_dependence, algorithm, clusters)
     doubts += impossible(tables.values(), first.mechanism)
-    # the releases that made the records; where the records do not say, one without an id
-    earlier = [r for each in reports.stated for r in each.releases] or [Release(first.digest, first.epsilon)]
+    # the releases that made the records; if these have no provenance, one without an id
+    earlier = [r for each in reports.stated for r in each.releases] or [Release.of(first)]
     second = cluster_design(first, chosen, matrix, learned.account, earlier)
     if output is not None:
         save_design(second, output)

@@ -30,7 +30,6 @@ from optrr.cli.outputs import OUTPUT, design_output_option
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.cli.releasing import (
     after_option,
-    again_option,
     epsilon_phrase,
     following,
     keep_order_option,
@@ -66,7 +65,7 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
 # Those of gwas-perturb that one person's report has no use for.
-_OF_MANY = ("again", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
+_OF_MANY = ("keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
 
 
 _NAMES_KEPT = (
@@ -329,7 +328,6 @@ def _show_design(made: Design) -> None:
     show_default=True,
     help="Missing calls. exclude: they stay missing, and which ones are missing is not protected.",
 )
-@again_option
 @after_option()
 @limit_option
 @keep_order_option
@@ -371,7 +369,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     if by_variant is not None and layout.status is None:
         kind = "PLINK files" if _is_plink(output) else "a VCF"
         raise InvalidInput(f"cannot write {output}: {kind} cannot hold the alleles layout; write .csv or .parquet")
-    how = following(design.earlier, options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
+    how = following(design.earlier, options["after"], **{x: options[x] for x in ("limit", "keep_order")})
     source = as_source(options["random_state"])
     provenance = how.provenance(design.mechanism, source, input)
     replaced = replaced_release(output)
@@ -383,7 +381,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     records = records_of(cohort, layout, options["missing"], source)
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
-    people: dict[str, Any] = {"random_state": source, "keep_names": options["keep_names"]}
+    people: dict[str, Any] = {"random_state": source, **{x: options[x] for x in ("keep_order", "keep_names")}}
     with cleaned_up():
         if by_variant is not None:
             by_variant(randomized_cohort(cohort, records, layout), output, provenance, **people)
@@ -391,7 +389,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             write_records(records, design.domain, cohort.people, output, provenance, **people)
     named = [_NAMES_KEPT] if options["keep_names"] else []
     absent = chosen.absent_names(cohort.genotypes.people)
-    warn([*replaced, *turned, *absent, *cohort.doubts(), *provenance.in_order(str(output)), *named])
+    warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *named])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))
@@ -415,7 +413,7 @@ def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, o
         raise InvalidInput(
             f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
         )
-    how = following((), options["after"], **{x: options[x] for x in ("again", "limit", "keep_order")})
+    how = following((), options["after"], **{x: options[x] for x in ("limit", "keep_order")})
     source = as_source(options["random_state"])
     provenance = how.provenance(design, source, input)
     replaced = replaced_release(output)
@@ -430,7 +428,7 @@ def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, o
     silent = cohort.n - given
     gone = [f"people without a call that was asked for gave no answer ({silent}): no epsilon covers who"]
     absent, gone = chosen.absent_names(cohort.genotypes.people), gone if silent else []
-    warn([*replaced, *turned, *absent, *cohort.doubts(), *provenance.in_order(str(output)), *gone])
+    warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *gone])
     left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
     warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
     warn(provenance.not_private(str(output)))

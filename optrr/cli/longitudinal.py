@@ -31,14 +31,13 @@ from optrr.cli.printing import (
 )
 from optrr.cli.releasing import (
     after_option,
+    following,
     keep_order_option,
     limit_option,
     records_output_option,
-    releases_in,
     replaced_release,
     report_release,
 )
-from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import formula_doubts
 from optrr.show.text import bound_text, epsilon_text
@@ -187,7 +186,7 @@ def longitudinal_perturb(
     """
     design = load_longitudinal(design_file)
     key = Key.new() if new_key else Key.load(key_file)
-    options = ReleaseOptions(earlier=releases_in(after), limit=limit, keep_order=keep_order)
+    options = following((), after, limit=limit, keep_order=keep_order)
     warn(replaced_release(output, same=key.release_id(design.digest)))
     if new_key:
         key.save(key_file)

@@ -23,7 +23,7 @@ from optrr.genomics.people_tables import text_column
 from optrr.genomics.person import named_references, read_person
 from optrr.genomics.person_reports import PersonReport, merged_reports, read_reports, report_files
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.records.reading.registry import randomized_before
+from optrr.records.reading.registry import refuse_randomized
 from optrr.records.reading.source import STANDARD_INPUT
 from optrr.records.writing import WRITTEN
 from optrr.show.text import amount, epsilon_text, sum_of_epsilons
@@ -108,7 +108,7 @@ def report_one_person(
     chosen = genotype_filter(options)
 
     def draw() -> PersonReport | None:
-        randomized_before(input)
+        refuse_randomized(input)
         person, lines = read_person(input, layout, case, options["absent"], reference, chosen)
         said.extend(lines)
         return asked.drawn(person, options["missing"])
@@ -170,7 +170,7 @@ def gwas_merge(places: tuple[Path, ...], design_file: Path, output: Path, as_jso
     files, others = report_files(places)
     check_outputs([output], [design_file, *files])
     merged = merged_reports(design, read_reports(files, design))
-    replaced = replaced_release(output, same=merged.provenance.randomizations[-1].id)
+    replaced = replaced_release(output, same=merged.provenance.release.id)
     with cleaned_up():
         merged.write(output)
     beside = f"{amount(len(others), 'file')} beside the reports left out, by their endings"

@@ -39,7 +39,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import Counts, count_many
-from optrr.releases.provenance import Account, Spent
+from optrr.releases.accounting import Account, Spent
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws.base import BoolArray

@@ -34,7 +34,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import FileRelease, Labelled, Mechanism, ReleaseOptions, perturbed_frame
 from optrr.records.reading.source import Places
-from optrr.releases.provenance import Release, total_epsilon
+from optrr.releases.accounting import Release, total_epsilon
 from optrr.show.charts import COLOURS, PAGE_WIDTH, Shading, heat_figure, label_text, legend_below, new_figure
 from optrr.show.parts import Table
 from optrr.show.result import TableResult
@@ -248,6 +248,11 @@ class FullRecords(Asking):
         digest: str = self.mechanism.digest
         return digest
 
+    @property
+    def mechanism_name(self) -> str:
+        """The mechanism's."""
+        return self.mechanism.mechanism_name
+
     def release_file(
         self,
         source: Places,
@@ -299,7 +304,7 @@ class FullRecords(Asking):
     def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
         """The unbiased table of randomized records; :func:`optrr.estimate` has the other methods.
 
-        Records that say they were randomized by another design, or twice, are refused, and so is a file that is given twice.
+        Records of another design are refused, and so is a release that is given twice.
         Weights, strata and clusters among public columns are ignored, with a warning;
         :func:`optrr.tables.estimate_weighted` takes them into account.
         """
@@ -345,7 +350,7 @@ class Design(Labelled, FullRecords, TableResult):
     @property
     def epsilon_in_all(self) -> float:
         """What a person has spent, in nats, who took part in the earlier releases as well: the sum, rounded up."""
-        return total_epsilon((*self.earlier, Release(self.digest, self.epsilon)))
+        return total_epsilon((*self.earlier, Release.of(self)))
 
     def to_arrow(self) -> pa.Table:
         """One row per attribute: name, size, requested_epsilon, epsilon, conditional_epsilon."""

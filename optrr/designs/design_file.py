@@ -34,7 +34,7 @@ from optrr.domain.public import PublicColumns, PublicRecord
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import drawn_epsilon
 from optrr.records.whole_files import whole_file
-from optrr.releases.provenance import Release, ReleaseRecord
+from optrr.releases.accounting import Release, ReleaseRecord
 from optrr.releases.sealed import (
     DEPLOYMENT,
     LONGITUDINAL,

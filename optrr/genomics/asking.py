@@ -38,7 +38,9 @@ from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
-from optrr.mechanisms.mechanism import released_by
+from optrr.mechanisms.mechanism import is_seeded
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Provenance
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
@@ -220,7 +222,8 @@ class AssociationDesign:
         source = as_source(random_state)
         batches = list(self.asking.batches(self.records(cohort, missing, source), source))
         table = pa.Table.from_batches(batches, schema=SCHEMA)
-        return VariantAnswers(self.asking, table.replace_schema_metadata(released_by(self.asking, source).metadata()))
+        known = Provenance(Release.drawn(self.asking, is_seeded(source)))
+        return VariantAnswers(self.asking, table.replace_schema_metadata(known.metadata()))
 
     def report(
         self, person: Cohort, diary: PersonDiary, missing: MissingPolicy = "refuse", limit: float | None = None

@@ -34,7 +34,7 @@ from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, Genotypes, Texts, Variants, allele_text
 from optrr.genomics.layout import Alleles, Kind, Layout, genomic_domain, layout_of, star_eigenvalues
 from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
-from optrr.releases.provenance import checked_epsilon
+from optrr.releases.accounting import checked_epsilon
 from optrr.show.text import amount
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.allocating.association import Population, best_report

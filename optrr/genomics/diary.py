@@ -11,6 +11,7 @@ one's report: a salted digest of where that person's file stands, seen from the 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -27,7 +28,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.person_reports import PersonReport, report_of
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.records.whole_files import whole_file
-from optrr.releases.provenance import Release, check_limit
+from optrr.releases.accounting import Release, check_limit
 from optrr.releases.sealed import read_small
 
 try:
@@ -110,7 +111,7 @@ class PersonDiary:
             if kept is not None:
                 return kept, False
             if limit is not None:
-                check_limit([*earlier, *self.releases(), Release.drawn(asking.digest, asking.epsilon, False)], limit)
+                check_limit([*earlier, *self.releases(), Release.drawn(asking)], limit)
             report = draw()
             self._keep(asking, report, person)
         if report is None:
@@ -119,7 +120,9 @@ class PersonDiary:
 
     def releases(self) -> list[Release]:
         """Everything that is kept here, what was drawn without an answer, too."""
-        return [Release(f"sha256:{x.report['design']}", float(x.epsilon), id=x.report["id"]) for x in self._entries()]
+        return [
+            Release(f"sha256:{x.report['design']}", "", float(x.epsilon), id=x.report["id"]) for x in self._entries()
+        ]
 
     def _entries(self) -> list[_Entry]:
         return [self._entry(path) for path in sorted(self.folder.glob(f"{_DIGEST}.json"))]
@@ -148,8 +151,8 @@ class PersonDiary:
         try:
             entry = msgspec.json.decode(read_small(path), type=_Entry)
             whole = entry.format == _ENTRY and entry.report["design"] == path.stem and Decimal(entry.epsilon) >= 0
-            Release(f"sha256:{path.stem}", 0.0, id=entry.report["id"])
-        except (msgspec.DecodeError, UnicodeError, ArithmeticError, KeyError, TypeError, InvalidInput):
+            whole = whole and bool(re.fullmatch("[0-9a-f]{32}", entry.report["id"]))
+        except (msgspec.DecodeError, UnicodeError, ArithmeticError, KeyError, TypeError):
             whole = False
         if not whole:
             raise InvalidInput(

@@ -41,7 +41,8 @@ from optrr.mechanisms.mechanism import is_seeded
 from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import released_file
-from optrr.releases.provenance import SHUFFLED, SUFFIX, Provenance, Release
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import SUFFIX, Provenance
 from optrr.releases.sealed import read_small
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
@@ -107,8 +108,7 @@ class PersonReport:
             with whole_file(target) as partial:
                 partial.write_bytes(msgspec.json.encode(self.to_record()) + b"\n")
             return
-        release = Release(self.design, asking.epsilon, self.seeded, "" if self.seeded else self.id)
-        known = Provenance((release,), order=SHUFFLED)
+        known = Provenance(Release.of(asking, self.seeded, "" if self.seeded else self.id))
         if self.answer is not None:
             with released_file(target, SCHEMA, known) as writer:
                 writer.write(pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, self.answer, strict=True))], SCHEMA))
@@ -191,14 +191,15 @@ def _of_table(path: Path, asking: Design | SampledVariants) -> PersonReport:
     """From a table of one record."""
     source = open_source(path)
     known = origins_of(path)[0]
-    if known.bound is None:
-        said = known.doubt or "it does not say by which design it was randomized"
-        raise InvalidInput(f"{path} is no report: {said}; give the file as gwas-perturb wrote it, with its sidecar")
-    if len(known.bound.releases) != 1:
+    if known.provenance is None:
+        raise InvalidInput(
+            f"{path} has no provenance metadata; give the file as gwas-perturb wrote it, with its sidecar"
+        )
+    if len(known.provenance.releases) != 1:
         raise InvalidInput(
             f"{path} follows other releases of the same person, which merged reports cannot state; merge what was sent alone"
         )
-    (release,) = known.bound.releases
+    release = known.provenance.release
     _check_digest(str(path), release.design, asking)
     if release.seeded or not release.id:
         raise InvalidInput(f"{path} was drawn from a seed, so it is not private; give what the person's own draw wrote")
@@ -303,9 +304,9 @@ def merged_reports(
     rows = _answers(asking, given) if isinstance(asking, SampledVariants) else codes_of(given, asking.domain)
     seeded = any(report.seeded for _, report in given)
     ids = hashlib.sha256("\n".join([asking.digest, *sorted(first)]).encode()).hexdigest()[:32]
-    release = Release(asking.digest, asking.epsilon, seeded, "" if seeded else ids)
+    release = Release.of(asking, seeded, "" if seeded else ids)
     order = permutation(as_source(random_state), len(given))
-    return MergedReports(asking, rows[order], Provenance((release,), order=SHUFFLED))
+    return MergedReports(asking, rows[order], Provenance(release))
 
 
 def _answers(asking: SampledVariants, given: Sequence[tuple[str, PersonReport]]) -> IntArray:

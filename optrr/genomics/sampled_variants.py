@@ -41,7 +41,8 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.supports import report_subsets, reported_epsilon, unlikely_chance
 from optrr.records.counts import record_batches
 from optrr.records.whole_files import whole_file
-from optrr.releases.provenance import Release, checked_epsilon, digest_of
+from optrr.releases.accounting import Release, checked_epsilon
+from optrr.releases.provenance import digest_of
 from optrr.releases.sealed import Given, Sealed, encoded, read_named
 from optrr.show import SOFTWARE
 from optrr.show.result import in_json
@@ -154,6 +155,7 @@ class SampledVariants:
     report_of: IntArray
     kept: float = math.nan
     bound: float = math.nan
+    mechanism_name = "sampled variants"
 
     def __post_init__(self) -> None:
         checked_epsilon(self.answer_epsilon)

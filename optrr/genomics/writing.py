@@ -2,9 +2,9 @@
 
 Files of randomized people are shuffled, and people in them are numbered anew: a place in the order of the true records tells
 about the status, where cases come first, and so does a name that was given in that order. All files of a form appear together,
-with a sidecar that is bound to all of them: a status beside the genotypes of other people is worse than none. What nothing
-randomized is not written: family and parents are "unknown" in a fam file, and so is sex, unless there are variants of
-chromosome X or Y that mean nothing without it.
+with a sidecar: a status beside the genotypes of other people is worse than none. What nothing randomized is not written:
+family and parents are "unknown" in a fam file, and so is sex, unless there are variants of chromosome X or Y that mean nothing
+without it.
 
 A VCF has no place for a status. So it stands in ``NAME.pheno`` beside ``NAME.vcf`` (for ``NAME.vcf.gz`` in ``NAME.vcf.pheno``)
 as PLINK has it: ``#IID status`` with 2 for a case and 1 for a control, and SEX where it is written. ALT is A1, the counted
@@ -37,7 +37,7 @@ from optrr.genomics.phenotypes import SEX, side_file
 from optrr.genomics.plink import BED_MISSING, PLINK_FILES
 from optrr.records.whole_files import whole_files
 from optrr.records.writing import check_written_suffix, released_file
-from optrr.releases.provenance import KEPT, Provenance, sidecar_path, write_sidecar
+from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
 from optrr.show import SOFTWARE
 from optrr.show.text import epsilon_text
 from optrr_solvers.randomness import BitSource, RandomState, as_source, permutation
@@ -62,19 +62,19 @@ def is_written_vcf(path: Path) -> bool:
     return path.name.lower().endswith(WRITTEN_VCF)
 
 
-def write_plink(
+def write_plink(  # noqa: PLR0913 (all but two have defaults)
     cohort: Cohort,
     target: Path,
     provenance: Provenance | None = None,
     *,
     random_state: RandomState | BitSource = None,
+    keep_order: bool = False,
     keep_names: bool = False,
 ) -> None:
     """The cohort as ``target`` (.bed) with its .bim and .fam: all three appear, or none.
 
-    ``provenance`` is that of randomized genotypes; it goes into a sidecar, and says whether people are shuffled, by
-    ``random_state``. Unless ``keep_names``, people in randomized files are numbered 1 to n. A chromosome or an allele that is
-    not known is written as PLINK's 0.
+    ``provenance`` is that of randomized genotypes, for the sidecar. Their people are shuffled by ``random_state`` unless
+    ``keep_order``, and numbered 1 to n unless ``keep_names``. A chromosome or an allele that is not known is written as 0.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def write_plink(
     if target.suffix != ".bed":
         raise InvalidInput(f"{target} ends in {target.suffix!r}; PLINK genotypes are written as .bed")
     variants = cohort.variants
-    order, people = written_people(cohort.people, provenance, random_state, keep_names)
+    order, people = written_people(cohort.people, provenance, random_state, keep_order, keep_names)
     for names, what in ((people, "person"), (variants.name, "variant")):
         blank = _first_blank(names)
         if blank is not None:
@@ -119,12 +119,13 @@ def write_plink(
                 file.write(variant)
 
 
-def write_vcf(
+def write_vcf(  # noqa: PLR0913 (all but two have defaults)
     cohort: Cohort,
     target: Path,
     provenance: Provenance | None = None,
     *,
     random_state: RandomState | BitSource = None,
+    keep_order: bool = False,
     keep_names: bool = False,
 ) -> None:
     """The cohort as ``target`` (.vcf or .vcf.gz) and its side file: both appear, or none.
@@ -139,7 +140,7 @@ def write_vcf(
     if not is_written_vcf(target):
         raise InvalidInput(f"{target} is to be a VCF, which is written as {' or '.join(WRITTEN_VCF)}")
     _check_variants(cohort.variants)
-    order, people = written_people(cohort.people, provenance, random_state, keep_names)
+    order, people = written_people(cohort.people, provenance, random_state, keep_order, keep_names)
     blank = _first_blank(people)
     if blank is not None:
         raise InvalidInput(f"person number {blank + 1} has a blank in the name; leave out --keep-names, or write .csv")
@@ -160,6 +161,7 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
     provenance: Provenance,
     *,
     random_state: RandomState | BitSource = None,
+    keep_order: bool = False,
     keep_names: bool = False,
 ) -> None:
     """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text.
@@ -172,7 +174,7 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
     codecs = [ColumnCodec(a, pa.string()) for a in domain]
     schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
     step = max(1, min(records.shape[0], _CELLS // domain.m))
-    order, names = written_people(people, provenance, random_state, keep_names)
+    order, names = written_people(people, provenance, random_state, keep_order, keep_names)
     with released_file(target, schema, provenance) as writer:
         for start in range(0, records.shape[0], step):
             piece = records[order[start : start + step]]
@@ -187,10 +189,14 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
 
 
 def written_people(
-    people: Texts, provenance: Provenance | None, random_state: RandomState | BitSource, keep_names: bool
+    people: Texts,
+    provenance: Provenance | None,
+    random_state: RandomState | BitSource,
+    keep_order: bool,
+    keep_names: bool,
 ) -> tuple[NDArray[np.int64], Texts]:
     """Who is written first, second, …, and under which names."""
-    shuffle = provenance is not None and provenance.order != KEPT
+    shuffle = provenance is not None and not keep_order
     order = permutation(as_source(random_state), people.size) if shuffle else np.arange(people.size)
     if provenance is None or keep_names:
         return order, people[order]
@@ -205,10 +211,9 @@ def _together(places: Sequence[Path], provenance: Provenance | None) -> Iterator
     """
     sidecar = [] if provenance is None else [sidecar_path(places[0])]
     with whole_files([*places, *sidecar], withdraw=True) as written:
-        files = written[: len(places)]
-        yield files
+        yield written[: len(places)]
         if provenance is not None:
-            write_sidecar(written[-1], files, provenance)
+            write_sidecar(written[-1], provenance)
 
 
 def _first_blank(names: Texts) -> int | None:
@@ -224,7 +229,7 @@ def _known(texts: Texts) -> NDArray[np.str_]:
 def _header(variants: Variants, people: Texts, provenance: Provenance | None) -> str:
     lines = ["##fileformat=VCFv4.2", f"##source={SOFTWARE}"]
     if provenance is not None:
-        release = provenance.randomizations[-1]
+        release = provenance.release
         lines += [
             "##optrr_calls=locally randomized, person by person: none is known to be true, and tests undo it by the design",
             f"##optrr_design={release.design}",

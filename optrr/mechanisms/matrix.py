@@ -54,7 +54,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import WRITTEN_SUM, Kernel, MatrixKernel, ProductKernel
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.releases.provenance import checked_epsilon, digest_of
+from optrr.releases.accounting import checked_epsilon
+from optrr.releases.provenance import digest_of
 from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import exp_bounds, log_ceiling
@@ -384,6 +385,7 @@ class MatrixMechanism(Randomizer):
 
     domain: Domain
     matrices: tuple[DistortionMatrix, ...]
+    mechanism_name = "transition matrices"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "matrices", tuple(self.matrices))

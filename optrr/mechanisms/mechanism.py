@@ -7,17 +7,17 @@ it did is undone (``kernel``); everything else follows from these.
 Of a law of change sets: for each record it draws the change set S, and every attribute in S moves to one of its other
 categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (design §2). Only the flipped cells are edited.
 
-A release says of itself how it came to be, and is not randomized again by accident (:mod:`optrr.releases.provenance`).
+A release has a note on how it was drawn, and is not randomized again by accident (:mod:`optrr.releases.provenance`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +27,11 @@ from optrr.domain.domain import Domain, checked_codes
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel
-from optrr.records.reading.registry import randomized_before
+from optrr.records.reading.registry import refuse_randomized
 from optrr.records.reading.source import Source
-from optrr.records.writing import shuffled
-from optrr.releases.provenance import KEPT, PERSON, SHUFFLED, UNIT, Provenance, Release, check_limit, digest_of
+from optrr.records.writing import IN_ORDER, shuffled
+from optrr.releases.accounting import Release, Releasing, check_limit
+from optrr.releases.provenance import Provenance, digest_of
 from optrr.show.text import amount, epsilon_text
 from optrr_solvers.arrays import FloatArray, IntArray, in_a_row
 from optrr_solvers.automaton.build import LABEL_TOLERANCE
@@ -78,25 +79,11 @@ class Labelled:
         return np.minimum(self.law.labels.conditional, self.epsilon)
 
 
-class Releasing(Protocol):
-    """Whatever randomizes records: its digest, and its total ε in nats."""
-
-    @property
-    def digest(self) -> str:
-        """Of the domain and of the probabilities that are drawn."""
-        ...
-
-    @property
-    def epsilon(self) -> float:
-        """Total ε in nats, rounded up."""
-        ...
-
-
 @dataclass(frozen=True)
 class FileRelease:
     """A file of randomized records that was written.
 
-    How many they are, what it says of them, what is to be minded, and which columns it left out.
+    How many they are, their note, warnings, and which columns were left out.
     """
 
     records: int
@@ -117,34 +104,23 @@ class ReleaseOptions:
         columns to leave out of the target, none of them an attribute.
     drop_undeclared
         leave out every column that is neither an attribute nor public.
-    again
-        randomize records that say they are randomized already; what they have spent is carried on.
     earlier
-        other releases of the same people that this one follows, to be carried on.
+        other releases of the same people, which this one follows; the note lists them.
     limit
         nats that everything together may cost; None for no limit.
     public
         columns that go through as they are.
-    unit
-        whose ε everything together is, where the other releases say so: of a record, or of a person over time.
     keep_order
         leave the records in the order of the true ones, which tells about these, instead of shuffling them.
     """
 
     progress: Callable[[int], None] | None = None
     drop: Collection[str] = ()
-    again: bool = False
     earlier: Sequence[Release] = ()
     limit: float | None = None
     public: PublicColumns = NONE
-    unit: str = UNIT
     drop_undeclared: bool = False
     keep_order: bool = False
-
-    @property
-    def order(self) -> str:
-        """What the release says of its order."""
-        return KEPT if self.keep_order else SHUFFLED
 
     def watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches, with ``progress`` called after each of them."""
@@ -161,35 +137,31 @@ class ReleaseOptions:
         """Batches of randomized records in the order that they are released in (:mod:`optrr.records.writing`)."""
         return iter(batches) if self.keep_order else shuffled(batches, bits, folder)
 
+    def warnings(self, what: str) -> tuple[str, ...]:
+        """A warning if the records of this release, named ``what``, keep the order of the true ones."""
+        return (f"{what} {IN_ORDER}",) if self.keep_order else ()
+
+    def note(self, release: Release) -> Provenance:
+        """The note of a release with these options. Raises InvalidInput above the limit."""
+        known = Provenance(release, tuple(self.earlier), self.public)
+        check_limit(known.releases, self.limit)
+        return known
+
     def provenance(
         self, mechanism: Releasing, source: BitSource, records: Any, opened: Source | None = None
     ) -> Provenance:
-        """Of these records, randomized now; ``opened`` are the same records, where they are opened already.
+        """The note of these records, randomized now; ``opened`` are the same records, if they are opened already.
 
         Raises InvalidInput for records that are randomized already, and above the limit.
         """
-        known = released_by(mechanism, source, randomized_before(records, self.again, opened), self.earlier)
-        check_limit(known.releases, self.limit)
-        unit = PERSON if PERSON in (known.unit, self.unit) else UNIT
-        return replace(known, public=self.public, unit=unit, order=self.order)
+        refuse_randomized(records, opened)
+        return self.note(Release.drawn(mechanism, is_seeded(source)))
 
 
 def is_seeded(source: BitSource) -> bool:
     """Whether draws can be repeated by somebody: everything but the operating system's random bits."""
     # another class of this kind may hand out what it likes
     return type(source) is not SystemSource or source.keyed
-
-
-def released_by(
-    mechanism: Releasing, source: BitSource, before: Provenance | None = None, earlier: Sequence[Release] = ()
-) -> Provenance:
-    """The provenance of records randomized now, after what they had been through ``before``, in the order that they had."""
-    with np.errstate(divide="ignore"):  # a mechanism that changes nothing has an infinite ε
-        epsilon = mechanism.epsilon
-    release = Release.drawn(mechanism.digest, epsilon, is_seeded(source))
-    if before is None:
-        return Provenance((release,), tuple(earlier), order=KEPT)
-    return Provenance((*before.randomizations, release), (*before.earlier, *earlier), before.unit, order=KEPT)
 
 
 Frame = TypeVar("Frame")
@@ -203,6 +175,8 @@ class Randomizer(ABC):
     """
 
     domain: Domain
+    # Kind of mechanism, as the notes of releases state it.
+    mechanism_name: ClassVar[str] = "randomized record"
 
     @property
     @abstractmethod
@@ -249,7 +223,7 @@ class Randomizer(ABC):
         """
         return self.kernel(self.domain.names if names is None else names).matrix()
 
-    def perturb(self, data: Frame, random_state: RandomState = None, again: bool = False) -> Frame:
+    def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
         """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
 
         Columns, their order and their types are kept; a type that cannot hold every declared category becomes text. The rows'
@@ -274,10 +248,8 @@ class Randomizer(ABC):
             None draws random bits from the operating system. A seed or a Generator makes the draw repeatable, for
             studies: whoever knows the seed can undo it. A seed has a stream of its own, not the one numpy draws from it; a
             Generator must not be in the state that the records were drawn from.
-        again
-            randomize records that say they are randomized already; what they have spent is carried on.
         """
-        return perturbed_frame(data, self, NONE, random_state, again)
+        return perturbed_frame(data, self, NONE, random_state)
 
     def perturb_codes(self, codes: NDArray[np.integer], random_state: RandomState = None) -> NDArray[np.integer]:
         """Randomized codes: shape (n, m) as given, same integer type, values 0..r_i−1; the input is left alone.
@@ -290,7 +262,7 @@ class Randomizer(ABC):
 
 
 def perturbed_frame(
-    data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None, again: bool = False
+    data: Frame, mechanism: Randomizer, public: PublicColumns, random_state: RandomState = None
 ) -> Frame:
     """As :meth:`Randomizer.perturb`, for a frame that has these public columns as well: they go through as they are.
 
@@ -300,9 +272,10 @@ def perturbed_frame(
     from optrr.records.frames import marked, recode_frame, refuse_spark_frame  # noqa: PLC0415
 
     refuse_spark_frame(data)
-    known, source = randomized_before(data, again), as_source(random_state)
+    refuse_randomized(data)
+    source = as_source(random_state)
     out = recode_frame(data, mechanism.domain, lambda codes: mechanism.randomize_in_place(codes, source), public)
-    return marked(out, lambda: replace(released_by(mechanism, source, known), public=public))
+    return marked(out, lambda: Provenance(Release.drawn(mechanism, is_seeded(source)), public=public))
 
 
 def checked_mechanism(given: object) -> Randomizer:
@@ -335,6 +308,7 @@ class Mechanism(Labelled, Randomizer):
 
     domain: Domain
     law: Law
+    mechanism_name = "flip pattern"
 
     def __repr__(self) -> str:
         return f"<Mechanism: total epsilon {epsilon_text(self.epsilon)}, {amount(self.domain.m, 'attribute')}>"

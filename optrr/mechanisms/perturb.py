@@ -7,8 +7,7 @@ second run releases those records again.
 
 Files and pipes are in random order, because a record's place may tell its value (:mod:`optrr.records.writing`), and so the
 first record goes into a pipe when the last has come in; frames, and batches without a target, keep the order of the data. What
-is written says by which design it was randomized (:mod:`optrr.releases.provenance`), and what says so already is not randomized
-again by accident.
+is written has a note on its design (:mod:`optrr.releases.provenance`), and records that have one are not randomized again.
 """
 
 from __future__ import annotations
@@ -28,18 +27,17 @@ from optrr.mechanisms.mechanism import FileRelease, Randomizer, ReleaseOptions, 
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.memory import in_memory
 from optrr.records.reading.registry import open_source
-from optrr.records.reading.source import Once, Places, RecordsAt, Source
+from optrr.records.reading.source import Places, RecordsAt, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
-from optrr.releases.provenance import COLUMN, Provenance
+from optrr.releases.provenance import Provenance
 from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 
-def perturb(  # noqa: PLR0913 (all but two have defaults)
+def perturb(
     data: Any,
     mechanism: Randomizer,
     target: str | os.PathLike[str] | None = None,
     random_state: RandomState = None,
-    again: bool = False,
     keep_order: bool = False,
 ) -> Any:
     """Randomized records: a frame for a frame, a file into ``target``, batch after batch for an iterator of batches.
@@ -56,17 +54,16 @@ def perturb(  # noqa: PLR0913 (all but two have defaults)
     """
     checked_mechanism(mechanism)
     if target is not None:
-        options = ReleaseOptions(again=again, keep_order=keep_order)
-        return release_file(data, mechanism, target, random_state, options).records
+        return release_file(data, mechanism, target, random_state, ReleaseOptions(keep_order=keep_order)).records
     if isinstance(data, str | os.PathLike | RecordsAt):
         raise InvalidInput(f"{data} is a file; say which file the randomized records go to")
     if is_polars_lazyframe(data):
-        return mechanism.perturb(data.collect(), random_state, again)
+        return mechanism.perturb(data.collect(), random_state)
     if isinstance(data, Iterator | pa.RecordBatchReader):
         source, bits = in_memory(data), as_source(random_state)
-        known = ReleaseOptions(again=again, keep_order=True).provenance(mechanism, bits, source, source)
+        known = ReleaseOptions().provenance(mechanism, bits, source)
         return _perturbed_batches(source, mechanism, bits, known)
-    return mechanism.perturb(data, random_state, again)
+    return mechanism.perturb(data, random_state)
 
 
 def _perturbed_batches(
@@ -87,7 +84,7 @@ def release_file(
     random_state: RandomState = None,
     options: ReleaseOptions | None = None,
 ) -> FileRelease:
-    """Randomize a file of records into a CSV or Parquet file that is bound to the mechanism.
+    """Randomize a file of records into a CSV or Parquet file with a note on its design.
 
     The records are shuffled, so that no place tells whose record it is near, unless the options keep their order.
 
@@ -112,7 +109,7 @@ def release_file(
     check_written_suffix(target)
     bits = as_source(random_state)
     source = open_source(source_path, mechanism.domain)
-    provenance = how.provenance(mechanism, bits, source if isinstance(source, Once) else source_path, source)
+    provenance = how.provenance(mechanism, bits, source_path, source)
     refuse_input_as_target(target, source)
     codec = FrameCodec(mechanism.domain, without_columns(source.schema, how, mechanism.domain), public=how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
@@ -120,12 +117,12 @@ def release_file(
             writer.write(codec.unpacked(batch))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return _release(source, codec, provenance)
+    return _release(source, codec, provenance, how.warnings(str(target)))
 
 
-def _release(source: Source, codec: FrameCodec, provenance: Provenance) -> FileRelease:
+def _release(source: Source, codec: FrameCodec, provenance: Provenance, warnings: tuple[str, ...]) -> FileRelease:
     dropped = tuple(name for name in source.schema.names if name not in codec.schema.names)
-    return FileRelease(codec.records, provenance, dropped=dropped)
+    return FileRelease(codec.records, provenance, warnings, dropped)
 
 
 def randomized(source: Source, codec: FrameCodec, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
@@ -144,7 +141,7 @@ def without_columns(schema: pa.Schema, how: ReleaseOptions, domain: Domain) -> p
         if name not in schema.names:
             raise InvalidInput(f"there is no column {name!r} to drop; the data has {listed(schema.names)}")
     kept = {*domain.names, *how.public.names} if how.drop_undeclared else set(schema.names)
-    return pa.schema([f for f in schema if f.name in kept and f.name not in how.drop and f.name != COLUMN])
+    return pa.schema([f for f in schema if f.name in kept and f.name not in how.drop])
 
 
 def release_pipe(
@@ -171,4 +168,4 @@ def release_pipe(
     if writer is None or not codec.records:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
     writer.close()
-    return _release(source, codec, provenance)
+    return _release(source, codec, provenance, how.warnings("this release"))

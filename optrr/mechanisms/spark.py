@@ -14,8 +14,8 @@ they come in.
 Spark writes into a folder beside the target, ``.NAME.partial``, which is moved into place when the whole job is done. What a
 job leaves there that was killed is removed by the next one; at the target there is one whole release or none.
 
-What is written says by which design it was randomized, in the metadata of its columns (:mod:`optrr.releases.provenance`):
-Spark keeps that in the Parquet files and in the frames read from them.
+Frames and files of Spark have no provenance (:mod:`optrr.releases.provenance`): commands that read them warn, and nothing
+refuses to randomize them again.
 
 Needs PySpark 3.5 or later, and optrr on every worker. On one machine (``local``) workers run the driver's interpreter;
 elsewhere PYSPARK_PYTHON or ``spark.pyspark.python`` names the one that has optrr.
@@ -26,7 +26,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -34,10 +34,8 @@ import numpy as np
 import pyarrow as pa
 
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer, released_by
+from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.frames import FrameCodec, arrow_schema, is_spark_frame, map_partitions, refusals
-from optrr.records.reading.registry import randomized_before
-from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
 from optrr_solvers.randomness import BitSource, as_source
 
 # From a batch of records to a batch of randomized ones.
@@ -46,7 +44,7 @@ BatchKernel = Callable[[pa.RecordBatch, BitSource], pa.RecordBatch]
 _STAGED = "staged"
 
 
-def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = False, keep_order: bool = False) -> Any:
+def perturb_once(frame: Any, mechanism: Randomizer, path: str, keep_order: bool = False) -> Any:
     """Write the randomized records of ``frame`` to ``path`` (Parquet, new) and return the frame that reads them.
 
     Draws come from random bits of the operating system on each worker; there is no seed. A worker holds one Arrow batch at a
@@ -54,18 +52,16 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
     (HDFS and local disks do; an object store needs a committer of its own). A target without records, such as a failed job of
     another program leaves, is replaced.
 
-    Raises InvalidInput for missing, repeated or undeclared columns, unusable types, records that are randomized already, and a
-    target that holds something. For unknown categories and undeclared missing values, with the partition they stand in and the
-    record within it; nothing is published then.
+    Raises InvalidInput for missing, repeated or undeclared columns, unusable types, and a target that holds something. For
+    unknown categories and undeclared missing values, with the partition they stand in and the record within it; nothing is
+    published then.
 
     Parameters
     ----------
-    again
-        randomize records that say they are randomized already; what they have spent is carried on.
     keep_order
         leave the records in their partitions and their order, which tells about the true ones, instead of shuffling them.
     """
-    before = known_frame(frame, again)
+    check_frame(frame)
     schema = arrow_schema(frame)
     codec = FrameCodec(mechanism.domain, schema)
 
@@ -73,31 +69,28 @@ def perturb_once(frame: Any, mechanism: Randomizer, path: str, again: bool = Fal
         coded = FrameCodec(mechanism.domain, schema)
         return lambda batch, source: coded.recode(batch, lambda codes: mechanism.randomize_in_place(codes, source))
 
-    provenance = released_by(mechanism, as_source(None), before)
-    return published(frame, Randomized(of_partition, codec.output_schema, provenance), path, keep_order)
+    return published(frame, Randomized(of_partition, codec.output_schema), path, keep_order)
 
 
-def known_frame(frame: Any, again: bool) -> Provenance | None:
-    """What a Spark frame says of itself. Raises InvalidInput for another frame, or one that is randomized already."""
+def check_frame(frame: Any) -> None:
+    """Raise InvalidInput for anything but a Spark frame."""
     if not is_spark_frame(frame):
         raise InvalidInput(
             f"got a {type(frame).__name__} for a Spark frame; frames in memory have a perturb of their own"
         )
-    return randomized_before(frame, again)
 
 
 @dataclass(frozen=True, eq=False)
 class Randomized:
-    """How the batches of a partition are randomized, the columns that come out, and what they say of themselves."""
+    """How the batches of a partition are randomized, and the columns that come out."""
 
     of_partition: Callable[[], BatchKernel]
     schema: pa.Schema
-    provenance: Provenance
 
 
 def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
     """Write what is made of every batch of ``frame`` to ``path``, whole or not at all, and return the frame that reads it."""
-    schema, provenance = arrow_schema(frame), replace(how.provenance, order=KEPT if keep_order else SHUFFLED)
+    schema = arrow_schema(frame)
     # a column of places, called as no other is, also for Spark, which takes upper and lower case for the same
     place = "place"
     while place in {name.lower() for name in how.schema.names}:
@@ -112,11 +105,8 @@ def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
             places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
             yield pa.RecordBatch.from_arrays([*out.columns, *places], schema=output)
 
-    # each column carries the provenance, so that it stays when columns are dropped
-    marked = import_module("pyspark.sql.pandas.types").from_arrow_schema(output)
-    for column in marked.fields:
-        column.metadata = provenance.metadata()
-    written = map_partitions(frame, schema.names, kernel, marked)
+    columns = import_module("pyspark.sql.pandas.types").from_arrow_schema(output)
+    written = map_partitions(frame, schema.names, kernel, columns)
     session = frame.sparkSession
     with _whole_folder(session, path) as folder, refusals():
         if keep_order:

@@ -1,11 +1,9 @@
 """Randomized records, opened once and bound to what they were asked by, and counts of them. Every analysis starts here.
 
-An estimate of n reports takes them for those of n people. Of the same release given twice every person counts twice, and
-standard errors come out too small by √2; of a later release of the same people likewise, to the extent that it repeats what
-the first one says. Files say which release they hold, and which releases of the same people it followed. One release may lie
-in several files, each with other people, as Spark writes it or as a table is cut by region. So only files of the same content
-are refused. Whether counts can come from the mechanism at all is asked where they are estimated
-(:mod:`optrr.tables.estimation.impossible`).
+An estimate of n reports takes them for those of n people. If a release is given twice, every person counts twice, and standard
+errors are too small by √2. So a release that is read together with itself, by the id in its note, is refused
+(:attr:`OpenedRecords.twice`); only the files of one directory or pattern may be parts of a release. Whether counts can come
+from the mechanism at all is checked where they are estimated (:mod:`optrr.tables.estimation.impossible`).
 
 Counts are how many records fall in each cell of a table, for one attribute set or for many in a single pass. Everything that
 estimates takes a table of counts and a mechanism, so whatever can count can feed it. Each column is encoded once per chunk; the
@@ -15,12 +13,9 @@ O(n · number of sets).
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self
@@ -35,7 +30,8 @@ from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
 from optrr.records.reading.registry import different, open_source, origins_of
 from optrr.records.reading.source import RecordsAt, each_file, place_of
-from optrr.releases.provenance import Origin, Provenance, Release, doubts, require_design
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Origin, Provenance, doubts, require_design
 from optrr_solvers.arrays import FloatArray, IntArray
 
 
@@ -317,7 +313,7 @@ class _Part(NamedTuple):
 
     @property
     def release(self) -> Release | None:
-        return None if self.origin.bound is None else self.origin.bound.randomizations[-1]
+        return None if self.origin.provenance is None else self.origin.provenance.release
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,8 +368,8 @@ class OpenedRecords:
 
     @property
     def stated(self) -> list[Provenance]:
-        """The provenances of those that say beyond doubt where they come from."""
-        return [origin.bound for each in self.origins for origin in each if origin.bound is not None]
+        """The notes of those that have one."""
+        return [origin.provenance for each in self.origins for origin in each if origin.provenance is not None]
 
     @cached_property
     def doubts(self) -> list[str]:
@@ -392,14 +388,31 @@ class OpenedRecords:
 
     @cached_property
     def unbound(self) -> list[str]:
-        """Those of the doubts that are about where records come from: not bound to the design, or drawn from a seed."""
-        named = {(p.named, p.origin.provenance, p.origin.doubt): p.origin for p in reversed(self._parts)}
+        """Warnings about where records come from: no provenance metadata, or drawn from a seed."""
+        named = {(p.named, p.origin.provenance): p.origin for p in reversed(self._parts)}
         return list(dict.fromkeys(line for origin in reversed(named.values()) for line in doubts(origin)))
 
     @cached_property
     def twice(self) -> list[str]:
-        """Those of the doubts that are about people who may count twice. Raises InvalidInput for a file and its copy."""
-        return [*_copies(self._parts), *_followed(self._parts, self.asking.earlier)]
+        """Warnings about people who may count twice. Raises InvalidInput for a release that is read together with itself."""
+        held: dict[str, _Part] = {}
+        lines = []
+        for part in self._parts:
+            if part.release is None or not part.release.id:
+                continue  # releases of a seed cannot be told apart
+            first = held.setdefault(part.release.id, part)
+            if first.named == part.named:
+                continue
+            if first.given == part.given:
+                raise InvalidInput(
+                    f"{part.what} and {first.what} hold the same release, so its people would count twice; name one of them, "
+                    "or a directory with the parts of the release"
+                )
+            lines.append(
+                f"{first.what} and {part.what} hold records of one release; unless these are different people's, they count "
+                "twice here"
+            )
+        return [*lines, *_same_people(held, self.asking.earlier)]
 
     @property
     def public(self) -> PublicColumns:
@@ -466,60 +479,15 @@ def _files(given: Iterable[Any]) -> Iterator[tuple[int, int, Any]]:
             named += 1
 
 
-def _copies(parts: Sequence[_Part]) -> Iterator[str]:
-    """Refuse a file and its copy; a doubt where files may be copies of each other."""
-    for first, second in _same_content(parts):
-        if first.release and second.release and first.release != second.release:
-            continue  # two releases may come out alike where records are few
-        if first.named != second.named and (first.release or second.release):
-            raise InvalidInput(
-                f"{second.what} is a copy of {first.what}, so its people would count twice; name one of the two"
-            )
-        yield f"{second.what} and {first.what} have the same content; if one is a copy, its people count twice here"
+def _same_people(held: Mapping[str, _Part], apart: Iterable[Release]) -> Iterator[str]:
+    """Warn of releases of the same people, by id: one followed the other, or both a third that is not in ``apart``."""
+    left_out = {release.id for release in apart} - held.keys()
     first_of: dict[str, _Part] = {}
-    for part in parts:
-        # a seeded release has no id that would tell it from another by the same design
-        first = first_of.setdefault(part.release.id, part) if part.release and part.release.id else part
-        if first.named != part.named:
-            yield (
-                f"{first.what} and {part.what} hold records of one release; unless these are different people's, they "
-                "count twice here"
-            )
-
-
-def _same_content(parts: Sequence[_Part]) -> Iterator[tuple[_Part, _Part]]:
-    """Pairs of files with the same content; those without records do not count."""
-    by_size: dict[int, list[_Part]] = defaultdict(list)
-    for part in parts:
-        if isinstance(part.where, RecordsAt) and (path := Path(str(part.where.place))).is_file():
-            by_size[path.stat().st_size].append(part)
-    for alike in by_size.values():
-        by_content: dict[str, list[_Part]] = defaultdict(list)
-        for part in alike if len(alike) > 1 else []:
-            with Path(str(part.where.place)).open("rb") as file:
-                by_content[hashlib.file_digest(file, "sha256").hexdigest()].append(part)
-        for same in by_content.values():
-            source = open_source(same[0].where) if len(same) > 1 else None
-            if source is not None and any(batch.num_rows for batch in source.batches(source.column_names()[:1])):
-                yield from pairwise(same)
-
-
-def _followed(parts: Iterable[_Part], apart: Iterable[Release]) -> Iterator[str]:
-    """One line for each two releases of the same people, as far as they say: one followed the other, or both a third."""
-    held: dict[Release, _Part] = {}
-    later: dict[Release, dict[Release, _Part]] = defaultdict(dict)
-    for part in parts:
-        if part.release is None or part.origin.bound is None:
-            continue
-        held.setdefault(part.release, part)
-        for release in part.origin.bound.earlier:
-            later[release].setdefault(part.release, part)
-    for release in later.keys() - (set(apart) - held.keys()):
-        itself = [held[release]] if release in held else []
-        # a release without an id is like every other by its design: only beside itself does it tell whose records follow
-        together = [*itself, *later[release].values()] if itself or release.id else []
-        if len(together) > 1:
-            yield (
-                f"{together[0].what} and {together[1].what} are releases of the same people, who count twice here: errors are "
-                "those of as many people as there are reports; use each release on its own"
-            )
+    for part in held.values():
+        for release in part.origin.provenance.releases if part.origin.provenance else ():
+            first = first_of.setdefault(release.id, part)
+            if release.id and release.id not in left_out and first is not part:
+                yield (
+                    f"{first.what} and {part.what} are releases of the same people, who count twice here: errors are those of "
+                    "as many people as there are reports; use each release on its own"
+                )

@@ -1,4 +1,4 @@
-"""Writing record batches to CSV and Parquet, whole or not at all, in random order, with what the records say of themselves.
+"""Writing record batches to CSV and Parquet, whole or not at all, in random order, with their provenance.
 
 Position is a channel that no ε covers. Where a file lies in the order of the true records, a neighbour's value tells about
 one's own: in records that were sorted by sex, the majority of the randomized values around a place is the true value at it,
@@ -37,6 +37,12 @@ from optrr.records.reading.source import Source
 from optrr.records.whole_files import refuse_replacing, whole_files
 from optrr.releases.provenance import Provenance, SyntheticNote, sidecar_path, write_sidecar
 from optrr_solvers.randomness import BitSource, permutation
+
+# The end of a sentence about records that are not shuffled.
+IN_ORDER = (
+    "stands in the order of the true records, which no epsilon covers: where that order follows a value, as in a sorted or "
+    "grouped file, a record's place tells the value, however much noise there is"
+)
 
 _FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
@@ -112,9 +118,9 @@ class RecordWriter:
 
 @contextmanager
 def released_file(target: Path, schema: pa.Schema, provenance: Provenance | SyntheticNote) -> Iterator[RecordWriter]:
-    """A writer of randomized records to ``target``: the file appears, bound to its provenance, when the block ends, or not.
+    """A writer of randomized records to ``target``: the file appears, with its provenance, when the block ends, or not.
 
-    Parquet carries it in its metadata, CSV in a sidecar (:mod:`optrr.releases.provenance`). Raises InvalidInput for another
+    Parquet has it in its metadata, CSV in a sidecar (:mod:`optrr.releases.provenance`). Raises InvalidInput for another
     suffix, or where the system does not let the file be written.
     """
     check_written_suffix(target)
@@ -123,7 +129,7 @@ def released_file(target: Path, schema: pa.Schema, provenance: Provenance | Synt
         with RecordWriter(path, schema.with_metadata(provenance.metadata() if parquet else None)) as writer:
             yield writer
         for sidecar in beside:
-            write_sidecar(sidecar, [path], provenance)
+            write_sidecar(sidecar, provenance)
 
 
 # What is shuffled in memory: so many records, of so many bytes in all. Records that are larger than that are held all the same,

@@ -1,6 +1,6 @@
-"""What was released and what it cost: what randomized records say of themselves, and the account of a person's ε.
+"""Releases: the note beside randomized records, privacy accounting over several of them, and bounds on what is read whole.
 
-``provenance`` is the statement that goes with randomized records, inside the file or in a sidecar beside it; it refuses records
-of another design, and adds up what the same people have spent over releases, and what the steps of one protocol cost.
-``sealed`` reads our files: whole, up to a size, with every key once.
+``provenance`` is the note, inside the file or in a sidecar; it refuses records of another design, and records that are
+randomized already. ``accounting`` adds up the ε of releases, and of the steps of one protocol. ``sealed`` reads our files:
+whole, up to a size, with every key once.
 """

@@ -85,7 +85,7 @@ def _refuse_pipe(path: Given) -> None:
 
 
 DESIGN, DEPLOYMENT, LONGITUDINAL = "optrr-design", "optrr-deployment", "optrr-longitudinal"
-SAMPLED_TABLES, SAMPLED_VARIANTS, RECORDS = "optrr-sampled-tables", "optrr-sampled-variants", "optrr-records"
+SAMPLED_TABLES, SAMPLED_VARIANTS = "optrr-sampled-tables", "optrr-sampled-variants"
 # What a damaged file still says of itself among its first characters; the keys of a deployment are sorted, its format later.
 _HEAD, _MARK = 100, re.compile(rb"(optrr-(?:design|longitudinal|sampled-tables|sampled-variants))/")
 

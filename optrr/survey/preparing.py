@@ -22,7 +22,8 @@ from optrr.designs.specification import Specification, Wording, read_specificati
 from optrr.devices.deployment_file import DeployedQuestions, Deployment, digest_of
 from optrr.devices.export import Fitted, compressed_size, fitted_deployment
 from optrr.errors import InvalidInput
-from optrr.releases.provenance import Provenance, Release
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Provenance
 from optrr.releases.sealed import SAMPLED_TABLES, Content, Given, content_of, format_of, kind_of
 from optrr.survey.store import SurveyFiles
 from optrr.ways.protocols.sampled_tables import SampledTables, load_sampled_tables
@@ -53,7 +54,7 @@ class Survey:
         """What the database keeps beside the reports."""
         mechanism = self.design.mechanism if isinstance(self.design, Design) else self.design
         # each person draws at home from their own randomness, once
-        released = Provenance((Release.drawn(mechanism.digest, mechanism.epsilon, seeded=False),))
+        released = Provenance(Release.drawn(mechanism))
         return SurveyFiles(
             self.deployment.design,
             self.asked,

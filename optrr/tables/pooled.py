@@ -26,7 +26,7 @@ from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import OpenedRecords, count_many
-from optrr.releases.provenance import Release
+from optrr.releases.accounting import Release
 from optrr.show.text import category_word
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource

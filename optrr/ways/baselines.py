@@ -56,7 +56,7 @@ from optrr.mechanisms.supports import (
     supports,
 )
 from optrr.records.counts import encoded_batches
-from optrr.releases.provenance import checked_epsilon
+from optrr.releases.accounting import checked_epsilon
 from optrr.show.text import sum_of_epsilons
 from optrr.tables.estimation.estimator import Estimate, check_confidence, unbiased_estimate
 from optrr_solvers.arrays import FloatArray, IntArray

@@ -81,7 +81,7 @@ from scipy.stats import gamma
 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.matrix import exp_enclosure
-from optrr.releases.provenance import checked_epsilon
+from optrr.releases.accounting import checked_epsilon
 from optrr.tables.estimation.score_interval import outward
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.enclosure import log_ceiling

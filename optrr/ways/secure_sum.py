@@ -47,7 +47,7 @@ from optrr.designs.dependence import Dependences, RandomizedPair, dependence_mat
 from optrr.domain.domain import Domain, PairScores, checked_codes
 from optrr.errors import OptrrError
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.releases.provenance import Account, Spent, checked_epsilon
+from optrr.releases.accounting import Account, Spent, checked_epsilon
 from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import IntArray
 from optrr_solvers.laws.few_changes import joint_law

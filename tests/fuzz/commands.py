@@ -85,7 +85,7 @@ _LINES = (
     "design spec.json -o new.json --method auto --preserve pairs --conditional-cap 3 --json",
     "design --attribute a=3:0.5 --attribute b=4:1 --total-epsilon 2 --tolerance 1e-6 --time-limit 1",
     "allocate spec.json --total-epsilon 2 --workload tables.json -o new.json --json",
-    "perturb t.csv --design d.json -o new.csv --again --after out.csv --limit 9 --random-state 5 --json",
+    "perturb t.csv --design d.json -o new.csv --after out.csv --limit 9 --random-state 5 --json",
     "estimate out.csv --design d.json --attributes sex,age --method norm-sub --confidence 0.9 --simultaneous --json",
     "estimate out.parquet --design d.json --attributes sex --method unbiased --fake-reports 3",
     "test out.csv --design d.json --attributes sex,age --test independence --json",

@@ -41,7 +41,8 @@ from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.records.counts import count
 from optrr.records.reading.registry import origins_of
 from optrr.records.reading.source import RecordsAt
-from optrr.releases.provenance import Provenance, Release, sidecar_path, write_sidecar
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Provenance, sidecar_path, write_sidecar
 from optrr.releases.sealed import sha256_of
 from optrr.ways.longitudinal import Key, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design as longitudinal_file
@@ -57,7 +58,7 @@ from tests.fuzz.kept import kept
 DOMAIN = Domain.of({"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]})
 TABLE = b"sex,age,answer,other\nF,0,yes,1\nM,4,no,2\nF,2,,3\n"
 LINES = b'{"sex": "F", "age": 0, "answer": "yes"}\n{"sex": "M", "age": 4, "answer": null}\n'
-RELEASE = Release("sha256:" + "0" * 64, 1.5, id="1" * 32)
+RELEASE = Release("sha256:" + "0" * 64, "flip pattern", 1.5, id="1" * 32)
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,8 @@ def _sidecars(data: bytes, folder: Path) -> None:
 
 
 def _metadata(data: bytes, folder: Path) -> None:
-    """What Parquet, pandas or Spark keeps beside a table, by the first byte."""
-    key = {b"p": b"PANDAS_ATTRS", b"s": b"org.apache.spark.sql.parquet.row.metadata", b"i": b"pandas"}.get(
-        data[:1], b"optrr"
-    )
+    """What Parquet or pandas keeps beside a table, by the first byte."""
+    key = {b"p": b"PANDAS_ATTRS", b"i": b"pandas"}.get(data[:1], b"optrr")
     table = pa.table({"sex": ["F"], "age": [1], "answer": [None]}).replace_schema_metadata(
         {key: data[1:] if key != b"optrr" else data}
     )
@@ -280,7 +279,7 @@ def _surveys(data: bytes, folder: Path) -> None:
 
 @cache
 def table() -> pa.Table:
-    note = Provenance((RELEASE,)).metadata()
+    note = Provenance(RELEASE).metadata()
     return pa.table({"sex": ["F", "M", "F"], "age": [0, 4, 2], "answer": ["yes", None, "no"]}).replace_schema_metadata(
         note
     )
@@ -355,18 +354,12 @@ def _log_seeds() -> list[bytes]:
 
 
 def _sidecar_seeds() -> list[bytes]:
-    def save(path: Path) -> None:
-        content = path.with_name("r.csv")
-        content.write_bytes(TABLE)
-        write_sidecar(path, [content], Provenance((RELEASE,), (RELEASE,)))
-
-    return [_saved(save)]
+    return [_saved(lambda path: write_sidecar(path, Provenance(RELEASE, (RELEASE,))))]
 
 
 def _metadata_seeds() -> list[bytes]:
-    note = Provenance((RELEASE,)).to_json()
-    spark = {"type": "struct", "fields": [{"name": "sex", "metadata": {"optrr": note}}]}
-    return [note.encode(), b"p" + json.dumps({"optrr": note}).encode(), b"s" + json.dumps(spark).encode()]
+    note = Provenance(RELEASE).to_json()
+    return [note.encode(), b"p" + json.dumps({"optrr": note}).encode()]
 
 
 _TOML = b"""epsilon = 1.0

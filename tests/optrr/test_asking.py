@@ -8,7 +8,7 @@ import optrr
 from optrr import InvalidInput, allocate, design
 from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Domain
-from optrr.releases.provenance import Account
+from optrr.releases.accounting import Account
 from optrr.ways.baselines import fake_data, sample, split
 from optrr.ways.protocols import Protocol, rr_clusters, rr_joint
 from optrr.ways.protocols.sampled_tables import SampledTables

@@ -192,7 +192,7 @@ def test_learning_from_randomized_pairs():
     assert learned.of("a", "c") < 0.08
     # six pairs at 2 nats each; the paper's claim is only quoted
     assert learned.account.epsilon == pytest.approx(12.0)
-    assert "MDR counts each attribute once instead of 3 times" in learned.account.lines()[0]
+    assert "MDR counts each attribute once instead of 3 times" in learned.account.steps[0].warning
 
 
 def test_the_account_of_randomized_pairs_is_the_sum_of_the_laws():
@@ -226,7 +226,7 @@ def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     learned = dependences_by_secure_sum(tables, DOMAIN)
     assert np.array_equal(learned.matrix, dependences_of(data, DOMAIN).matrix)
     assert math.isinf(learned.account.epsilon)
-    assert "not differentially private" in learned.account.lines()[0]
+    assert "not differentially private" in learned.account.steps[0].warning
 
 
 def test_tables_that_disagree_on_a_margin_are_refused():

@@ -57,7 +57,7 @@ def test_randomize_keeps_frames_and_shuffles_files(design: optrr.Design, people:
     assert isinstance(frame, pd.DataFrame) and frame.index.equals(people.index)
     people.to_csv(tmp_path / "in.csv", index=False)
     release = design.randomize(tmp_path / "in.csv", tmp_path / "out.parquet")
-    assert release.records == N and release.provenance.order == "shuffled"
+    assert release.records == N and not release.warnings
     assert design.reports(tmp_path / "out.parquet").table("sex").n == N
     with pytest.raises(optrr.InvalidInput, match="name a target file"):
         design.randomize(people, drop=["w"])

@@ -175,7 +175,7 @@ def files(tmp_path_factory) -> Path:
             folder / "named.bed",
             "--keep-names",
         ],
-        ["gwas-perturb", folder / "true.bed", "--design", folder / "d.json", "-o", folder / "numbered.bed", "--again"],
+        ["gwas-perturb", folder / "true.bed", "--design", folder / "d.json", "-o", folder / "numbered.bed"],
         [
             "gwas-perturb",
             folder / "true.bed",
@@ -183,11 +183,10 @@ def files(tmp_path_factory) -> Path:
             folder / "d.json",
             "-o",
             folder / "t.csv",
-            "--again",
             "--keep-names",
         ],
-        ["gwas-perturb", folder / "true.bed", "--design", folder / "q.json", "-o", folder / "answers.csv", "--again"],
-        ["gwas-perturb", folder / "true.bed", "--design", folder / "a.json", "-o", folder / "alleles.csv", "--again"],
+        ["gwas-perturb", folder / "true.bed", "--design", folder / "q.json", "-o", folder / "answers.csv"],
+        ["gwas-perturb", folder / "true.bed", "--design", folder / "a.json", "-o", folder / "alleles.csv"],
     )
     for command in commands:
         assert run([str(word) for word in command]) == 0, command

@@ -30,10 +30,11 @@ from optrr.mechanisms.kernel import unrandomized
 from optrr.models.tests.result import bonferroni, false_discovery_rate
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
-from optrr.releases.provenance import KEPT, Provenance, Release
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Provenance
 from optrr_solvers.laws import ProductLaw
 
-RELEASED = Provenance((Release.drawn(f"sha256:{0:064x}", 1.0, seeded=True),), order=KEPT)
+RELEASED = Provenance(Release(f"sha256:{0:064x}", "flip pattern", 1.0, seeded=True))
 
 
 def cohort_of(codes: np.ndarray, seed: int = 0) -> Cohort:
@@ -126,7 +127,7 @@ def test_written_records_can_be_tested(tmp_path):
     records = records_of(cohort, layout)
     randomize_records(records, design.mechanism, 5)
     for name in ("r.csv", "r.parquet"):
-        write_records(records, design.domain, cohort.people, tmp_path / name, RELEASED)
+        write_records(records, design.domain, cohort.people, tmp_path / name, RELEASED, keep_order=True)
         file = open_source(tmp_path / name, design.domain)
         batches = list(file.batches(list(design.domain.names)))
         codec = FrameCodec(design.domain, batches[0].schema)
@@ -343,7 +344,7 @@ def test_alleles_from_genotypes_and_files(tmp_path):
     first = (records[:, 0::2] // 2)[cohort.genotypes.codes == 1]
     assert abs(first.mean() - 0.5) < 2.5 / np.sqrt(first.size)
     randomize_records(records, design.mechanism, 1)
-    write_records(records, design.domain, cohort.people, tmp_path / "a.csv", RELEASED)
+    write_records(records, design.domain, cohort.people, tmp_path / "a.csv", RELEASED, keep_order=True)
     counts = read_allele_tables(tmp_path / "a.csv", design.domain, layout)
     np.testing.assert_array_equal(counts, allele_tables(records, layout))
     associations = scan_alleles(counts, design.law, layout, ScanOptions("allelic", naive=True))

@@ -260,7 +260,7 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
         assert run(command.split()) == 0, capsys.readouterr().err
     assert "not listed in r.tsv.gz: 1 variant whose alleles are not given as letters" in capsys.readouterr().err
     rows, about = read_ssf(Path("r.tsv.gz"))
-    digest = json.loads(Path("r.bed.optrr.json").read_text())["provenance"]["randomizations"][0]["design"]
+    digest = json.loads(Path("r.bed.optrr.json").read_text())["release"]["design"]
     assert digest in about["author_notes"] and about["trait_description"] == ["asthma"]
     own = [line.split("\t") for line in Path("r.tsv").read_text().splitlines()]
     glm = [line.split("\t") for line in gzip.decompress(Path("r.glm.gz").read_bytes()).decode().splitlines()]

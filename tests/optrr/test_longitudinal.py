@@ -385,7 +385,7 @@ def test_the_account_counts_a_person_once_whatever_the_rounds(here, capsys):
     optrr.save(optrr.design({"a": ["x", "y"], "b": ["1", "2", "3"]}, 0.5), "other.json")
     said(capsys, "perturb", "true.csv", "--design", "other.json", "-o", "other.csv", "--drop", "who")
     both = json.loads(said(capsys, "account", *files, "other.csv", "--json").out)
-    assert both["unit"] == "person over time and record"
+    assert both["unit"] == "person over time"
     # what follows rounds is of the person, too
     followed = ("--design", "other.json", "-o", "then.csv", "--drop", "who", "--after", files[0])
     assert "for ever in all" in said(capsys, "perturb", "true.csv", *followed).out

@@ -23,7 +23,7 @@ from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import layout_of
 from optrr.genomics.person_reports import PersonReport
 from optrr.genomics.sampled_variants import save_sampled_variants
-from optrr.releases.provenance import Release
+from optrr.releases.accounting import Release
 
 ROOT = Path(__file__).parents[2]
 NAMES, ALLELES = ["rs0", "rs1", "rs2", "rs3"], [("A", "G"), ("C", "T"), ("G", "A"), ("A", "T")]
@@ -245,7 +245,7 @@ def test_a_limit_and_earlier_releases_are_kept_to(here, capsys):
     diary = PersonDiary(here / "p.vcf.diary")
     assert [r.design for r in diary.releases()] == [design.digest]
     with pytest.raises(InvalidInput, match="above the limit"):
-        diary.once(question_design(), lambda: pytest.fail("drawn"), 2.0, [Release(design.digest, 9.0)])
+        diary.once(question_design(), lambda: pytest.fail("drawn"), 2.0, [Release(design.digest, "", 9.0)])
 
 
 @pytest.mark.slow

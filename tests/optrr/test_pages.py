@@ -260,9 +260,9 @@ def test_a_page_repeats_what_is_in_doubt(place: Any, monkeypatch: pytest.MonkeyP
     assert page.quotes == [] and any("nothing is promised" in line for line in page.warnings)
     folder = place[0]
     page = report(place, monkeypatch, "estimate", str(folder / "unbound.csv"), *CALL, "grade")
-    assert any(line.startswith("unbound.csv is not bound to a design") for line in page.warnings)
+    assert any("if unbound.csv was not randomized by this design" in line for line in page.warnings)
     page = report(place, monkeypatch, "estimate", "true.csv", *CALL, f"grade,{ODD}")
-    assert any("is not bound" in line for line in page.warnings)
+    assert any("has no provenance metadata" in line for line in page.warnings)
     # a table that the mechanism cannot have made: everybody in one cell
     (folder / "impossible.csv").write_text(f'grade,"{ODD}",other\n' + "0,F,1\n" * 2000)
     page = report(place, monkeypatch, "estimate", "impossible.csv", *CALL, "grade")
@@ -338,7 +338,7 @@ def test_addresses_of_databases_and_folders_stay_at_home(place: Any, monkeypatch
     from optrr.cli.outputs import _public, public_name  # noqa: PLC0415
 
     page = report(place, monkeypatch, "estimate", str(place[0] / "unb*.csv"), *CALL, "grade")
-    assert "unbound.csv is not bound to a design" in page.text
+    assert "if unbound.csv was not randomized by this design" in page.text
     for named, said, told in (
         ("sqlite:/home/me/a.db", "/home/me/a.db", "a.db"),
         ("sqlite:////home/me/a.db", "/home/me/a.db", "a.db"),

@@ -74,10 +74,10 @@ def test_round_trips_through_files(tmp_path_factory, drawn):
     pq.write_table(table, folder / "a.parquet")
     same = _identity(domain)
     for source, target in (("a.parquet", "b.csv"), ("b.csv", "c.csv"), ("c.csv", "d.parquet")):
-        assert perturb(folder / source, same, folder / target, again=True, keep_order=True) == table.num_rows
+        (folder / f"{source}.optrr.json").unlink(missing_ok=True)  # randomized records are refused
+        assert perturb(folder / source, same, folder / target, keep_order=True) == table.num_rows
     assert pq.read_table(folder / "d.parquet").equals(table)
-    names = ["a.parquet", "b.csv", "b.csv.optrr.json", "c.csv", "c.csv.optrr.json", "d.parquet"]
-    assert sorted(p.name for p in folder.iterdir()) == names
+    assert sorted(p.name for p in folder.iterdir()) == ["a.parquet", "b.csv", "c.csv", "d.parquet"]
 
 
 def test_csv_is_text(tmp_path):

@@ -1,7 +1,10 @@
-"""What randomized records say of themselves: texts, metadata, sidecars, a column; and what is refused because of it."""
+"""Provenance: the note in metadata and sidecars, and what is refused because of it."""
 
 import dataclasses
+import json
 import math
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -15,12 +18,15 @@ import optrr
 from optrr.designs.dependence import dependences_from_randomized
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain
+from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
-from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions, is_seeded
+from optrr.mechanisms.mechanism import Mechanism, is_seeded
 from optrr.mechanisms.perturb import perturb, release_file
-from optrr.records.reading.registry import check_design, origins_of, randomized_before
-from optrr.releases.provenance import COLUMN, KEY, Provenance, Release, distinct_releases, sidecar_path, total_epsilon
+from optrr.records.reading.registry import check_design, origins_of, refuse_randomized
+from optrr.records.reading.source import RecordsAt
+from optrr.releases.accounting import Release, distinct_releases, total_epsilon
+from optrr.releases.provenance import Provenance, sidecar_path
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import METHODS
 from optrr_solvers.laws import ProductLaw
@@ -90,27 +96,30 @@ def test_digests_differ_where_draws_or_categories_do():
     assert Mechanism(as_text, law).digest == mechanism(1.0).digest
 
 
-def test_the_text_reads_back_and_adds_up():
+def test_the_note_reads_back_and_adds_up():
     rng = np.random.default_rng(3)
     for _ in range(50):
         releases = [
-            Release.drawn(ZERO, float(e), bool(s))
-            for e, s in zip(rng.uniform(0, 3, 4), rng.random(4) < 0.2, strict=True)
+            Release.drawn(mechanism(float(e)), bool(s))
+            for e, s in zip(rng.uniform(0.1, 3, 4), rng.random(4) < 0.2, strict=True)
         ]
-        known = Provenance(tuple(releases[:2]), tuple(releases[2:] + releases[2:3]))
+        known = Provenance(releases[0], tuple(releases[1:] + releases[1:2]), PublicColumns("w"))
         assert Provenance.from_json(known.to_json(), "x") == known
-        assert known.epsilon >= math.fsum(r.epsilon for r in distinct_releases(known.releases))
-        assert known.epsilon < 1e-14 + math.fsum(r.epsilon for r in known.releases)
+        counted = [releases[1], *releases[1:2] * releases[1].seeded, *releases[2:], releases[0]]
+        exact = math.fsum(r.epsilon for r in counted)
+        assert exact <= known.epsilon < exact + 1e-13
         assert known.seeded == any(r.seeded for r in releases)
-    endless = Provenance((Release.drawn(ZERO, math.inf, False),))
+    endless = Provenance(Release(ZERO, "flip pattern", math.inf))
     assert Provenance.from_json(endless.to_json(), "x").epsilon == math.inf
 
 
 def test_copies_of_a_release_are_counted_once():
-    one, two = Release.drawn(ZERO, 1.0, False), Release.drawn(ZERO, 1.0, False)
-    unknown = Release(ZERO, 1.0)
-    assert total_epsilon(distinct_releases([one, two, one])) == pytest.approx(2)
-    assert total_epsilon(distinct_releases([one, unknown, unknown])) == pytest.approx(3)
+    one, two = Release.drawn(mechanism()), Release.drawn(mechanism())
+    unknown = Release.of(mechanism())
+    assert total_epsilon(distinct_releases([one, two, one])) == pytest.approx(6)
+    assert total_epsilon(distinct_releases([one, unknown, unknown])) == pytest.approx(9)
+    with pytest.raises(InvalidInput, match="two different releases have the id"):
+        distinct_releases([one, dataclasses.replace(two, epsilon=0.1, id=one.id)])
 
 
 @pytest.mark.parametrize(
@@ -118,16 +127,19 @@ def test_copies_of_a_release_are_counted_once():
     [
         (lambda t: t[:-3], "truncated"),
         (lambda t: t.replace("records/1", "records/2"), "this version reads"),
-        (lambda t: t.replace('"epsilon":1.5', '"epsilon":0.5', 1), "states less"),
-        (lambda t: t.replace('"seeded":true', '"seeded":false', 1), "states less"),
-        (lambda t: t.replace("sha256:0", "sha256:x"), "digest or id"),
-        (lambda t: t.replace('"unit"', '"uni"'), "unknown field"),
+        (lambda t: t.replace('"epsilon":1.5', '"epsilon":-0.5'), "release.epsilon"),
+        (lambda t: t.replace('"epsilon":1.5', '"epsilon":1.7e308'), "release.epsilon"),
+        (lambda t: t.replace("sha256:0", "sha256:x"), "release.design"),
+        (lambda t: t.replace('"id":"', '"id":"x'), "release.id"),
+        (lambda t: t.replace('"seeded"', '"seeds"'), "unknown field"),
+        (lambda t: t.replace('"seeded":false', '"seeded":false,"seeded":true'), "twice"),
         (lambda t: '{"format":"optrr-records/1"}', "missing required"),
-        (lambda t: "[" * 100_000, "recursion|cannot be read"),
+        (lambda t: "[" * 100_000, "damaged"),
+        (lambda t: "\ud800", "damaged"),
     ],
 )
-def test_a_note_that_was_tampered_with_is_refused(change, message):
-    text = Provenance((Release.drawn(ZERO, 1.5, True),)).to_json()
+def test_a_damaged_note_is_refused(change, message):
+    text = Provenance(Release(ZERO, "flip pattern", 1.5, id="0" * 32)).to_json()
     with pytest.raises(InvalidInput, match=message) as caught:
         Provenance.from_json(change(text), "b.parquet")
     assert "b.parquet" in str(caught.value) and "\n" not in str(caught.value)
@@ -135,57 +147,58 @@ def test_a_note_that_was_tampered_with_is_refused(change, message):
 
 @pytest.mark.parametrize("target", ["out.csv", "out.parquet"])
 @pytest.mark.parametrize("source", ["true.csv", "true.parquet"])
-def test_files_are_bound_and_not_randomized_twice(folder, source, target):
+def test_files_of_another_design_and_randomized_ones_are_refused(folder, source, target):
     made = release_file(folder / source, mechanism(), folder / target)
     (origin,) = origins_of(folder / target)
-    assert origin.bound == made.provenance and not origin.bound.seeded
-    assert origin.bound.epsilon == mechanism().epsilon
+    assert origin.provenance == made.provenance and not made.provenance.seeded
+    assert made.provenance.release.mechanism == "flip pattern"
+    assert made.provenance.epsilon == mechanism().epsilon
     assert check_design(folder / target, mechanism().digest) == []
     with pytest.raises(InvalidInput, match=r"randomized by another design \([0-9a-f]{12}\)"):
         check_design(folder / target, mechanism(1.1).digest)
-    with pytest.raises(InvalidInput, match=r"already randomized \(once, epsilon 3\.000"):
+    with pytest.raises(InvalidInput, match=r"already randomized \(by design [0-9a-f]{12}, epsilon 3\.000"):
         perturb(folder / target, mechanism(), folder / "again.csv")
     assert not (folder / "again.csv").exists()
-    twice = release_file(
-        folder / target, mechanism(0.5), folder / "again.csv", None, ReleaseOptions(again=True)
-    ).provenance
-    assert twice.randomizations[0] == made.provenance.randomizations[0] and len(twice.randomizations) == 2
-    assert 4.5 <= twice.epsilon < 4.5 + 1e-9
-    for digest in (mechanism().digest, mechanism(0.5).digest):
-        with pytest.raises(InvalidInput, match="randomized twice"):
-            check_design(folder / "again.csv", digest)
-    assert check_design(folder / source, mechanism().digest)[0].count("not bound to a design") == 1
+    assert check_design(folder / source, mechanism().digest)[0].count("has no provenance metadata") == 1
 
 
-def test_sidecars_notice_another_content(folder):
+def test_the_note_is_the_same_json_everywhere(folder):
+    perturb(folder / "true.csv", mechanism(), folder / "out.csv", 5)
+    perturb(folder / "true.csv", mechanism(), folder / "out.parquet", 5)
+    table = mechanism().perturb(people(), 5)
+    frame = mechanism().perturb(people().to_pandas().astype({"smokes": "boolean"}), 5)
+    notes = [
+        (folder / "out.csv.optrr.json").read_text(),
+        pq.read_schema(folder / "out.parquet").metadata[b"optrr"],
+        table.schema.metadata[b"optrr"],
+        frame.attrs["optrr"],
+    ]
+    first, *others = map(json.loads, notes)
+    assert others == [first] * 3
+    assert set(first) == {"format", "software", "release", "earlier"}
+    assert set(first["release"]) == {"design", "mechanism", "epsilon", "seeded", "id"}
+
+
+def test_a_sidecar_moves_with_its_file_and_a_broken_one_is_refused(folder):
     perturb(folder / "true.csv", mechanism(), folder / "out.csv")
-    out, beside = folder / "out.csv", sidecar_path(folder / "out.csv")
-    moved = out.rename(folder / "moved.csv")
-    beside = beside.rename(sidecar_path(moved))
+    moved = (folder / "out.csv").rename(folder / "moved.csv")
+    beside = sidecar_path(folder / "out.csv").rename(sidecar_path(moved))
     assert not check_design(moved, mechanism().digest)
-    text = moved.read_text()
-    for changed in (text + "F,1,true\n", text.replace("F", "M", 1) if "F" in text else text[:-2]):
-        moved.write_text(changed)
-        assert "written for other content" in check_design(moved, mechanism(3.0).digest)[0]
-        with pytest.raises(InvalidInput, match="may be randomized already"):
-            randomized_before(moved)
     beside.write_text("{}")
-    with pytest.raises(InvalidInput, match=r"moved\.csv\.optrr\.json cannot be read"):
-        check_design(moved, mechanism().digest)
+    for use in (lambda: check_design(moved, mechanism().digest), lambda: refuse_randomized(moved)):
+        with pytest.raises(InvalidInput, match=r"the provenance of .*moved\.csv\.optrr\.json is damaged"):
+            use()
 
 
-def test_frames_say_so_where_their_library_lets_them():
+def test_frames_have_the_note_if_their_library_has_a_place():
     table = mechanism().perturb(people())
-    assert table.schema.metadata[KEY.encode()]
     with pytest.raises(InvalidInput, match="the Table is already randomized"):
         mechanism().perturb(table)
-    twice = mechanism().perturb(table, again=True)
-    assert origins_of(twice)[0].bound.epsilon >= 6
     batch = mechanism().perturb(people().to_batches()[0])
     with pytest.raises(InvalidInput, match="the RecordBatch is already randomized"):
         mechanism().perturb(batch)
     frame = mechanism().perturb(people().to_pandas().astype({"smokes": "boolean"}), 5)
-    assert origins_of(frame.head(3))[0].bound.seeded
+    assert origins_of(frame.head(3))[0].provenance.seeded
     with pytest.raises(InvalidInput, match="the DataFrame is already randomized"):
         mechanism().perturb(frame)
     assert origins_of(mechanism().perturb(pl.DataFrame(people())))[0].provenance is None
@@ -194,29 +207,17 @@ def test_frames_say_so_where_their_library_lets_them():
 def test_pandas_carries_it_through_its_own_parquet(tmp_path):
     frame = mechanism().perturb(pd.DataFrame({"sex": ["F", "M"], "age": [1, 2], "smokes": ["true", "false"]}))
     frame.to_parquet(tmp_path / "p.parquet")
-    assert origins_of(tmp_path / "p.parquet")[0].bound == origins_of(frame)[0].bound
+    assert origins_of(tmp_path / "p.parquet")[0].provenance == origins_of(frame)[0].provenance
 
 
-def test_a_column_carries_it_through_databases(tmp_path):
-    known = Provenance((Release.drawn(mechanism().digest, 3.0, False),))
-    other = Provenance((Release.drawn(mechanism(2.0).digest, 6.0, False),))
-    table = people(4).append_column(COLUMN, pa.array([known.to_json()] * 4))
-    pa_csv.write_csv(table, tmp_path / "t.csv")
-    pq.write_table(table, tmp_path / "t.parquet")
-    for data in (table, pl.DataFrame(table), tmp_path / "t.csv", tmp_path / "t.parquet"):
-        assert [o.bound for o in origins_of(data)] == [known]
-        assert check_design(data, mechanism().digest) == []
-        with pytest.raises(InvalidInput, match="already randomized"):
-            randomized_before(data)
-    perturb(tmp_path / "t.csv", mechanism(), tmp_path / "again.csv", again=True)
-    assert COLUMN not in (tmp_path / "again.csv").read_text()
-    mixed = people(4).append_column(COLUMN, pa.array([known.to_json()] * 2 + [other.to_json(), None]))
-    assert [o.bound for o in origins_of(mixed)] == [known, other, None]
-    with pytest.raises(InvalidInput, match="another design"):
-        check_design(mixed, mechanism().digest)
+def test_databases_have_no_note(folder):
+    with closing(sqlite3.connect(folder / "r.db")) as base, base:
+        mechanism().perturb(people().to_pandas().astype({"smokes": "boolean"})).to_sql("r", base)
+    where = RecordsAt(f"sqlite:{folder / 'r.db'}", query="SELECT sex, age, smokes FROM r")
+    assert ["has no provenance metadata" in line for line in check_design(where, mechanism().digest)] == [True]
 
 
-def test_folders_and_lists_speak_for_all_their_files(folder):
+def test_folders_and_lists_are_checked_file_by_file(folder):
     parts = folder / "parts"
     parts.mkdir()
     for k in range(2):
@@ -224,7 +225,7 @@ def test_folders_and_lists_speak_for_all_their_files(folder):
     assert check_design(parts, mechanism().digest) == []
     perturb(folder / "true.parquet", mechanism(), parts / "3.csv")
     assert check_design(parts, mechanism().digest) == []
-    assert check_design([parts, folder / "true.csv"], mechanism().digest)[0].startswith(str(folder / "true.csv"))
+    assert str(folder / "true.csv") in check_design([parts, folder / "true.csv"], mechanism().digest)[0]
     perturb(folder / "true.parquet", mechanism(0.5), parts / "2.csv")
     with pytest.raises(InvalidInput, match=r"2\.csv was randomized by another design"):
         check_design(parts, mechanism().digest)
@@ -246,7 +247,7 @@ def test_seeded_files_are_marked_and_can_be_made_again(folder):
     assert (folder / "a.csv").read_bytes() == (folder / "b.csv").read_bytes()
     assert sidecar_path(folder / "a.csv").read_bytes() == sidecar_path(folder / "b.csv").read_bytes()
     assert "not private" in check_design(folder / "a.csv", mechanism().digest)[0]
-    assert origins_of(folder / "a.csv")[0].bound.randomizations[0].cost == math.inf
+    assert origins_of(folder / "a.csv")[0].provenance.release.cost == math.inf
 
 
 def test_streams_say_so_too(folder):
@@ -254,7 +255,7 @@ def test_streams_say_so_too(folder):
         return iter(table.to_batches(max_chunksize=10))
 
     out = list(optrr.perturb(batches(people()), mechanism()))
-    assert all(origins_of(batch)[0].bound.epsilon == mechanism().epsilon for batch in out)
+    assert all(origins_of(batch)[0].provenance.epsilon == mechanism().epsilon for batch in out)
     again = pa.Table.from_batches(out)
     for stream in (batches(again), again.to_reader()):
         with pytest.raises(InvalidInput, match="already randomized"):
@@ -262,8 +263,6 @@ def test_streams_say_so_too(folder):
     with pytest.raises(InvalidInput, match="already randomized"):
         optrr.perturb(batches(again), mechanism(), folder / "x.csv")
     assert not (folder / "x.csv").exists()
-    twice = list(optrr.perturb(batches(again), mechanism(), again=True))
-    assert len(origins_of(twice[0])[0].bound.randomizations) == 2
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0), (1, 2)])
@@ -272,14 +271,14 @@ def test_a_later_batch_of_a_stream_is_asked_too(folder, order):
     true, design = people().combine_chunks().to_batches()[0], optrr.design(DOMAIN, 1.0)
     batches = [true, *(design.mechanism.perturb(true) for _ in range(2))]
     mixed = [batches[k] for k in order]
-    for use in (
-        lambda: perturb(iter(mixed), design.mechanism, folder / "out.parquet", again=True),
-        lambda: perturb(mixed, design.mechanism, folder / "out.parquet", again=True),
-        lambda: list(optrr.perturb(iter(mixed), design.mechanism, again=True)),
-        lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True),
-        lambda: design.estimate(iter(mixed), ["sex"]),
+    different = "batches of different releases, or true records among randomized ones"
+    for use, message in (
+        (lambda: perturb(iter(mixed), design.mechanism, folder / "out.parquet"), f"already randomized|{different}"),
+        (lambda: list(optrr.perturb(iter(mixed), design.mechanism)), f"already randomized|{different}"),
+        (lambda: optrr.count(iter(mixed), DOMAIN, ["sex"], allow_extra=True), different),
+        (lambda: design.estimate(iter(mixed), ["sex"]), different),
     ):
-        with pytest.raises(InvalidInput, match="batches of different releases, or true records among randomized ones"):
+        with pytest.raises(InvalidInput, match=message):
             use()
     assert not (folder / "out.parquet").exists()
 

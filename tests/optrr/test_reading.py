@@ -250,7 +250,7 @@ def test_a_command_reads_a_pipe_once_and_what_needs_it_twice_says_so(tmp_path, m
     assert run(["estimate", "-", *asked]) == 0
     piped = json.loads(capsys.readouterr().out)
     assert piped["estimate"] == from_file["estimate"]
-    assert piped["doubts"][0].startswith("standard input is not bound to a design")
+    assert "if standard input was not randomized by this design" in piped["doubts"][0]
     standard_input(monkeypatch, csv_bytes())
     reports = load_design(design).reports(RecordsAt(Path("-"), format="csv"))
     assert reports.table("sé").n == N

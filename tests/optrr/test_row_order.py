@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.mechanisms.perturb import perturb
 from optrr.records import writing
 from optrr.records.writing import shuffled
-from optrr.releases.provenance import KEPT, SHUFFLED, Provenance
 from optrr.ways.longitudinal.design import longitudinal
 from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.protocols.sampled_tables import SampledTables
@@ -120,27 +118,12 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
     command = ["perturb", given, "--design", "d.json", "--json", "-o"]
     assert run([*command, f"out{suffix}"]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out)["order"] == SHUFFLED and not said.err
+    assert not said.err
     _tell_nothing(_codes(read(f"out{suffix}")))
     assert run([*command, f"kept{suffix}", "--keep-order"]) == 0
     said = capsys.readouterr()
-    assert json.loads(said.out)["order"] == KEPT
     assert f"kept{suffix} stands in the order of the true records, which no epsilon covers" in said.err
     assert z_of_place(_codes(read(f"kept{suffix}"))[:, 0]) > 10 * FAR
-
-
-def test_files_say_whether_their_order_is_kept(here, design):
-    for keep_order, order in ((False, SHUFFLED), (True, KEPT)):
-        perturb("true.csv", design.mechanism, "out.csv", keep_order=keep_order)
-        beside = json.loads(Path("out.csv.optrr.json").read_text())
-        assert beside["provenance"]["order"] == order
-        perturb("true.csv", design.mechanism, "out.parquet", keep_order=keep_order)
-        known = Provenance.from_metadata(pq.read_schema("out.parquet").metadata, "it")
-        assert known is not None and known.order == order
-    frame = design.mechanism.perturb(_table(np.zeros((3, 2), dtype=int)))
-    assert Provenance.from_metadata(frame.schema.metadata, "it").order == KEPT
-    with pytest.raises(InvalidInput, match="its order is 'sorted' and this version knows 'shuffled' and 'kept'"):
-        Provenance.from_json(json.dumps({**known.to_record(), "order": "sorted"}), "it")
 
 
 @pytest.mark.slow
@@ -301,8 +284,6 @@ def test_places_tell_nothing_in_the_parts_that_spark_writes(tmp_path, design, tr
     def released(name, **options):
         out = perturb_once(frame, design.mechanism, str(tmp_path / name), **options)
         assert out.columns == ["sex", "age"]
-        (note,) = {f.metadata["optrr"] for f in out.schema.fields}
-        assert Provenance.from_json(note, "it").order == (KEPT if options else SHUFFLED)
         parts = sorted((tmp_path / name).glob("part-*.parquet"))
         return _codes(pa.concat_tables([pq.read_table(part) for part in parts]))
 

@@ -16,7 +16,7 @@ from optrr.designs.design_file import load_design
 from optrr.designs.worksheet import worksheet
 from optrr.errors import InvalidInput
 from optrr.pages.design_pages import comparison_page, design_page
-from optrr.releases.provenance import Release
+from optrr.releases.accounting import Release
 from optrr.show.parts import page_html
 from optrr.show.text import bound_text
 from optrr.ways.protocols.sampled_tables import SampledTables
@@ -80,7 +80,7 @@ def test_what_does_not_hold_for_a_design_is_not_said() -> None:
     assert "claims no optimality" in said(baseline, "epsilon")
     assert "claims no optimality" not in said(optimum, "epsilon")
     assert "names no earlier release" in said(optimum, "composition")
-    followed = Design(optimum.domain, optimum.solution, (Release(optimum.digest, 0.75),))
+    followed = Design(optimum.domain, optimum.solution, (Release(optimum.digest, "", 0.75),))
     assert f"{optimum.epsilon + 0.75:.4f}"[:-1] in said(followed, "composition")
     assert "drawn from whole numbers of 64 bits" in said(optimum, "correct implementation")
     # above 2^14 attributes nothing is drawn from an automaton

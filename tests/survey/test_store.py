@@ -28,7 +28,8 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
 from optrr.records.reading.registry import open_source
-from optrr.releases.provenance import Provenance, Release
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Provenance
 from optrr.survey import store
 from optrr.survey.preparing import prepared
 from optrr.survey.store import (
@@ -61,7 +62,7 @@ def made() -> Design:
 def files(made: Design, tmp_path_factory: pytest.TempPathFactory) -> SurveyFiles:
     path = tmp_path_factory.mktemp("design") / "design.json"
     optrr.save(made, path)
-    released = Provenance((Release.drawn(made.mechanism.digest, made.epsilon, seeded=False),))
+    released = Provenance(Release.drawn(made.mechanism))
     return SurveyFiles("a" * 64, "w" * 64, path.read_bytes(), b"sampler", released.to_json())
 
 

@@ -35,6 +35,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.whole_files import whole_file
+from optrr.releases.accounting import MEMOIZED
 from optrr.releases.sealed import Given, Sealed, encoded, sha256_of
 from optrr.show import SOFTWARE
 from optrr.show.result import TableResult
@@ -118,6 +119,7 @@ class LongitudinalDesign(TableResult):
 
     in_summary = ("epsilon", "lower_bound", "second", "warnings")
     drawn = ("epsilon",)
+    mechanism_name = MEMOIZED
 
     @property
     def domain(self) -> Domain:

@@ -39,10 +39,10 @@ from optrr.domain.domain import Domain, category_text, listed, shown
 from optrr.errors import InvalidInput, MethodTooLarge, in_one_line
 from optrr.mechanisms.mechanism import FileRelease, Mechanism, ReleaseOptions
 from optrr.records.frames import FrameCodec
-from optrr.records.reading.registry import open_source, randomized_before
+from optrr.records.reading.registry import open_source, refuse_randomized
 from optrr.records.reading.source import Places, Source
 from optrr.records.writing import check_written_suffix, refuse_input_as_target, released_file
-from optrr.releases.provenance import PERSON, Provenance, Release, check_limit
+from optrr.releases.accounting import Release
 from optrr.releases.sealed import read_named
 from optrr.ways.longitudinal.design import LongitudinalDesign
 from optrr.ways.longitudinal.stages import WholeOrUniform
@@ -249,12 +249,10 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     path, how = Path(target), options or ReleaseOptions()
     check_written_suffix(path)
     source = open_source(place, design.domain)
-    randomized_before(place, how.again, source)
+    refuse_randomized(place, source)
     refuse_input_as_target(path, source)
     # ε for ever, under one id for all rounds
-    release = Release(design.digest, design.epsilon, id=key.release_id(design.digest))
-    provenance = Provenance((release,), tuple(how.earlier), PERSON, order=how.order)
-    check_limit(provenance.releases, how.limit)
+    provenance = how.note(Release.of(design, id=key.release_id(design.digest)))
     reader = _People(source, design.domain, person)
     with released_file(path, reader.output_schema, provenance) as writer:
         for batch in how.in_order(
@@ -263,7 +261,7 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
             writer.write(batch)
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
-    return FileRelease(reader.codec.records, provenance, warnings=reader.warnings())
+    return FileRelease(reader.codec.records, provenance, (*how.warnings(str(path)), *reader.warnings()))
 
 
 def _reports(reader: _People, design: LongitudinalDesign, key: Key, round_name: str) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from optrr.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from optrr.releases.provenance import Account, Spent
+    from optrr.releases.accounting import Account, Spent
     from optrr.ways.protocols.protocol import (
         Client,
         Collector,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "optrr.releases.provenance": ("Account", "Spent"),
+    "optrr.releases.accounting": ("Account", "Spent"),
     "optrr.ways.protocols.protocol": (
         "Client",
         "Collector",

@@ -60,7 +60,7 @@ from optrr.domain.domain import Category, Domain, category_text, checked_codes, 
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import MAX_CELLS
-from optrr.releases.provenance import Account, Release, Spent
+from optrr.releases.accounting import Account, Release, Spent
 from optrr.show.text import epsilon_text
 from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
 from optrr.tables.estimation.estimator import (

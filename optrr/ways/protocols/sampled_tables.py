@@ -38,15 +38,16 @@ from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
 from optrr.errors import InvalidInput, TooFewRecords, in_one_line, warn
-from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, released_by
+from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions, is_seeded
 from optrr.mechanisms.supports import report_subsets, reported_epsilon
 from optrr.records.counts import OpenedRecords, encoded_batches
 from optrr.records.frames import checked_columns
-from optrr.records.reading.registry import open_source, randomized_before
+from optrr.records.reading.registry import open_source, refuse_randomized
 from optrr.records.reading.source import Places
 from optrr.records.whole_files import whole_file
 from optrr.records.writing import refuse_input_as_target, released_file
-from optrr.releases.provenance import checked_epsilon, digest_of
+from optrr.releases.accounting import Release, checked_epsilon
+from optrr.releases.provenance import Provenance, digest_of
 from optrr.releases.sealed import SAMPLED_TABLES, Given, Sealed, content_of, kind_of, read_small
 from optrr.show import SOFTWARE
 from optrr.show.text import amount, category_word, crossed
@@ -179,6 +180,7 @@ class SampledTables(Asking):
     shares: FloatArray
     answer_epsilon: float
     subset_reports: tuple[SubsetReport, ...] = ()
+    mechanism_name = "sampled tables"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "answer_epsilon", checked_epsilon(self.answer_epsilon))
@@ -306,18 +308,19 @@ class SampledTables(Asking):
         said = self.epsilon if stated is None else stated
         return Verification((total_check(said, self.epsilon, how),), intact, self.digest)
 
-    def perturb(self, data: Any, random_state: RandomState = None, again: bool = False) -> pa.Table:
+    def perturb(self, data: Any, random_state: RandomState = None) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
 
         No ε covers the order: where the data are sorted or grouped by a value, a row's place tells it. :meth:`release_file`
         shuffles. ``data`` is a data frame, a file's path or record batches, with one column per attribute; ``random_state``
         None draws random bits from the operating system, and anything else is for studies.
         """
-        known, bits = randomized_before(data, again), as_source(random_state)
+        refuse_randomized(data)
+        bits = as_source(random_state)
         batches = list(self.batches(data, bits))
         if not batches:
             raise InvalidInput("the data holds no records; give at least one")
-        provenance = released_by(self, bits, known)
+        provenance = Provenance(Release.drawn(self, is_seeded(bits)))
         return pa.Table.from_batches(batches, schema=SCHEMA).replace_schema_metadata(provenance.metadata())
 
     def release_file(
@@ -336,7 +339,7 @@ class SampledTables(Asking):
             raise InvalidInput("answers hold no columns to drop; leave the column out of the records")
         bits = as_source(random_state)
         # answers have other columns than records, and are refused for what they are before that is noticed
-        randomized_before(source, how.again)
+        refuse_randomized(source)
         opened = open_source(source, self.domain)
         provenance = how.provenance(self, bits, source, opened)
         refuse_input_as_target(Path(target), opened)
@@ -347,7 +350,7 @@ class SampledTables(Asking):
                 writer.write(batch)
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
-        return FileRelease(people, provenance)
+        return FileRelease(people, provenance, how.warnings(str(target)))
 
     def in_words(self, answers: Any) -> pa.Table:
         """Answers that :meth:`perturb` or :meth:`release_file` wrote, a frame or a file, as people read them.

@@ -18,14 +18,13 @@ from optrr.designs.worksheet import MOST_LISTED, Worksheet, filled
 from optrr.devices.deployment_file import DeployedQuestion, DeployedQuestions, save_deployment
 from optrr.devices.export import DEFAULT_SIZE, compressed_size, keep_design
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import released_by
-from optrr.mechanisms.spark import BatchKernel, Randomized, known_frame, published
+from optrr.mechanisms.spark import BatchKernel, Randomized, check_frame, published
 from optrr.mechanisms.supports import unlikely_threshold
 from optrr.records.frames import FrameCodec, arrow_schema
 from optrr.show import SOFTWARE
 from optrr.show.text import crossed
 from optrr.ways.protocols.sampled_tables import SCHEMA, SHARE_BITS, SampledTables
-from optrr_solvers.randomness import BitSource, as_source
+from optrr_solvers.randomness import BitSource
 
 _BITS = 64
 
@@ -89,13 +88,13 @@ def questions_worksheet(asking: SampledTables, records: int) -> Worksheet:
     return filled("worksheet_queries.md", asking, records, asking.verification(), tables=tables, more=more)
 
 
-def answer_once(frame: Any, asking: SampledTables, path: str, again: bool = False, keep_order: bool = False) -> Any:
+def answer_once(frame: Any, asking: SampledTables, path: str, keep_order: bool = False) -> Any:
     """Write everybody's answer to ``path`` (Parquet, new; columns ``table`` and ``cells``) and return the frame that reads it.
 
     :meth:`SampledTables.estimate` reads the folder. All else, and what is refused, is as of
     :func:`optrr.mechanisms.spark.perturb_once`.
     """
-    before = known_frame(frame, again)
+    check_frame(frame)
     # other columns than the attributes are refused here, before any work is done
     FrameCodec(asking.domain, arrow_schema(frame))
 
@@ -107,5 +106,4 @@ def answer_once(frame: Any, asking: SampledTables, path: str, again: bool = Fals
     def of_partition() -> BatchKernel:
         return answered
 
-    provenance = released_by(asking, as_source(None), before)
-    return published(frame, Randomized(of_partition, SCHEMA, provenance), path, keep_order)
+    return published(frame, Randomized(of_partition, SCHEMA), path, keep_order)
