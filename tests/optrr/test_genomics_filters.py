@@ -356,7 +356,7 @@ def test_on_the_command_line(tmp_path, capsys, monkeypatch):
     ), capsys.readouterr().err
     capsys.readouterr()
     assert command("gwas-design r.bed --total-epsilon 8 --for association -o q.json") == 0
-    assert command("gwas-perturb x.vcf --design q.json --missing exclude -o q.csv") == 0
+    assert command(f"gwas-perturb x.vcf {where} --design q.json --missing exclude -o q.csv") == 0
     for line, told in (
         ("gwas q.csv --design q.json --region 2", "--region is of genotypes, and this design's answers are none"),
         ("gwas-perturb x.vcf --design d.json --region 9 -o t.bed", "no variant is in 9; name chromosomes"),

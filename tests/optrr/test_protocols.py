@@ -381,11 +381,6 @@ def test_an_epsilon_is_shown_rounded_up_and_a_bound_rounded_down(value):
     assert 0 <= Fraction(value) - Fraction(bound_text(value, 4)) < Fraction(1, 10**4)
 
 
-def test_shown_epsilons_are_rounded_up_in_the_account():
-    account = Account((Spent("first", 1 / 3), Spent("second", math.inf)))
-    assert account.lines() == ["first: 0.333334 nats", "second: inf nats", "total: inf nats"]
-
-
 def test_a_collector_s_table_is_an_estimate_like_any_other():
     collector = Collector(rr_independent(DOMAIN, 3.0))
     collector.receive_codes(population(1000))
