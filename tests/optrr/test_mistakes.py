@@ -153,7 +153,10 @@ MISTAKES = [
     estimated("sex -o new.xlsx", "'.xlsx' … .csv"),
     called("verify records.csv", "cannot be read as a design or a deployment file"),
     called("estimate out.parquet --design other.json --attributes sex", "out.parquet … design"),
-    called("perturb out.parquet --design design.json -o new.parquet", "out.parquet … already randomized … give the true records"),
+    called(
+        "perturb out.parquet --design design.json -o new.parquet",
+        "out.parquet … already randomized … give the true records",
+    ),
     # a file of one kind for another
     called(
         "perturb records.csv --design spec.toml -o new.csv",
