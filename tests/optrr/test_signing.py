@@ -184,7 +184,7 @@ def test_a_key_that_others_can_read_is_pointed_out(folder: Path, capsys: pytest.
 def test_a_signature_of_one_kind_of_file_holds_for_no_other_kind_and_no_bare_bytes(folder: Path) -> None:
     file, raw = folder / "design.json", (folder / "design.json").read_bytes()
     signing.sign_file(file, folder / "key.pem")
-    kinds = (sealed.DEPLOYMENT, sealed.LONGITUDINAL, sealed.SAMPLED_TABLES, sealed.RECORDS)
+    kinds = (sealed.DEPLOYMENT, sealed.LONGITUDINAL, sealed.SAMPLED_TABLES, sealed.SAMPLED_VARIANTS)
     assert signing.signature_check(file, folder / "public.pem").holds
     assert not any(signing.signature_check(file, folder / "public.pem", kind=kind).holds for kind in kinds)
     for said in (raw, hashlib.sha256(raw).digest(), signing.signed_line(signing.DESIGN, raw).replace(b"/1", b"/2")):
