@@ -149,6 +149,7 @@ def pages() -> list[Path]:
 
 
 @built
+@pytest.mark.slow
 def test_nothing_is_loaded_from_elsewhere() -> None:
     assert len(pages()) > 100
     loaded = {
@@ -169,6 +170,7 @@ def internal(page: Path) -> Iterator[tuple[str, Path, str]]:
 
 
 @built
+@pytest.mark.slow
 def test_every_link_leads_somewhere() -> None:
     broken = []
     for page in pages():
@@ -180,6 +182,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 @built
+@pytest.mark.slow
 def test_every_name_and_command_is_reached_from_the_front_page() -> None:
     waiting, reached = [SITE / "index.html"], {SITE / "index.html"}
     while waiting:

@@ -105,25 +105,8 @@ export async function manyLaws(client, laws) {
   return results;
 }
 
-/** Hands out the system's random bytes from a pool, since asking for a few at a time takes most of the time of many draws. */
-function pool() {
-  const system = crypto.getRandomValues.bind(crypto);
-  const bytes = new Uint8Array(1 << 16);
-  let at = bytes.length;
-  crypto.getRandomValues = (array) => {
-    if (at + array.length > bytes.length) {
-      system(bytes);
-      at = 0;
-    }
-    array.set(bytes.subarray(at, at + array.length));
-    at += array.length;
-    return array;
-  };
-}
-
 /** How often each record came out of one, drawn with the system's own bytes. */
-export async function draws(client, { deployment: text, record, count, pooled }) {
-  if (pooled) pool();
+export async function draws(client, { deployment: text, record, count }) {
   const deployment = await client.readDeployment(encode(text));
   const answers = answersOf(deployment, record);
   const seen = new Map();

@@ -8,7 +8,6 @@ import io
 import json
 import re
 import subprocess
-import time
 import zlib
 from collections import Counter
 from decimal import Decimal
@@ -33,8 +32,6 @@ OPTRR = CLIENT / "optrr.js"
 SOURCE = OPTRR.read_text(encoding="utf-8")
 python_client = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
 MOST_BYTES = 4500
-# Draws that Node counts before it hands them over.
-AT_ONCE = 100_000
 
 
 def test_the_client_is_below_four_and_a_half_kilobytes_compressed():
@@ -214,7 +211,7 @@ def random_case(rng: np.random.Generator, sampler: Any) -> dict[str, Any]:
     return {"bytes": stream.getvalue()[: stream.tell()].hex(), "record": record, "randomized": out}
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
 def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_epsilon(count):
     rng = np.random.default_rng(92)
     contents = [questions_of(random_asking(rng)).content() for _ in range(count)]
@@ -236,8 +233,8 @@ def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_e
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", vectors.NAMES)
-def test_the_same_bytes_give_the_same_hundred_thousand_records_in_node_chromium_and_python(name, browser, tmp_path):
-    given, expected = same_bytes(name, 100_000, tmp_path)
+def test_the_same_bytes_give_the_same_records_in_node_chromium_and_python(name, browser, tmp_path):
+    given, expected = same_bytes(name, 20_000, tmp_path)
     assert run("many", given) == expected
     assert browsers.run(browser, "many", given, OPTRR) == expected
 
@@ -247,27 +244,16 @@ def p_values(name: str, count: int) -> dict[str, float]:
     conformance = Conformance.of(name)
     lists = [a["categories"] for a in conformance.content["attributes"]]
     given = {"deployment": vectors.read(name)["deployment"], "record": list(conformance.record.values())}
-    given["pooled"] = count > AT_ONCE
-    seen: Counter[tuple[int, ...]] = Counter()
-    while seen.total() < count:
-        for values, times in run("draws", given | {"count": min(AT_ONCE, count - seen.total())}):
-            seen[tuple(x.index(v) for x, v in zip(lists, values, strict=True))] += times
-    return conformance.p_values(seen)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["small", "joint", "uniform", "many"])
-def test_draws_follow_the_exact_probabilities(name):
-    assert min(p_values(name, 5_000).values()) > FALSE_ALARM
+    drawn = run("draws", given | {"count": count})
+    return conformance.p_values(
+        Counter({tuple(x.index(v) for x, v in zip(lists, values, strict=True)): times for values, times in drawn})
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", vectors.NAMES)
-def test_a_million_draws_follow_the_exact_probabilities(name):
-    started = time.monotonic()
-    compared = p_values(name, 1_000_000)
-    print(name, compared, f"{time.monotonic() - started:.0f} s")
-    assert min(compared.values()) > FALSE_ALARM
+def test_draws_follow_the_exact_probabilities(name):
+    assert min(p_values(name, 20_000).values()) > FALSE_ALARM
 
 
 @pytest.fixture

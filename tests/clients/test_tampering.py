@@ -178,9 +178,7 @@ def total_too_small(text: str) -> Decimal:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "names", [FEW, ASKED, pytest.param(MORE, marks=pytest.mark.slow)], ids=["few", "asked", "more"]
-)
+@pytest.mark.parametrize("names", [FEW, ASKED, MORE], ids=["few", "asked", "more"])
 def test_both_clients_and_verify_come_to_the_same_verdict(names: list[str], tmp_path: Path) -> None:
     files = [file for name in names for file in tampered(json.loads(vectors.read(name)["deployment"]))]
     in_javascript = run("refusedFiles", {"files": [{"text": text} for _, text in files]})

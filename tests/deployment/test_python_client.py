@@ -232,7 +232,7 @@ def test_every_subset_of_a_kind_is_as_likely(r: int, k: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_draws_of_questions_follow_the_exact_probabilities(seed: int) -> None:
     """χ² of 20,000 answers to each of four random files against the enumeration; false alarm 4e-7 at most."""
     rng = np.random.default_rng(seed)
@@ -319,10 +319,8 @@ def test_draws_follow_the_exact_probabilities(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", vectors.NAMES)
-def test_a_million_draws_follow_the_exact_probabilities(name: str) -> None:
-    compared = p_values(name, 1_000_000, pool())
-    print(name, compared)
-    assert min(compared.values()) > FALSE_ALARM
+def test_many_draws_follow_the_exact_probabilities(name: str) -> None:
+    assert min(p_values(name, 50_000, pool()).values()) > FALSE_ALARM
 
 
 # A mistake that shifts probabilities, and a law that shows it. Mistakes in the order of bytes do not; vectors catch those.
