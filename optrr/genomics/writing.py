@@ -214,6 +214,8 @@ def _together(places: Sequence[Path], provenance: Provenance | None) -> Iterator
         yield written[: len(places)]
         if provenance is not None:
             write_sidecar(written[-1], provenance)
+    if provenance is None:
+        sidecar_path(places[0]).unlink(missing_ok=True)  # of what these files replaced
 
 
 def _first_blank(names: Texts) -> int | None:

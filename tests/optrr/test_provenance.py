@@ -173,6 +173,10 @@ def test_the_note_is_the_same_json_everywhere(folder):
         table.schema.metadata[b"optrr"],
         frame.attrs["optrr"],
     ]
+    # any other file has one beside it
+    (folder / "out.jsonl").write_text('{"sex": "F"}')
+    (folder / "out.csv.optrr.json").rename(folder / "out.jsonl.optrr.json")
+    assert origins_of(folder / "out.jsonl")[0].provenance == origins_of(folder / "out.parquet")[0].provenance
     first, *others = map(json.loads, notes)
     assert others == [first] * 3
     assert set(first) == {"format", "software", "release", "earlier"}

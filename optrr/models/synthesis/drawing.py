@@ -38,7 +38,7 @@ from optrr.models.synthesis.laws import (
     with_margins,
 )
 from optrr.records.counts import Counts, count, count_many
-from optrr.records.reading.registry import synthetic_note
+from optrr.releases.provenance import SyntheticNote
 from optrr.show.charts import interval_figure
 from optrr.show.result import TableResult
 from optrr.show.text import amount, crossed
@@ -50,8 +50,6 @@ from optrr_solvers.arrays import FloatArray, IntArray
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.figure import Figure
-
-    from optrr.releases.provenance import SyntheticNote
 
 
 @dataclass(frozen=True)
@@ -384,7 +382,7 @@ def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         n=n,
         confidence=confidence,
         pairs=tuple(compared(c.domain.names) for c in of_pairs.values()),
-        note=synthetic_note(mechanism.digest, n, len(laws)),
+        note=SyntheticNote(mechanism.digest, n, len(laws)),
         margins=tuple(compared(names) for names in wanted.margins if len(names) > 2),
         regressions=tuple(each for each in regressions.values() if each is not None),
         shrunk=not whole,

@@ -44,7 +44,6 @@ from optrr.releases.provenance import (
     KEY,
     Origin,
     Provenance,
-    SyntheticNote,
     doubts,
     provenance_beside,
     require_design,
@@ -262,11 +261,6 @@ def origins_of(data: Any) -> list[Origin]:
     if where is None:
         return [_of_memory(data)]
     return list(where.origins) if where.origins is not None else different(_of_place(replace(where, watch=None)))
-
-
-def synthetic_note(design: str | None, estimated_from: int, sets: int) -> SyntheticNote:
-    """The note of synthetic records."""
-    return SyntheticNote(design, estimated_from, sets)
 
 
 def refuse_randomized(data: Any, opened: Source | None = None) -> None:
