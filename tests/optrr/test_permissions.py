@@ -20,10 +20,8 @@ from tests.fuzz.commands import PRIVATE
 COMMANDS = {
     "design": ("design s.toml -o made.json", ["made.json"]),
     "spec": ("spec true.csv -o proposed.toml", ["proposed.toml"]),
-    "allocate": (
-        "allocate s.toml --total-epsilon 2 -o allocated.json --report page.html",
-        ["allocated.json", "page.html"],
-    ),
+    "allocate": ("allocate s.toml --total-epsilon 2 -o allocated.json", ["allocated.json"]),
+    "page": ("compare s.toml --report page.html", ["page.html"]),
     "plan": (
         "plan s.toml --total-epsilon 2 --write -o .",
         [
