@@ -38,6 +38,7 @@ from optrr.files import verify
 from optrr.genomics.cohort import read_cohort
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns
+from optrr.plans.plan_file import read_plan
 from optrr.records.counts import count
 from optrr.records.reading.registry import origins_of
 from optrr.records.reading.source import RecordsAt
@@ -226,6 +227,11 @@ def _deployments(data: bytes, folder: Path) -> None:
 def _askings(data: bytes, folder: Path) -> None:
     path = written(folder, "asking.json", data)
     refusing(lambda: load_sampled_tables(path), lambda: Message.from_bytes(data))
+
+
+def _plans(data: bytes, folder: Path) -> None:
+    path = written(folder, "plan.toml", data)
+    refusing(lambda: read_plan(path))
 
 
 def _proportions(data: bytes, folder: Path) -> None:
@@ -441,6 +447,7 @@ TARGETS = (
     Target("workload-toml", _workload(".toml"), lambda: [_TABLES_TOML], 1.5),
     Target("workload-json", _workload(".json"), lambda: [_TABLES], 1.5),
     Target("texts", _texts, lambda: [b"age=9:0.5\nsex=2", b"0.1,0.2,0.7"], 3),
+    Target("plans", _plans, lambda: [optrr.plan({"a": 2, "b": 3}, 1.0).to_toml().encode()], 0.5),
     Target("proportions", _proportions, lambda: [_ESTIMATE, b"[0.1, 0.2]"], 2),
     Target("designs", _designs, _design_seeds, 0.5, 1 << 14),
     Target("longitudinal", _longitudinal_designs, _longitudinal_seeds, 0.05, 1 << 14),

@@ -67,33 +67,6 @@ def test_plink_files_need_their_library_before_anybody_is_read(
     assert "bed-reader, which is not installed" in capsys.readouterr().err
 
 
-HUGE = "1" + "0" * 400
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"bins = [0, {HUGE}]",
-        f"bins = [-{HUGE}, 0, 1]",
-        f"size = 2\nepsilon = {HUGE}",
-        f"size = 2\nepsilon = -{HUGE}",
-    ],
-)
-def test_a_number_beyond_all_doubles_is_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "spec.toml"
-    path.write_text(f'[[attributes]]\nname = "a"\n{text}\n')
-    assert run(["design", str(path), "-o", str(tmp_path / "d.json")]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and len(error) < 300 and [p.name for p in tmp_path.iterdir()] == ["spec.toml"]
-
-
-def test_bins_that_no_memory_holds_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "x.csv").write_text("a\n" + "\n".join(map(str, range(50))))
-    assert run(["spec", str(tmp_path / "x.csv"), "--bins", f"a={HUGE}"]) == 2
-    error = capsys.readouterr().err
-    assert "too few different values" in error and error.count("\n") == 1 and len(error) < 300
-
-
 @pytest.mark.parametrize("command", ["estimate", "test"])
 def test_records_that_say_too_little_are_no_bad_input(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

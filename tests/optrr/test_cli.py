@@ -11,6 +11,7 @@ import click
 import numpy as np
 import pytest
 
+import optrr
 from optrr.cli.main import cli, run
 from optrr.cli.printing import print_table
 from optrr.designs.design_file import load_design
@@ -124,16 +125,15 @@ def test_every_option_says_what_it_does() -> None:
 
 
 @pytest.mark.slow
-def test_installed_command_answers() -> None:
-    command = Path(sys.executable).with_name("optrr")
-    if not command.exists():
+@pytest.mark.parametrize("command", [[sys.executable, "-m", "optrr"], [str(Path(sys.executable).with_name("optrr"))]])
+def test_the_package_runs_as_the_command_line(command: list[str]) -> None:
+    """With Python's -m, and by its own name where it is installed."""
+    if not Path(command[0]).exists():
         pytest.skip("the optrr command is not installed in this environment")
-    done = subprocess.run([str(command), "--help"], capture_output=True, text=True, check=True)
-    assert "design" in done.stdout
-    bad = subprocess.run([str(command), "design", "--attribute", "a=1:1"], capture_output=True, text=True, check=False)
-    assert bad.returncode == 2
-    assert bad.stderr.startswith("error: ")
-    assert "Traceback" not in bad.stderr
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert optrr.__version__ in done.stdout
+    bad = subprocess.run([*command, "design", "--attribute", "a=1:1"], capture_output=True, text=True, check=False)
+    assert bad.returncode == 2 and bad.stderr.startswith("error: ") and bad.stderr.count("\n") == 1
 
 
 def test_estimate_reads_what_perturb_wrote(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,7 @@ def workload(name: str, content: Content, said: str) -> Mistake:
 
 LONGITUDINAL = "longitudinal-perturb records.csv -o new.csv --key k --new-key --person age --round 1 --design"
 GENOTYPES = "gwas-perturb records.csv -o new.csv --design"
+HUGE = "1" + "0" * 400
 MANY = " ".join(f"--attribute a{i}={i + 2}:1" for i in range(21))
 MISTAKES = [
     # specifications
@@ -111,6 +112,9 @@ MISTAKES = [
     specified('"F", "M"]', '"F", "M"]\nmissing = ["M"]', "attribute 'sex' … keep it in one"),
     specified('"F", "M"]', '"F", "M"]\nrest = "other"', "attribute 'sex' … add it"),
     specified('"F", "M"]', '"F", "M"]\nmissing = "NA"', "missing = 'NA' … list of marks"),
+    specified("size = 5", f"bins = [-{HUGE}, 0, 1]", "edge"),
+    specified("epsilon = 1.0", f"epsilon = {HUGE}", "epsilon"),
+    specified("epsilon = 1.0", f"epsilon = -{HUGE}", "epsilon"),
     specification("s.toml", "epsilon = 1.0", "lists no attributes … [[attributes]]"),
     specification("s.toml", "", "s.toml is empty … list the attributes"),
     specification("s.toml", b"\xff\xfe\xff", "s.toml is not UTF-8 … save it"),
@@ -246,6 +250,7 @@ MISTAKES = [
     called("spec records.csv --bins sex=3 -o new.toml", "column 'sex' … leave out its bins"),
     called("spec records.csv --bins agee=3 -o new.toml", "'agee' is missing … did you mean 'age'"),
     called("spec records.csv --bins age=x", "age=x|'x'"),
+    called(f"spec records.csv --bins age={HUGE}", "too few different values"),
     called("spec records.csv -o new.json", "'.json' … .toml"),
 ]
 

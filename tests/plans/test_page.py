@@ -265,12 +265,8 @@ def test_an_answer_to_a_question_that_has_been_changed_is_not_put_into_the_new_o
         page.locator(f"#{name}").blur()
     wait_for_exact(page)
     page.locator("#status").get_by_text(f"{EXACT}.", exact=True).wait_for()
-    held = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    page.route("**/required", hold)
+    held: list[Any] = []
+    page.route("**/required", lambda route: held.append(route))  # noqa: PLW0108 (Playwright wants a function)
     page.locator("#find-people").click()
     page.locator(change).click()
     page.wait_for_timeout(100)
@@ -287,20 +283,15 @@ def test_lines_are_copied(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_everybody_can_use_it(browser, served, size, scheme):
-    program = browsers.axe()
-    context = browser.new_context(viewport=size, color_scheme=scheme)
+def test_everybody_can_use_it(browser, served, size):
+    context = browser.new_context(viewport=size)
     page = open_page(context, served)
     page.locator("#margin").fill("4")
     page.locator("#margin").blur()
     page.locator("#learn-tables").check()
     wait_for_exact(page)
-    page.evaluate(program)
-    result = page.evaluate("() => axe.run(document)")
-    assert len(result["passes"]) >= 20
-    assert [(x["id"], x["nodes"][0]["html"]) for x in result["violations"]] == []
+    assert browsers.faults(page) == []
     context.close()
 
 

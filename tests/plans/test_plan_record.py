@@ -179,23 +179,6 @@ def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Pat
     assert said in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-def test_nonsense_is_refused_in_one_line(written: Path) -> None:
-    rng = np.random.default_rng(5)
-    text = written.read_bytes()
-    for _ in range(300):
-        raw = bytearray(text)
-        for _ in range(int(rng.integers(1, 6))):
-            at = int(rng.integers(len(raw)))
-            raw[at : at + int(rng.integers(0, 30))] = rng.integers(
-                0, 256, int(rng.integers(0, 9)), dtype=np.uint8
-            ).tobytes()
-        written.write_bytes(raw)
-        try:
-            read_plan(written)
-        except optrr.InvalidInput as refusal:
-            assert "\n" not in str(refusal)
-
-
 @pytest.mark.slow
 def test_the_command_makes_and_checks_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
