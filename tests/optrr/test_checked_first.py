@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 import pytest
@@ -42,9 +41,7 @@ def test_every_path_that_is_written_to_is_checked_as_one() -> None:
         ([*DESIGN, "-o", "d.json", "--report", "."], "cannot write .: it is a directory; name a file in it"),
     ],
 )
-def test_what_cannot_be_written_is_said_before_a_solve(
-    call: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_written_is_said_before_a_solve(call, said, tmp_path, monkeypatch, capsys):
     def no_work(*_: object, **__: object) -> None:
         raise AssertionError("work was done first")
 
@@ -59,18 +56,14 @@ def test_what_cannot_be_written_is_said_before_a_solve(
     assert not list(tmp_path.iterdir())
 
 
-def test_plink_files_need_their_library_before_anybody_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plink_files_need_their_library_before_anybody_is_read(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "bed_reader", None)
     assert run(["gwas-perturb", "in.csv", "--design", "d.json", "-o", str(tmp_path / "out.bed")]) == 2
     assert "bed-reader, which is not installed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["estimate", "test"])
-def test_records_that_say_too_little_are_no_bad_input(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_records_that_say_too_little_are_no_bad_input(command, tmp_path, capsys):
     made = optrr.design({"a": 2, "b": 3}, 1.0)
     optrr.save(made, tmp_path / "d.json")
     (tmp_path / "x.csv").write_text("a,b\n0,2\n")

@@ -177,9 +177,7 @@ def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[
     assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")
 
 
-def test_a_table_that_is_not_printed_to_a_terminal_is_as_wide_as_columns_says(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_that_is_not_printed_to_a_terminal_is_as_wide_as_columns_says(monkeypatch, capsys):
     widths = {}
     for columns in ("", "60", "nonsense"):
         monkeypatch.setenv("COLUMNS", columns)

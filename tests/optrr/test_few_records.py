@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,9 +45,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.filterwarnings("error")
-def test_every_command_answers_or_refuses_in_a_line(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_command_answers_or_refuses_in_a_line(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     made = design(DOMAIN, [1.0, 1.5, 2.0], preserve="pairs")
     optrr.save(made, "design.json")

@@ -161,9 +161,7 @@ def test_what_a_design_can_see(design: optrr.Design) -> None:
     assert design.power("sex", truth=[0.4, 0.6], proportions=[0.5, 0.5], n=10**5).power > 0.99
 
 
-def test_what_is_easily_taken_for_another_thing_is_refused_in_one_line(
-    design: optrr.Design, people: pd.DataFrame, tmp_path: Path
-) -> None:
+def test_what_is_easily_taken_for_another_thing_is_refused_in_one_line(design, people, tmp_path):
     for target in ([], [tmp_path / "out.csv"]):
         with pytest.raises(optrr.InvalidInput, match="got a Design for a mechanism; give a Mechanism"):
             optrr.perturb(people, design, *target)

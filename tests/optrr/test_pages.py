@@ -414,9 +414,7 @@ COMMANDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_browser_shows_prints_and_reads_it_out(
-    name: str, place: Any, browser: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_browser_shows_prints_and_reads_it_out(name, place, browser, monkeypatch):
     """Under the page's own policy: nothing is refused, fetched or wider than a telephone, and all can be read out."""
     report(place, monkeypatch, *COMMANDS[name])
     path = place[0] / "page.html"

@@ -78,9 +78,7 @@ def mode(path: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_written_again_stays_as_private_as_it_was(
-    command: str, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual_mask: None
-) -> None:
+def test_what_is_written_again_stays_as_private_as_it_was(command, prepared, tmp_path, monkeypatch, usual_mask):
     del usual_mask
     words, written = COMMANDS[command]
     folder = tmp_path / "here"

@@ -80,9 +80,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("command", DONE)
-def test_a_command_shows_them_escaped_and_cut(
-    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_command_shows_them_escaped_and_cut(command, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     assert run(DONE[command]) == 0
     shown = capsys.readouterr()
@@ -108,9 +106,7 @@ def test_a_proposed_specification_means_what_it_shows(folder: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
-def test_a_refusal_is_one_short_line_without_the_true_value(
-    mistake: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refusal_is_one_short_line_without_the_true_value(mistake, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     assert run(REFUSED[mistake]) == 2
     shown = capsys.readouterr()

@@ -155,9 +155,7 @@ def test_a_mistake_is_one_line_with_its_remedy(mistake: str, folder: Path, capsy
         assert error.startswith("error: ") and error.count("\n") == 1 and why in error
 
 
-def test_keys_and_signatures_in_each_others_place(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_keys_and_signatures_in_each_others_place(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for call, why in (
@@ -220,9 +218,7 @@ def test_a_design_is_opened_once(name: str, folder: Path, monkeypatch: pytest.Mo
     assert [x for x in OPENED if x in ("design.json", "sampler.json")] == [expected]
 
 
-def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(folder, monkeypatch, capsys):
     optrr.save(optrr.design({"a": 2, "b": 3}, 3.0), folder / "fake.json")
     assert run(["sign", str(folder / "design.json"), "--key", str(folder / "key.pem")]) == 0
     read = signing.signature_check
@@ -241,9 +237,7 @@ def test_a_file_that_is_swapped_after_it_was_read_changes_nothing(
 @pytest.mark.parametrize(
     "command", ["perturb true.csv --design design.json", "export design.json", "serve design.json"]
 )
-def test_a_design_that_somebody_else_signed_is_refused(
-    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_design_that_somebody_else_signed_is_refused(command, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "true.csv").write_text("a,b\n0,1\n", "utf-8")
     (folder / "other.pem").write_bytes(public_pem(ed25519.Ed25519PrivateKey.generate()))

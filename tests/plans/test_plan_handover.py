@@ -36,9 +36,7 @@ def people(plan: Plan, n: int, seed: int) -> pd.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2, 5])
-def test_the_files_do_what_they_are_for(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_files_do_what_they_are_for(seed, tmp_path, monkeypatch, capsys):
     plan = Plan.of(random_question(seed, 3), "for a test")
     written = plan.save(tmp_path / "plan")
     names = {path.name for path in written}
@@ -131,9 +129,7 @@ def test_what_no_plan_wrote_is_kept(plans: tuple[Plan, Plan], tmp_path: Path) ->
         first.save(tmp_path / "none" / "plan")
 
 
-def test_a_plan_is_written_whole_or_not_at_all(
-    plans: tuple[Plan, Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_is_written_whole_or_not_at_all(plans, tmp_path, monkeypatch):
     first, second = plans
     first.save(tmp_path / "there")
     before = content(tmp_path / "there")

@@ -180,9 +180,7 @@ def test_a_malformed_plan_is_refused_in_one_line(change, said: str, written: Pat
 
 
 @pytest.mark.slow
-def test_the_command_makes_and_checks_plans(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_makes_and_checks_plans(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     asked = ["plan", "--attribute", "theft=2", "--attribute", "class=4", "--total-epsilon", "2", "--n", "800"]
     assert run([*asked, "--write", "--json"]) == 0
@@ -218,9 +216,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert (state["total"], state["n"]) == (1.5, 500) and type(state["n"]) is int
 
 
-def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(tmp_path, capsys):
     first = optrr.plan({"theft": 2, "class": 4}, 2.0, n=800)
     made = Plan.of(first.question, "small harm", [SeenWay.of(first.preview)])
     made.save(tmp_path / "plan")
@@ -239,9 +235,7 @@ def test_a_plan_that_is_opened_keeps_its_reason_and_what_was_seen(
         (["--attribute", "a=2", "--reason", "so"], "--reason is for --write"),
     ],
 )
-def test_an_option_that_a_page_would_not_heed_is_refused(
-    options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_option_that_a_page_would_not_heed_is_refused(options, said, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("optrr.cli.planning._serve", lambda *_, **__: pytest.fail("the page was served"))
     optrr.plan({"theft": 2}, 2.0).save(tmp_path / "plan")
     given = [option.format(plan=tmp_path / "plan" / "plan.toml") for option in options]
@@ -249,9 +243,7 @@ def test_an_option_that_a_page_would_not_heed_is_refused(
     assert said in capsys.readouterr().err and not (tmp_path / "other").exists()
 
 
-def test_of_data_only_the_header_and_the_categories_are_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_data_only_the_header_and_the_categories_are_taken(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = [("ill", "F")] * 37 + [("well", "M")] * 11
     Path("data.csv").write_text("health,sex\n" + "".join(f"{a},{b}\n" for a, b in rows))

@@ -32,9 +32,7 @@ OF_FILES = {"Libraries that read files", "Waiting for a large file"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_the_numbers_are_those_of_the_commands_on_it(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch, capsys):
     plan = Plan.of(random_question(seed), "for a test")
     plan.save(tmp_path / "plan")
     monkeypatch.chdir(tmp_path / "plan")

@@ -152,9 +152,7 @@ def test_a_report_is_acknowledged_however_often_it_comes(app: Any, survey: Surve
         (lambda r: [r], 400, "not a report"),
     ],
 )
-def test_what_is_no_report_of_this_design_is_refused(
-    change: Any, status: int, message: str, app: Any, survey: Survey, engine: sa.Engine
-) -> None:
+def test_what_is_no_report_of_this_design_is_refused(change, status, message, app, survey, engine):
     body = json.loads(body_of(survey))
     reply = post(app, json.dumps(change(body)).encode())
     assert reply.status == status
@@ -254,9 +252,7 @@ def test_every_answer_has_strict_headers(asked: str, app: Any) -> None:
     assert len(names) == len(set(names))
 
 
-def test_a_defect_is_one_sentence(
-    app: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_defect_is_one_sentence(app, monkeypatch, capsys):
     def broken(*_: object) -> None:
         raise RuntimeError("secretvalue")
 
@@ -270,9 +266,7 @@ def test_a_defect_is_one_sentence(
     assert "secretvalue" not in log
 
 
-def test_a_database_that_fails_keeps_nothing_and_says_so(
-    app: Any, survey: Survey, engine: sa.Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_database_that_fails_keeps_nothing_and_says_so(app, survey, engine, capsys):
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE reports RENAME TO gone"))
     body = body_of(survey)
@@ -285,9 +279,7 @@ def test_a_database_that_fails_keeps_nothing_and_says_so(
     assert post(app, body).status == 200
 
 
-def test_a_report_whose_file_goes_while_it_is_committed_is_not_acknowledged(
-    app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path
-) -> None:
+def test_a_report_whose_file_goes_while_it_is_committed_is_not_acknowledged(app, survey, engine, tmp_path):
     database, away = tmp_path / "survey.db", tmp_path / "away.db"
     sa.event.listen(engine, "commit", lambda _: database.rename(away), once=True)
     body = body_of(survey)
@@ -447,9 +439,7 @@ def test_results_are_downloaded_as_they_are_shown(app: Any, survey: Survey, engi
     assert call(app, "POST", "/results/leave", **admitted).headers["location"] == "../results"
 
 
-def test_results_that_take_too_long_are_there_when_they_are_asked_for_again(
-    app: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_that_take_too_long_are_there_when_they_are_asked_for_again(app, monkeypatch):
     admitted, asked, enough = entered(app), [], threading.Event()
 
     def slow(results: Results, names: tuple[str, ...]) -> Page:
@@ -495,9 +485,7 @@ def test_an_error_for_which_nobody_waits_any_more_is_not_printed() -> None:
 
 
 @pytest.mark.parametrize("part", ["bytes=2-5", "bytes=9999999-", "bytes=x"])
-def test_a_download_is_whole_and_leaves_no_file(
-    part: str, app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_is_whole_and_leaves_no_file(part, app, survey, engine, tmp_path, monkeypatch):
     fill(survey.design, engine, 30, 6)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = set(tmp_path.iterdir())
@@ -507,9 +495,7 @@ def test_a_download_is_whole_and_leaves_no_file(
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_download_that_is_broken_off_holds_no_file(
-    app: Any, survey: Survey, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_that_is_broken_off_holds_no_file(app, survey, engine, monkeypatch):
     fill(survey.design, engine, 30, 7)
     admitted, files, opened = entered(app), [], tempfile.TemporaryFile
 
@@ -598,9 +584,7 @@ def test_a_survey_that_is_started_again_keeps_its_design(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_design_that_another_collector_saved_meanwhile_is_served(
-    links: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_design_that_another_collector_saved_meanwhile_is_served(links, tmp_path, monkeypatch):
     """Solvers need not come to the same design twice; reports of two designs could not be mixed."""
     path, saved = tmp_path / "q.toml", tmp_path / "q.design.json"
     path.write_text(SPECIFICATION)
@@ -624,9 +608,7 @@ def test_a_design_that_another_collector_saved_meanwhile_is_served(
     assert [f.name for f in tmp_path.iterdir() if f not in (path, saved)] == []
 
 
-def test_a_folder_that_takes_no_design_is_said_of_the_design_s_own_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_takes_no_design_is_said_of_the_design_s_own_name(tmp_path, monkeypatch):
     def full(_made: Design, path: Path) -> None:
         raise InvalidInput(f"cannot write {path}: No space left on device; choose another path")
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -143,9 +142,7 @@ def answered_in_chromium(address: str, records: list[dict[str, str]]) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("answered", [answered_in_node, answered_in_chromium])
-def test_twenty_thousand_reports_of_the_javascript_client_agree_with_perturb(
-    answered: Callable[[str, list[dict[str, str]]], int], made: Design, design_file: Path
-) -> None:
+def test_twenty_thousand_reports_of_the_javascript_client_agree_with_perturb(answered, made, design_file):
     records = people(20_000)
     server = Server(design_file)
     assert answered(f"http://127.0.0.1:{server.port}", records) == 20_000

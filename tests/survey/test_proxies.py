@@ -228,9 +228,7 @@ def test_what_the_proxy_passes_on_refuses_and_adds(proxy: Proxy) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PROXIES)
-def test_a_collector_that_is_gone_is_passed_over_and_no_address_is_written_down(
-    kind: str, folder: Path, collectors: list[Server]
-) -> None:
+def test_a_collector_that_is_gone_is_passed_over_and_no_address_is_written_down(kind, folder, collectors):
     with socket.socket() as nobody:
         # bound, so that nobody else takes it, and without a listener, so that it refuses
         nobody.bind(("127.0.0.1", 0))

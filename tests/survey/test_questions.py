@@ -121,9 +121,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "status", "message"), REFUSED)
-def test_what_is_no_answer_to_this_design_is_refused(
-    change: dict[str, Any], status: int, message: str, app: Any, survey: Survey, engine: sa.Engine
-) -> None:
+def test_what_is_no_answer_to_this_design_is_refused(change, status, message, app, survey, engine):
     reply = call(app, "POST", "/reports", json.dumps(body(survey) | change).encode(), **JSON)
     assert (reply.status, set(reply.json)) == (status, {"error"})
     assert message in reply.json["error"]
@@ -133,9 +131,7 @@ def test_what_is_no_answer_to_this_design_is_refused(
     assert kept_reports(engine) == 0
 
 
-def test_an_answer_counts_once_and_another_one_under_its_id_is_refused(
-    app: Any, survey: Survey, engine: sa.Engine
-) -> None:
+def test_an_answer_counts_once_and_another_one_under_its_id_is_refused(app, survey, engine):
     report = body(survey)
     for sent in (report, report, report | {"wording": survey.asked}):
         reply = call(app, "POST", "/reports", json.dumps(sent, indent=2).encode(), **JSON)
@@ -250,9 +246,7 @@ NAMED = [("travel",), ("ill", "age"), ("age", "travel"), ("<i>smokes</i>",), ("t
 
 
 @pytest.mark.slow
-def test_two_hundred_people_through_the_collector_are_estimated_as_their_answers_in_memory(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_hundred_people_through_the_collector_are_estimated_as_their_answers_in_memory(tmp_path, capsys):
     made = asking()
     design, wording = files(tmp_path, made)
     private, public = tmp_path / "private.pem", tmp_path / "public.pem"
@@ -312,9 +306,7 @@ def entered(app: Any) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_results_show_what_the_answers_tell(
-    app: Any, survey: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_show_what_the_answers_tell(app, survey, tmp_path, monkeypatch):
     # what was computed before the reports came must not serve after them, however fast they come
     monkeypatch.setattr(results, "_FRESH", 0.0)
     monkeypatch.setattr(results, "_SHARE", 0.0)
@@ -356,9 +348,7 @@ def test_results_show_what_the_answers_tell(
     assert call(app, "GET", "/results/report.html", **admitted).status == 200
 
 
-def test_a_table_that_one_question_alone_tells_about_says_how_far_fakes_reach(
-    tmp_path: Path, engine: sa.Engine
-) -> None:
+def test_a_table_that_one_question_alone_tells_about_says_how_far_fakes_reach(tmp_path, engine):
     alone = SampledTables(Domain.of({"a": 3, "b": 2}), (("a", "b"),), np.array([1.0]), 1.0)
     optrr.save(alone, tmp_path / "alone.json")
     made = prepared(tmp_path / "alone.json")
@@ -372,9 +362,7 @@ def test_a_table_that_one_question_alone_tells_about_says_how_far_fakes_reach(
     assert moved[1:] in page
 
 
-def test_a_stored_answer_that_was_changed_is_refused(
-    app: Any, survey: Survey, engine: sa.Engine, tmp_path: Path
-) -> None:
+def test_a_stored_answer_that_was_changed_is_refused(app, survey, engine, tmp_path):
     fill(app, survey, 3)
     database = tmp_path / "survey.db"
     for changed in (b"", b"1", b"9 1", b"1 7", b"1 \xff", b"0 1", b"2 1|0 2 5 7", "1 1"):

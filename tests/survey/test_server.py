@@ -604,9 +604,7 @@ def test_a_signal_before_the_first_request_ends_it(monkeypatch: pytest.MonkeyPat
         (50, 50, None, 1),
     ],
 )
-def test_connections_are_as_many_as_the_system_allows(
-    soft: int, hard: int, raised: int | None, allowed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connections_are_as_many_as_the_system_allows(soft, hard, raised, allowed, monkeypatch):
     resource = pytest.importorskip("resource", reason="Unix alone limits open files this way")
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "RLIM_INFINITY", -1)
@@ -626,9 +624,7 @@ def test_a_port_that_is_taken_is_named(source: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.startswith(f"error: cannot listen on 127.0.0.1 port {port}: ")
 
 
-def test_what_cannot_be_served_is_one_line(
-    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_served_is_one_line(source, monkeypatch, capsys):
     folder, note, given = source.parent, source.with_name("note.db"), str(source)
     note.write_text("no database")
     for token, arguments, message in (
@@ -648,9 +644,7 @@ def test_what_cannot_be_served_is_one_line(
         assert "secret" not in said and "letmein" not in said
 
 
-def test_addresses_are_printed(
-    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_addresses_are_printed(source, monkeypatch, capsys):
     monkeypatch.setattr(survey_server, "run", lambda app, bound: None)
     command = ["serve", str(source), "--port", "0", "--public-url", "https://example.org/asked/"]
     assert run_command(command) == 0

@@ -422,9 +422,7 @@ def test_a_report_that_comes_while_the_collector_ends_is_refused(sqlite: sa.Engi
 
 
 @pytest.mark.slow
-def test_the_command_line_estimates_from_a_database(
-    opened: Callable[[], sa.Engine], new_url: str, made: Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_estimates_from_a_database(opened, new_url, made, tmp_path, capsys):
     sent, codes = random_reports(np.random.default_rng(8), 400)
     Store(opened()).add(sent)
     optrr.save(made, tmp_path / "d.json")

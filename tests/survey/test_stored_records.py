@@ -89,9 +89,7 @@ def kept(survey: Survey, randomized: Path, database: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", ["age", "age,grade", "dose,member", "born,mixed", "huge"])
-def test_a_survey_estimates_as_a_randomized_file_of_the_same_records(
-    names: str, survey: Survey, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_survey_estimates_as_a_randomized_file_of_the_same_records(names, survey, tmp_path, capsys):
     truth(tmp_path / "true.csv")
     design, randomized, database = (str(tmp_path / n) for n in ("questions.design.json", "random.csv", "s.db"))
     assert run_command(["perturb", str(tmp_path / "true.csv"), "--design", design, "-o", randomized]) == 0

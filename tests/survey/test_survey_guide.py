@@ -244,9 +244,7 @@ def test_a_running_survey_is_estimated_and_copied_as_the_guide_says(here: Path, 
 
 
 @pytest.mark.slow
-def test_a_postgresql_survey_is_dumped_restored_and_tested_as_the_guide_says(
-    here: Path, programs: Path, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_postgresql_survey_is_dumped_restored_and_tested_as_the_guide_says(here, programs, database, monkeypatch):
     if shutil.which("pg_dump") is None:
         pytest.skip("pg_dump is not installed (apt install postgresql-client)")
     import psycopg  # noqa: PLC0415 (only there where there is a server)
