@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow.compute as pc
 import pytest
 
 import optrr
@@ -19,9 +20,9 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.designs.proposing import Proposing
 from optrr.designs.specification import Specification, read_specification
-from optrr.domain.datasets import adult
+from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
 from optrr.mechanisms.perturb import perturb
-from optrr.records.counts import count
+from optrr.records.counts import count, count_many
 from optrr.records.observed import observed_domain
 
 # Chance that one data set's intervals miss a true proportion although all is well; seeds are fixed besides.
@@ -200,3 +201,26 @@ def test_the_commands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     table = pd.read_csv("e.csv")
     assert table.shape[0] == 18
     pd.testing.assert_frame_equal(table, pd.read_parquet("e.parquet"))
+
+
+def test_the_shape_of_adult():
+    assert adult().shape == (32_561, 9)
+    assert adult().schema.names == list(adult_domain().names)
+    assert adult_domain().sizes.tolist() == [9, 16, 7, 15, 6, 5, 2, 42, 2]
+    assert set(adult_domain().names) - set(ADULT_EIGHT) == {"native-country"}
+    assert adult_domain().subset(ADULT_EIGHT).sizes.tolist() == [9, 16, 7, 15, 6, 5, 2, 2]
+
+
+def test_every_declared_category_occurs_and_no_other():
+    observed = observed_domain(adult(), adult_domain().names)
+    for declared, seen in zip(adult_domain(), observed, strict=True):
+        assert set(declared.categories) == set(seen.categories)
+
+
+def test_published_counts_of_adult():
+    """Class and sex frequencies of the training file as its UCI documentation and textbooks give them."""
+    tables = count_many(adult(), adult_domain(), [["income"], ["sex"], ["race"]])
+    assert tables["income",].table.tolist() == [24_720, 7_841]
+    assert tables["sex",].table.tolist() == [10_771, 21_790]
+    assert tables["race",].table.tolist() == [311, 1_039, 3_124, 271, 27_816]
+    assert pc.sum(pc.equal(adult()["native-country"], "United-States")).as_py() == 29_170

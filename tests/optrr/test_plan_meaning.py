@@ -1,15 +1,214 @@
-"""What an ε means for a person: against Bayes' rule on explicit channels, and in 60 digits at the extremes."""
+"""What an ε means, by Bayes' rule on explicit channels, and comparisons with other trust models, by published values."""
 
 import math
+from itertools import combinations, product
 
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
+from optrr import Domain, design
 from optrr.errors import InvalidInput
-from optrr.plans.meaning import Meaning, least, surest
+from optrr.plans.meaning import (
+    Meaning,
+    clone_rate,
+    comparisons,
+    curator,
+    forced_response,
+    least,
+    shuffled,
+    surest,
+    warner,
+)
+
+ADULT = 32_561
+TABLES = [(16, 0.006, 0.0013), (2, 0.004, 0.0028), (40, 0.01, 0.0)]
+
+
+def response(size, epsilon):
+    p = np.ones((size, size)) + math.expm1(epsilon) * np.eye(size)
+    return p / p.sum(axis=1, keepdims=True)
+
+
+def subsets(size, named, epsilon):
+    """Subset selection: e^ε times as likely where the truth is among those named."""
+    p = np.array([[math.exp(epsilon * (x in s)) for s in combinations(range(size), named)] for x in range(size)])
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(("epsilon", "central"), [(0.761, 0.076), (1.634, 0.186), (3.303, 0.474)])
+def test_the_theorems_have_their_published_forms(epsilon, central):
+    """For n = 32,561 and δ = 10⁻⁶, as they are printed: Theorem 3.2 with its values for Adult, and that for every report."""
+    with mpmath.workdps(40):
+        e, n, delta = mpmath.e ** mpmath.mpf(epsilon), ADULT, mpmath.mpf("1e-6")
+        noise = 4 * mpmath.sqrt(2 * mpmath.log(4 / delta) / ((e + 1) * n)) + mpmath.mpf(4) / n
+        stronger = mpmath.log(1 + (e - 1) * noise)
+        noise = 8 * mpmath.sqrt(e * mpmath.log(4 / delta) / n) + 8 * e / n
+        every = mpmath.log(1 + (e - 1) / (e + 1) * noise)
+    bound = shuffled(epsilon, ADULT, clones=2 / (math.exp(epsilon) + 1))
+    assert stronger <= bound <= stronger * (1 + 1e-12)
+    assert round(bound, 3) == central
+    assert every <= shuffled(epsilon, ADULT) <= every * (1 + 1e-12)
+    assert shuffled(epsilon, ADULT) > shuffled(epsilon, ADULT, clones=1.0)
+
+
+def test_shuffling_ends_where_the_theorems_end():
+    limit = math.log(ADULT / (8 * math.log(2e6)) - 1)
+    assert shuffled(limit - 1e-9, ADULT, clones=1.0) is not None
+    assert shuffled(limit + 1e-9, ADULT, clones=1.0) is None
+    limit = math.log(ADULT / (16 * math.log(2e6)))
+    assert shuffled(limit - 1e-9, ADULT) is not None
+    assert shuffled(limit + 1e-9, ADULT) is None
+    assert shuffled(9.0, ADULT) is shuffled(9.0, ADULT, clones=1.0) is None
+    assert shuffled(0.0, ADULT) == 0.0
+    # few people mix little: the reports' own promise is the better one
+    assert shuffled(0.05, 400, 0.01) <= 0.05
+
+
+@pytest.mark.parametrize(("epsilon", "n", "delta"), [(0.8, 1000, 1e-4), (1.6, 1500, 1e-5), (2.5, 2500, 1e-4)])
+@pytest.mark.parametrize("stronger", [False, True])
+def test_the_bound_covers_the_exact_divergence(epsilon, n, delta, stronger):
+    """Of the pair to which the clones reduce all: a fair split of Bin(n−1, r) clones, and one more report."""
+    rate = 2 / (math.exp(epsilon) + 1) if stronger else math.exp(-epsilon)
+    central = shuffled(epsilon, n, delta, rate)
+    true = 1 / (1 + math.exp(-epsilon))
+    excess = 0.0
+    for clones in range(n):
+        weight = binom.pmf(clones, n - 1, rate)
+        if weight > 1e-16:
+            split = np.concatenate([[0.0], binom.pmf(np.arange(clones + 1), clones, 0.5), [0.0]])
+            with_more, with_less = split[:-1], split[1:]
+            one = true * with_more + (1 - true) * with_less
+            other = (1 - true) * with_more + true * with_less
+            excess += weight * np.maximum(one - math.exp(central) * other, 0).sum()
+    assert excess <= delta
+
+
+@pytest.mark.parametrize(
+    ("p", "known"),
+    [
+        (response(2, 1.1), None),
+        (response(6, 1.5), 2 / (math.exp(1.5) + 1)),
+        # two records named by one subset are equally likely, so that a third is a clone as rarely as of any report
+        (subsets(5, 2, 1.5), math.exp(-1.5)),
+        (np.kron(response(3, 1.0), response(2, 0.5)), None),
+    ],
+)
+def test_the_rate_of_clones_by_enumeration(p, known):
+    records = range(len(p))
+    rates = [
+        2 * p[x, y] / (p[a, y] + p[b, y])
+        for (a, b), x, y in product(combinations(records, 2), records, range(p.shape[1]))
+    ]
+    assert clone_rate(p) == pytest.approx(min(rates), rel=1e-12)
+    assert clone_rate(p) <= min(rates)
+    assert known is None or clone_rate(p) == pytest.approx(known)
+
+
+def test_a_design_for_several_attributes_has_no_more_clones_than_any_report():
+    """So the stronger theorem says nothing of it, and the comparisons do not use it unless they are told a rate."""
+    wanted = design(Domain.of({"a": 3, "b": 4, "c": 2}), 0.8)
+    kernel = wanted.mechanism.kernel(("a", "b", "c"))
+    p = np.stack([kernel.expected(one.reshape(3, 4, 2)).ravel() for one in np.eye(24)])
+    assert clone_rate(p) == pytest.approx(math.exp(-wanted.epsilon), rel=1e-9)
+
+
+def test_laplace_noise_has_the_errors_asked_for():
+    """Each table gets the share of the ε that its error needs; counts are drawn, and noise of scale 2/ε_t is added."""
+    rng, n, runs = np.random.default_rng(20), 3000, 20_000
+    shares = []
+    for cells, error, sampling in [(4, 0.02, 0.0079), (3, 0.012, 0.0086)]:
+        epsilon = curator([(cells, error, sampling)], n)
+        shares.append(epsilon)
+        # of a cell whose share p has the given sampling error √(p(1−p)/n)
+        p = (1 - math.sqrt(1 - 4 * n * sampling**2)) / 2
+        estimates = (rng.binomial(n, p, runs) + rng.laplace(scale=2 / epsilon, size=runs)) / n
+        assert estimates.std() == pytest.approx(error, rel=0.02)
+    assert curator([(4, 0.02, 0.0079), (3, 0.012, 0.0086)], n) == pytest.approx(sum(shares))
+
+
+@pytest.mark.parametrize("error", [0.0005, 0.003, 0.05])
+def test_geometric_noise_has_the_variance_asked_for(error):
+    """Σ k² (1−a)/(1+a) a^|k| for a = e^{−ε/2}, as two counts change by one each."""
+    n = 1000
+    epsilon = curator([(6, error, 0.0)], n, "geometric")
+    with mpmath.workdps(30):
+        a = mpmath.e ** (-mpmath.mpf(epsilon) / 2)
+        variance = 2 * mpmath.nsum(lambda k: k**2 * (1 - a) / (1 + a) * a**k, [1, mpmath.inf])
+    assert float(variance) == pytest.approx((n * error) ** 2, rel=1e-9)
+    assert epsilon <= curator([(6, error, 0.0)], n)
+
+
+@pytest.mark.parametrize(("n", "delta"), [(200, 1e-3), (2000, 1e-6), (200_000, 1e-10)])
+def test_gaussian_noise_has_the_delta_asked_for(n, delta):
+    """The excess of one normal density over e^ε times the other, integrated where it is positive."""
+    epsilon = curator(TABLES, n, "gaussian", delta)
+    with mpmath.workdps(40):
+        mu = mpmath.sqrt(sum(2 / (n**2 * (mpmath.mpf(e) ** 2 - mpmath.mpf(s) ** 2)) for _, e, s in TABLES))
+        start = mpmath.mpf(epsilon) / mu + mu / 2
+
+        def excess(x):
+            return mpmath.npdf(x, mu, 1) - mpmath.e**epsilon * mpmath.npdf(x, 0, 1)
+
+        total = mpmath.quad(excess, [start, start + 1, start + 4, start + 12, start + 40])
+    assert total <= delta
+    assert epsilon == 0.0 or total > delta * (1 - 1e-5)
+    assert curator([(2, 1e6, 0.0)], 1000, "gaussian", 0.1) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("forced_yes", [0.5, 0.25, 0.9])
+def test_forced_response_spends_just_its_epsilon(epsilon, forced_yes):
+    q, _ = forced_response(epsilon, 1000, forced_yes=forced_yes)
+    yes = np.array([q + (1 - q) * forced_yes, (1 - q) * forced_yes])
+    ratios = np.abs(np.log([yes[0] / yes[1], (1 - yes[1]) / (1 - yes[0])]))
+    assert ratios.max() == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_classical_methods_by_simulation():
+    rng, n, share, epsilon, runs = np.random.default_rng(21), 500, 0.2, 1.2, 40_000
+    p, error = warner(epsilon, n, share)
+    assert math.log(p / (1 - p)) == pytest.approx(epsilon)
+    said = rng.binomial(n, share * p + (1 - share) * (1 - p), runs) / n
+    estimates = (said - (1 - p)) / (2 * p - 1)
+    assert estimates.mean() == pytest.approx(share, abs=4 * error / math.sqrt(runs))
+    assert estimates.std() == pytest.approx(error, rel=0.02)
+    q, error = forced_response(epsilon, n, share, 0.25)
+    estimates = (rng.binomial(n, q * share + (1 - q) * 0.25, runs) / n - (1 - q) * 0.25) / q
+    assert estimates.mean() == pytest.approx(share, abs=4 * error / math.sqrt(runs))
+    assert estimates.std() == pytest.approx(error, rel=0.02)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_warner_is_the_best_of_the_classical_ones(epsilon):
+    p, best = warner(epsilon, 1000)
+    q, fair = forced_response(epsilon, 1000)
+    assert (best, p) == (pytest.approx(fair), pytest.approx((1 + q) / 2))
+    assert all(best < forced_response(epsilon, 1000, forced_yes=c)[1] for c in (0.1, 0.4, 0.75))
+    assert warner(0.0, 1000) == (0.5, math.inf)
+    assert warner(800.0, 1000, 0.3)[1] == pytest.approx(math.sqrt(0.3 * 0.7 / 1000))
+
+
+def test_all_comparisons():
+    told = comparisons(1.634, ADULT, TABLES)
+    by_name = {each.name: each for each in told}
+    assert len(by_name) == 7
+    assert by_name["shuffled reports"].epsilon == shuffled(1.634, ADULT)
+    assert by_name["central Laplace noise"].epsilon == curator(TABLES, ADULT)
+    assert by_name["central Gaussian noise"].epsilon == curator(TABLES, ADULT, "gaussian")
+    assert by_name["central Gaussian noise"].delta == by_name["shuffled reports"].delta == 1e-6
+    assert by_name["no protection"].standard_errors == (0.0013, 0.0028, 0.0)
+    assert by_name["no protection"].epsilon is None
+    assert by_name["Warner's randomized response"].standard_errors == (warner(1.634, ADULT)[1],)
+    same = [each.name for each in told if each.assumption.startswith("The same trust model")]
+    assert same == ["Warner's randomized response", "forced response"]
+    others = [e.assumption for e in told if e.name not in same]
+    assert all(said.startswith("Another trust model") and said.endswith(".") for said in others)
+    assert comparisons(9.0, ADULT, TABLES)[0].epsilon is None
+
 
 EPSILONS = (0.0, 1e-9, 0.3, 1.0, 4.5, 30.0, 100.0)
 PRIORS = (1e-12, 0.001, 0.1, 0.5, 0.93, 1 - 1e-9)
@@ -113,7 +312,21 @@ def test_a_conditional_epsilon_counts_at_most_as_the_total():
         (lambda: least(0.5, 1, 1.5), "releases"),
         (lambda: Meaning(1, 0.5, -1), "epsilon"),
         (lambda: Meaning(1, 2), "prior"),
-        (lambda: Meaning(1, 0.5, releases=math.inf), "releases"),
+        (lambda: shuffled(-1, 10), "epsilon"),
+        (lambda: shuffled(1, 0), "people"),
+        (lambda: shuffled(1, math.inf), "people"),
+        (lambda: shuffled(1, 10, 0.0), "delta"),
+        (lambda: shuffled(1, 10, clones=1.5), "clones"),
+        (lambda: clone_rate([[0.5, 0.5]]), "clones"),
+        (lambda: clone_rate([[0.5, 0.5], [0.5, 0.6]]), "clones"),
+        (lambda: curator([], 10), "table"),
+        (lambda: curator([(4, 0.1, 0.1)], 10), "noise"),
+        (lambda: curator([(1, 0.1, 0.0)], 10), "cells"),
+        (lambda: curator([(4, 0.1, 0.0)], 10, "cauchy"), "cauchy"),
+        (lambda: warner(math.nan, 10), "epsilon"),
+        (lambda: warner(1, 10, 2), "yes"),
+        (lambda: forced_response(1, 10, forced_yes=1.0), "forced"),
+        (lambda: forced_response(-1e5, 10), "epsilon"),
     ],
 )
 def test_what_is_out_of_range_is_refused(wrong, said):
