@@ -220,18 +220,6 @@ def test_widths_that_jump_are_kept(epsilon, truth, confidence, width):
     kept_width(made.mechanism.domain, made.mechanism, np.array(truth), width, confidence=confidence)
 
 
-@pytest.mark.slow
-def test_widths_are_kept_in_random_settings():
-    rng = np.random.default_rng(21)
-    for _ in range(12):
-        sizes = rng.choice([2, 3, 5], size=rng.integers(1, 3))
-        sizes = {f"a{k}": int(r) for k, r in enumerate(sizes)}
-        made = design(sizes, {a: float(rng.uniform(1, 6)) for a in sizes}, method="kronecker")
-        truth = rng.dirichlet(np.full(np.prod(list(sizes.values())), 0.3)).reshape(*sizes.values())
-        wished = {"confidence": rng.choice([0.8, 0.95, 0.99]), "simultaneous": bool(rng.random() < 0.3)}
-        kept_width(made.mechanism.domain, made.mechanism, truth, float(np.exp(rng.uniform(-4, -0.4))), **wished)
-
-
 def test_a_width_is_refused_only_where_the_largest_survey_does_not_keep_it(pairs):
     """The ends of an interval are searched to about 3e-5, so that no number of records makes a narrower one."""
     widths = IntervalWidths(PAIR, pairs, EFFECT)

@@ -19,12 +19,10 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Mechanism
 from optrr.ways.longitudinal import (
     Key,
     Panel,
     Stages,
-    TwoStage,
     WholeOrUniform,
     estimate_rounds,
     longitudinal,
@@ -86,16 +84,6 @@ def test_one_attribute_of_two_categories_meets_the_bound():
         assert design.spent(count).epsilon == pytest.approx(
             cascade(design.epsilon, design.instantaneous.epsilon, count), abs=1e-12
         )
-
-
-def test_many_reports_may_cost_more_than_each_alone_together():
-    """A law that shows only the pair of two attributes: T reports tell more than T times one."""
-    domain = Domain.of({"a": 2, "b": 2})
-    density = np.log(np.array([[1 + 0.9, 1 - 0.9], [1 - 0.9, 1 + 0.9]]))
-    permanent = Mechanism(domain, TableLaw(domain.sizes, density))
-    both = TwoStage(permanent, Mechanism(domain, ProductLaw(domain.sizes, np.array([0.2, 0.2]))))
-    one, ten = both.spent(1).epsilon, both.spent(10).epsilon
-    assert ten > 10 * one * 1.5
 
 
 def test_more_reports_cost_more_and_never_more_than_all():

@@ -3,7 +3,6 @@
 import math
 from fractions import Fraction
 
-import cvxpy as cp
 import mpmath
 import naive
 import numpy as np
@@ -62,17 +61,6 @@ def test_randomized_response_is_equation_19(size, epsilon):
     np.testing.assert_allclose(matrix.probabilities, expected, rtol=1e-14)
     assert matrix.epsilon == pytest.approx(epsilon, rel=1e-14)
     assert matrix.attribute_epsilon == pytest.approx(epsilon, rel=1e-12)
-
-
-@pytest.mark.parametrize("size", [2, 3, 5])
-@pytest.mark.parametrize("epsilon", [0.3, 2.0])
-def test_no_private_matrix_has_a_larger_trace(size, epsilon):
-    p = cp.Variable((size, size), nonneg=True)
-    rows = [cp.sum(p, axis=1) == 1]
-    ratios = [p[u, v] <= math.exp(epsilon) * p[w, v] for u in range(size) for w in range(size) for v in range(size)]
-    problem = cp.Problem(cp.Maximize(cp.trace(p)), rows + ratios)
-    problem.solve(solver=cp.HIGHS)
-    assert randomized_response(size, epsilon).trace == pytest.approx(problem.value, abs=1e-7)
 
 
 @pytest.mark.parametrize("size", [2, 3, 6])

@@ -23,13 +23,11 @@ from optrr.mechanisms.kernel import Kernel, SingularMarginal
 from optrr.models.loglinear.comparing import (
     STRATIFIED,
     compare_models,
-    stratified_alternative,
     stratified_test,
     within_strata,
 )
-from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fit_loglinear, fitted_model, stepwise
+from optrr.models.loglinear.estimating import coefficient_intervals, fit_loglinear, fitted_model, stepwise
 from optrr.models.loglinear.fitting import NullModel, TableFits, Terms, parse_terms
-from optrr.models.tests.power_analysis import required_records
 from optrr.models.tests.simulation import Simulation
 from optrr.models.tests.testing import test as tested
 
@@ -195,25 +193,6 @@ def test_interactions_that_the_mechanism_hides_are_named() -> None:
     searched = stepwise(counts, hiding)
     assert searched.hidden == ("a*b", "a*c", "b*c")
     assert "hides a*b, a*c, b*c" in searched.warnings[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STRATIFIED)
-def test_power_within_strata_is_what_simulation_finds(name: Any) -> None:
-    """2000 tables: standard deviation 0.9 %; the noncentral limit is good to 2 % here."""
-    kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(10)
-    factor = np.array([[[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.3, 1.3], [1.6, 1.6]]])
-    if name == "same-odds-ratios":
-        factor[1, :, 1] = [1.0, 0.8, 0.6]
-    pi = conditionally_independent(rng) * factor
-    pi = pi / pi.sum()
-    effect = stratified_alternative(pi, DOMAIN, NOISY, name)
-    n = required_records(effect)
-    draws = rng.multinomial(n, kernel.forward(pi).ravel(), size=2000).reshape(-1, 2, 3, 2).astype(float)
-    test = within_strata(name, DOMAIN, NOISY)
-    rejected = chi2.sf(test.statistics(draws, test.null.fitted(draws)), test.df) <= 0.05
-    assert rejected.mean() == pytest.approx(0.8, abs=0.05)
-    assert effect.df == test.df
 
 
 @pytest.mark.slow
@@ -410,30 +389,6 @@ def test_a_model_of_one_coefficient_has_the_score_interval_of_its_odds() -> None
         assert (second - n * chance) / np.sqrt(n * chance * (1 - chance)) == pytest.approx(side * 1.96, abs=5e-3)
     share = (second / n - 1 + keep) / (2 * keep - 1)
     assert model.coefficients[0] == pytest.approx(np.log(share / (1 - share)), abs=1e-6)
-
-
-@pytest.mark.slow
-def test_intervals_are_infinite_only_where_far_values_are_not_rejected() -> None:
-    """Random noisy tables: deviations at ±14, where nothing is lost to rounding, decide whether a side is open."""
-    rng, domain = np.random.default_rng(5), Domain.of({"a": 2, "b": 2})
-    closed = 0
-    for _ in range(30):
-        mechanism = design(domain, list(rng.uniform(1, 4, 2)), method="kronecker").mechanism
-        kernel = mechanism.kernel(domain.names)
-        drawn_table = rng.multinomial(700, kernel.forward(rng.dirichlet(np.full(4, 0.4)).reshape(2, 2)).ravel())
-        model = fit_loglinear(Counts(domain, drawn_table.reshape(2, 2)), mechanism, [("a", "b")])
-        if model.without_intervals:
-            continue
-        null = NullModel.of(model.terms, mechanism)
-        tables = drawn_table.reshape(1, 2, 2).astype(float)
-        fits = null.fitted(tables)
-        for k in range(3):
-            pinned = PinnedModel(null.terms, null.kernel, null.parts, k)
-            for side, limit in zip((-1, 1), model.limits[k], strict=True):
-                rejected = side * pinned.deviations(np.array([14.0 * side]), tables, fits)[0] < -1.96
-                closed += rejected
-                assert not rejected or np.isfinite(limit)
-    assert closed > 60
 
 
 def test_terms_are_closed_under_subsets_and_parsed() -> None:

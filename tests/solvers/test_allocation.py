@@ -31,8 +31,6 @@ from optrr_solvers.allocating.workload import (
 )
 from optrr_solvers.partition import singles
 
-ADULT = (9, 16, 7, 15, 6, 5, 2, 42, 2)
-
 
 def workload(kind, sizes):
     return kind(np.asarray(sizes), singles(len(sizes)))
@@ -181,18 +179,6 @@ def test_both_lattice_methods_find_the_plain_programs_optimum(kind, sizes, total
     assert allocated.error == pytest.approx(
         allocated.problem.workload.error(allocated.problem.workload.eigenvalues(allocated.law))
     )
-
-
-@pytest.mark.parametrize(("kind", "total"), spread([marginals, pairs], [1.0, 2.0, 4.0, 8.0], every=2))
-def test_the_program_and_the_lattice_agree_on_adult_and_beat_kronecker(kind, total, capsys):
-    w = workload(kind, ADULT)
-    problem = AllocationProblem(w, total)
-    program, lattice = allocation_program.solve(problem), allocation_lattice.solve(problem)
-    with capsys.disabled():
-        print(f"\nAdult, {kind.__name__}, total {total:g}: error {program.error:.6g}, program's gap {program.gap:.1e}")
-    assert program.gap < 1e-5 and lattice.gap < 1e-6
-    assert program.error == pytest.approx(lattice.error, rel=1e-5)
-    assert lattice.error <= best_split(w, single_blocks(w), total).error
 
 
 @pytest.mark.slow
