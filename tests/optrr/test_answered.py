@@ -1,6 +1,5 @@
 """Measures, tests and models of answers to questions: covariances by enumeration, true records at large ε, levels, commands."""
 
-import json
 import math
 
 import numpy as np
@@ -8,9 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-import optrr
 from optrr import InvalidInput
-from optrr.cli.main import run
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.models.estimated import test_estimated
@@ -200,43 +197,3 @@ def test_what_answers_do_not_tell_is_refused(ask, said):
     _, frame = people(500)
     with pytest.raises(InvalidInput, match=said):
         ask(ASKING.reports(ASKING.perturb(frame, 5)))
-
-
-@pytest.mark.slow
-def test_commands_say_of_answers_what_they_say_of_records(tmp_path, capsys):
-    """Same exit codes and keys as for a design; the numbers are those of Python."""
-    _, frame = people(6000)
-    frame.to_csv(tmp_path / "true.csv", index=False)
-    given = {}
-    for name, way in {"asking": ASKING, "design": optrr.design(DOMAIN, 4.0)}.items():
-        optrr.save(way, tmp_path / f"{name}.json")
-        way.randomize(tmp_path / "true.csv", tmp_path / f"{name}.parquet")
-        given[name] = [str(tmp_path / f"{name}.parquet"), "--design", str(tmp_path / f"{name}.json")]
-
-    def printed(name, command, *options):
-        assert run([command, *given[name], "--attributes", "sex,income", *options, "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
-
-    commands = [
-        ("estimate", "--derive", "cramers-v"),
-        ("estimate", "--among", "income=low,high", "--simultaneous"),
-        ("test",),
-        ("test", "--test", "trend"),
-        ("test", "--given", "age"),
-        ("measure", "--measure", "odds-ratio"),
-        ("model", "--terms", "sex*income"),
-    ]
-    for command, *options in commands:
-        of_answers, of_records = (printed(name, command, *options) for name in ("asking", "design"))
-        assert of_answers.keys() == of_records.keys()
-    reports = optrr.reports(given["asking"][0], given["asking"][2])
-    assert printed("asking", "test")["statistic"] == pytest.approx(reports.test("sex", "income").statistic)
-    assert run(["test", *given["asking"], "--attributes", "sex,income", "--report", str(tmp_path / "page.html")]) == 0
-    for refused in (
-        ["estimate", "--method", "mle"],
-        ["test", "--bootstrap", "9"],
-        ["test", "--test", "homogeneity", "--group", given["asking"][0]],
-        ["model", "--stepwise", "2"],
-    ):
-        assert run([refused[0], *given["asking"], "--attributes", "sex,income", *refused[1:]]) == 2
-    assert "ask for whole records" in capsys.readouterr().err

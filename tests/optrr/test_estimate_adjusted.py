@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from optrr import Attribute, Domain, InvalidInput, Mechanism, count, design
-from optrr.cli import main
-from optrr.designs.design_file import save_design
 from optrr.records.counts import distinct
 from optrr.tables.estimation.adjustment import adjust
 from optrr.tables.estimation.estimator import estimate, estimate_adjusted
@@ -117,20 +115,3 @@ def test_distinct_records_are_found_in_one_pass_over_chunks(sizes):
     np.testing.assert_array_equal(numbers, shares)
     with pytest.raises(InvalidInput, match="no records"):
         distinct(np.zeros((0, len(sizes)), dtype=np.int64), domain)
-
-
-def test_the_command_line_adjusts_the_whole_file(tmp_path, monkeypatch, capsys, first):
-    monkeypatch.chdir(tmp_path)
-    made = cluster_design(first, CLUSTERS)
-    save_design(made, tmp_path / "design.json")
-    codes = made.mechanism.perturb_codes(true_codes(2000), random_state=5).astype(np.int64)
-    lines = ["a,b,c,d", *(",".join(map(str, row)) for row in codes)]
-    (tmp_path / "out.csv").write_text("\n".join(lines) + "\n")
-    wish = ["estimate", "out.csv", "--design", "design.json", "--attributes", "d,a", "--method", "adjusted"]
-    with pytest.raises(SystemExit) as done:
-        main([*wish, "--simultaneous"])
-    assert done.value.code in (0, None)
-    shown = capsys.readouterr().out
-    expected = estimate_adjusted(codes, made.mechanism, ("d", "a"), simultaneous=True)
-    assert f"{expected.proportions[0, 0]:.4f}" in shown and f"{expected.upper[0, 0]:.4f}" in shown
-    assert "all 6 cells together" in shown.replace("\n", " ")

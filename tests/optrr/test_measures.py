@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from math import isnan
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import Table2x2
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from optrr import Counts, Domain, InvalidInput, count, design, load
-from optrr.cli.main import run
+from optrr import Counts, Domain, InvalidInput, design
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.measures import MEASURES, Comparing, measure, quantities
 from optrr.tables.measures.measure import asked
@@ -260,37 +257,6 @@ def test_scores_are_the_categories_own_numbers() -> None:
     table = np.array([[10, 20, 30], [30, 20, 10]])
     expected = table @ np.array([0, 5, 20]) / table.sum(axis=1)
     np.testing.assert_allclose(of_table(table, "means", domain=domain), expected)
-
-
-def test_the_command_prints_what_the_function_returns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    design_file, data, out = (str(tmp_path / name) for name in ("d.json", "r.csv", "out.csv"))
-    run(["design", "--attribute", "g=2:3", "--attribute", "o=3:3", "-o", design_file])
-    rng = np.random.default_rng(5)
-    pd.DataFrame({"g": rng.integers(0, 2, 800), "o": rng.integers(0, 3, 800)}).to_csv(data, index=False)
-    asked_for = f"measure {data} --design {design_file} --attributes g,o --measure odds-ratio --reference 1".split()
-    capsys.readouterr()
-    assert run([*asked_for, "--json", "-o", out]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert [(r["group"], r["reference"], r["outcome"]) for r in printed["rows"]] == [("0", "1", "1"), ("0", "1", "2")]
-    assert printed["doubts"]
-    np.testing.assert_allclose(pd.read_csv(out)["estimate"], [r["estimate"] for r in printed["rows"]])
-    assert run(asked_for) == 0
-    assert "odds-ratio: g × o, 800 records" in capsys.readouterr().out
-    capsys.readouterr()
-    without = [*asked_for[:6]]
-    for said, refusal in (
-        ("o=1,x", "--scores o=1,x takes numbers"),
-        ("1,2,4", "write --scores"),
-        ("g=1,2", "--scores is given for 'g'; it is for 'o'"),
-    ):
-        assert run([*without, "--scores", said]) == 2
-        assert refusal in capsys.readouterr().err
-    assert run([*without, "--measure", "means", "--scores", "o=1,2,4", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    made = load(design_file)
-    known = measure(count(data, made.domain, ("g", "o")), made.mechanism, "means", Comparing(scores=[1, 2, 4]))
-    assert printed["scores"] == [1, 2, 4]
-    assert [row["estimate"] for row in printed["rows"]] == [row.estimate for row in known.rows]
 
 
 def test_where_nothing_is_known_no_number_is_printed():

@@ -1,9 +1,6 @@
 """One log-linear model beside another, and intervals of coefficients that hold together."""
 
-import json
-
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.linalg import eigh
@@ -12,7 +9,6 @@ from scipy.special import logsumexp
 from scipy.stats import binom, chi2_contingency
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.cli.main import run
 from optrr.models.loglinear.comparing import LEAST_SHOWN, STRATIFIED, compare_models, stratified_test, within_strata
 from optrr.models.loglinear.estimating import beside, fit_loglinear, stepwise
 from optrr.models.loglinear.fitting import Terms, indicators
@@ -119,30 +115,6 @@ def test_simultaneous_intervals_hold_together():
         held += bool(np.all((fitted.limits[:, 0] <= truth) & (truth <= fitted.limits[:, 1])))
     # at least 80 %, which fewer contradict once in 10^4
     assert held >= binom.ppf(1e-4, runs, 0.8)
-
-
-def test_the_command_compares_models(tmp_path, capsys, table):
-    design_file, data, page = (str(tmp_path / name) for name in ("d.json", "r.csv", "page.html"))
-    run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", design_file])
-    rng = np.random.default_rng(5)
-    frame = pd.DataFrame({name: rng.integers(0, r, 3000) for name, r in (("a", 2), ("b", 3), ("c", 2))})
-    frame.to_csv(data, index=False)
-    capsys.readouterr()
-    model = ["model", data, "--design", design_file, "--attributes", "a,b,c", "--terms", "a*b+c", "--simultaneous"]
-    asked = [*model, "--against", "a*b+a*c+b*c", "--random-state", "1"]
-    assert run([*asked, "--json", "--report", page]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (
-        printed["simultaneous"] and printed["comparison"]["smaller"] == "c + a*b" and printed["comparison"]["df"] == 3
-    )
-    assert 0 <= printed["comparison"]["score"]["p_value"] <= 1
-    assert run(asked) == 0
-    shown = capsys.readouterr().out
-    assert "c + a*b against a*b + a*c + b*c: score" in shown and "intervals for all" in shown
-    with open(page, encoding="utf-8") as file:
-        assert "likelihood ratio" in file.read()
-    assert run([*model, "--against", "b*c+a"]) == 2
-    assert "not a part of" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import statsmodels.api as sm
 from scipy.optimize import minimize
@@ -16,8 +13,6 @@ from scipy.stats import chi2, chi2_contingency
 from statsmodels.stats.contingency_tables import StratifiedTable
 
 from optrr import Counts, Domain, InvalidInput, count, design
-from optrr.cli.main import run
-from optrr.designs.design_file import load_design
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel, SingularMarginal
 from optrr.models.loglinear.comparing import (
@@ -416,52 +411,3 @@ def test_terms_are_closed_under_subsets_and_parsed() -> None:
 def test_mistakes_are_named(act: Any, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
         act()
-
-
-@pytest.fixture
-def files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Arguments that name a file of records and their design's file."""
-    saved, data = (str(tmp_path / name) for name in ("d.json", "r.csv"))
-    run(["design", "--attribute", "a=2:3", "--attribute", "b=3:3", "--attribute", "c=2:3", "-o", saved])
-    rng = np.random.default_rng(5)
-    frame = pd.DataFrame({name: rng.integers(0, r, 900) for name, r in (("a", 2), ("b", 3), ("c", 2))})
-    frame.to_csv(data, index=False)
-    capsys.readouterr()
-    return [data, "--design", saved]
-
-
-def test_command_tests_within_strata(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    made = load_design(files[2])
-    call = ["test", *files, "--attributes", "a,b", "--given", "c", "--random-state", "1"]
-    assert run([*call, "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    expected = stratified_test(count(files[0], made.domain, ["a", "b", "c"]), made.mechanism, random_state=1)
-    assert printed["statistic"] == expected.statistic and printed["p_value"] == expected.p_value
-    assert (printed["test"], printed["attributes"], printed["given"]) == ("conditional-independence", ["a", "b"], ["c"])
-    assert run([*call, "--test", "common-trend"]) == 0
-    assert "common-trend of a × b given c: statistic" in capsys.readouterr().out
-    for wrong, said in (
-        (["--test", "trend"], "--given is for --test conditional-independence or common-association"),
-        (["--calibration", "bootstrap"], "leave out --calibration"),
-        (["--attributes", "a"], "--given is for an association of two"),
-    ):
-        whole = [*call[:4], *call[6:]] if wrong[0] == "--attributes" else call
-        assert run([*whole, *wrong]) == 2
-        assert said in capsys.readouterr().err
-    assert run([*call[:6], "--test", "common-trend"]) == 2
-    assert "needs --given" in capsys.readouterr().err
-
-
-def test_command_prints_what_the_function_returns(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = ["model", *files, "--attributes", "a,b,c", "--terms", "a*b+c"]
-    assert run([*model, "--json", "-o", str(tmp_path / "out.csv")]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["model"] == "c + a*b"
-    written = pd.read_csv(tmp_path / "out.csv")["parameter"]
-    assert list(written) == [row["parameter"] for row in printed["coefficients"]]
-    assert run(model) == 0
-    assert "log-likelihood" in capsys.readouterr().out
-    assert run(model[:6]) == 2
-    assert "--terms or searched" in capsys.readouterr().err

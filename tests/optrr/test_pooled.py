@@ -6,12 +6,10 @@ import warnings
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import optrr
 from optrr import Domain, InvalidInput, OptrrWarning, design
-from optrr.cli.main import run
 from optrr.tables.pooled import REST, PooledAsking
 
 DOMAIN = Domain.of({"a": ["p", "q", "x", "y", "z"], "b": ["no", "yes"], "c": ["k", "l", "m"]})
@@ -125,27 +123,3 @@ def test_what_cannot_be_pooled_is_refused(pool, said):
         reports.pooled(pool)
     with pytest.raises(InvalidInput, match="once"):
         reports.pooled(POOL).pooled(POOL)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pool", ["3%", "0.03", "a=x,y,z"])
-def test_commands_pool(tmp_path, capsys, pool):
-    made = design(DOMAIN, 6.0, method="kronecker")
-    optrr.save(made, tmp_path / "d.json")
-    pq.write_table(made.perturb(records(5000, 2), random_state=2), tmp_path / "r.parquet")
-    rest = ["--attributes", "a,b"]
-    for command in (
-        ["estimate", *rest],
-        ["measure", *rest],
-        ["test", *rest],
-        ["test", *rest, "--given", "c"],
-        ["model", *rest, "--terms", "a*b"],
-        ["regress", "--formula", "b ~ a + c"],
-    ):
-        place = [str(tmp_path / "r.parquet"), "--design", str(tmp_path / "d.json")]
-        asked = [command[0], *place, *command[1:], "--pool", pool, "--json"]
-        assert run(asked) == 0
-        out = capsys.readouterr()
-        assert "a: x, y, z pooled as (rest)" in out.err
-        assert REST in out.out or command[0] == "test"
-    assert run(["test", *asked[1:4], *rest, "--pool", "few"]) == 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from math import inf, isinf
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,9 +15,7 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-import optrr
 from optrr import Attribute, Counts, Domain, InvalidInput, SingularMarginal, count, design
-from optrr.cli.main import run
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.models.regression import building
 from optrr.models.regression.building import DistinctReports, read_reports
@@ -552,26 +549,6 @@ def test_counts_serve_as_well_as_records() -> None:
         regress(counts, mechanism, "income ~ sex + age").estimates,
         regress(codes, mechanism, "income ~ sex + age").estimates,
     )
-
-
-def test_the_command_prints_a_table_json_and_csv(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = design(DOMAIN, 4.0)
-    optrr.save(made, tmp_path / "d.json")
-    data = made.mechanism.perturb(frame(people(2000)), random_state=13).assign(region=np.arange(2000) % 3)
-    data.to_csv(tmp_path / "r.csv", index=False)
-    options = ["regress", str(tmp_path / "r.csv"), "--design", str(tmp_path / "d.json"), "--formula"]
-    assert run([*options, "income ~ sex + region", "--true-predictors", "region", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    expected = regress(data, made.mechanism, "income ~ sex + region", public=["region"])
-    assert [c["parameter"] for c in printed["coefficients"]] == ["Intercept", "sex[T.m]", "region"]
-    np.testing.assert_allclose([c["estimate"] for c in printed["coefficients"]], expected.estimates)
-    assert printed["event"] == "hi"
-    assert printed["doubts"]
-    assert run([*options, "income ~ edu", "--scores", "edu=1,2,4", "-o", str(tmp_path / "c.csv")]) == 0
-    assert "coef" in capsys.readouterr().out
-    assert list(pd.read_csv(tmp_path / "c.csv").columns)[:3] == ["parameter", "estimate", "standard_error"]
-    assert run([*options, "income ~ edu", "--scores", "edu:1,2"]) == 2
-    assert "write --scores" in capsys.readouterr().err
 
 
 def test_the_summary_prints_as_people_know_it_and_is_plain_json() -> None:

@@ -1,16 +1,12 @@
 """Regressions of answers to questions: tables known exactly, and by estimates that vary as answers do."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-import optrr
 from optrr import Domain, InvalidInput, SampledTables, TooFewRecords
-from optrr.cli.main import run
 from optrr.models.estimated import regress_estimated
 from optrr.models.regression.families import Levels
 
@@ -131,18 +127,3 @@ def test_refusals():
     for formula, family in (("y ~ a", "logistic"), ("y ~ a", "linear")):
         with pytest.raises(TooFewRecords, match="no answers tell about y ~ a; ask for the tables"):
             way.reports(answers).regress(formula, family=family)
-
-
-def test_the_command(tmp_path, capsys):
-    """The same numbers as in Python."""
-    rng = np.random.default_rng(8)
-    way = asked(DOMAIN)
-    optrr.save(way, tmp_path / "questions.json")
-    answers = way.randomize(people(population(rng), DOMAIN, 3000, rng), random_state=9)
-    pq.write_table(answers, tmp_path / "answers.parquet")
-    asking = ["regress", str(tmp_path / "answers.parquet"), "--design", str(tmp_path / "questions.json")]
-    assert run([*asking, "--formula", "y ~ a + b", "--json"]) == 0
-    said, fit = json.loads(capsys.readouterr().out), way.reports(answers).regress("y ~ a + b")
-    assert [row["estimate"] for row in said["coefficients"]] == [c.estimate for c in fit.coefficients]
-    assert run([*asking, "--formula", "y ~ a", "--weight", "w"]) == 2
-    assert "answers to questions take no --weight" in capsys.readouterr().err

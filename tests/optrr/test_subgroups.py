@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -18,7 +14,6 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 import optrr
 from optrr import Attribute, Bins, Domain, InvalidInput
-from optrr.cli.main import run
 from optrr.domain.domain import binned
 from optrr.models.tests.result import TestResult, family
 from optrr.tables.measures import quantities
@@ -295,78 +290,6 @@ def test_answers_to_questions_have_the_same() -> None:
     median = reports.quantiles("age", among={"sex": "F"}).rows[0]
     assert median.lower < frame[frame.sex == "F"].age.map(dict(zip(AGES, EDGES[1:], strict=True))).median()
     assert reports.tests([("sex", "income"), ("sex", "age")]).names == (("sex", "income"), ("sex", "age"))
-
-
-@pytest.mark.slow
-def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    design = optrr.design(DOMAIN, 3.0)
-    optrr.save(design, tmp_path / "d.json")
-    frame = design.randomize(people(2000, 3), random_state=1)
-    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "out.parquet")
-    reports = design.reports(tmp_path / "out.parquet")
-
-    place = [str(tmp_path / "out.parquet"), "--design", str(tmp_path / "d.json")]
-    among = {"sex": "F", "age": list(AGES[:2])}
-    ages = "age=" + ",".join(text.replace(",", ",,") for text in AGES[:2])
-    difference = [{"of": {"income": "top"}, "among": {"sex": s}, "weight": w} for s, w in (("F", 1), ("M", -1))]
-    terms = [word for share in difference for word in ("--share", json.dumps(share))]
-    of, women = "--attributes school,income", {"among": {"sex": "F"}}
-    for result, line, more in (
-        (reports.share("income", ">=50K", among=among), "share --of income=>=50K --among sex=F", ["--among", ages]),
-        (reports.contrast(*difference, answered=True), "contrast --answered", terms),
-        (
-            reports.quantiles("age", [0.25, 0.5], **women),
-            "quantile --attributes age --at 0.25,0.5 --among sex=F",
-            [],
-        ),
-        (reports.table("school", "income", answered=True, **women), f"estimate {of} --among sex=F --answered", []),
-        (reports.table("school", "income", ignorable="income"), f"estimate {of} --ignorable income", []),
-        (
-            reports.measure("odds-ratio", "school", "income", **women),
-            f"measure {of} --measure odds-ratio --among sex=F",
-            [],
-        ),
-        (
-            reports.measure("means", "sex", "school", ignorable="school"),
-            "measure --attributes sex,school --measure means --ignorable school",
-            [],
-        ),
-        (reports.tables(["school", "income"], ["sex"])[0], f"estimate {of} --simultaneous --tables 2", []),
-        (
-            reports.tests([["sex", "income"], ["sex", "school"]], adjust="bh", random_state=1),
-            "test --attributes sex,income --also sex,school --adjust bh --random-state 1",
-            [],
-        ),
-    ):
-        name, *options = line.split()
-        assert run([name, *place, *options, *more, "--json"]) == 0
-        wanted = json.loads(json.dumps(result.summary())) | {"doubts": None}
-        assert (json.loads(capsys.readouterr().out) | {"doubts": None}).items() >= wanted.items()
-    for line, said in (
-        ("share --of wealth=1", "is not understood"),
-        ("share --of income=low --of income=top", "given twice"),
-        ("contrast --share {", "is not JSON"),
-        ("quantile --attributes age,sex", "name one"),
-        ("test --attributes sex,age --also age,sex", "would count twice"),
-        ("quantile --attributes age --at half", "is not understood"),
-        (f"estimate {of} --tables 3", "give --simultaneous"),
-        (f"estimate {of} --answered --method mle", "takes no --method"),
-        ("test --attributes sex,income --adjust bh", "family of tests"),
-    ):
-        name, *options = line.split()
-        assert run([name, *place, *options]) == 2
-        assert said in capsys.readouterr().err
-    # for people, with a page
-    page = tmp_path / "p.html"
-    for line in (
-        "share --of income=top",
-        f"quantile --attributes age -o {tmp_path / 'q.csv'}",
-        "test --attributes sex,income --also sex,school --random-state 1",
-    ):
-        name, *options = line.split()
-        assert run([name, *place, *options, "--report", str(page)]) == 0
-        assert page.stat().st_size > 1000
-    assert "spread evenly" in capsys.readouterr().out
 
 
 def test_quantiles_are_not_restricted_by_their_own_attribute() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 import statsmodels.api as sm
 from scipy import stats
@@ -37,7 +36,6 @@ DOMAIN = Domain(
 )
 PLAIN = 30.0
 SAMPLE: dict[str, Any] = {"weights": "w", "strata": "region", "clusters": "school"}
-OPTIONS = ("--weight", "w", "--stratum", "region", "--cluster", "school")
 
 
 def people(seed: int, n: int = 600, strata: int = 3, schools: int = 6) -> pd.DataFrame:
@@ -343,72 +341,6 @@ def test_answers_to_questions_have_no_sample() -> None:
     ):
         with pytest.raises(InvalidInput, match="sample's columns"):
             call()
-
-
-@pytest.mark.slow
-def test_the_commands_say_what_the_methods_return(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    design = optrr.design(DOMAIN, 3.0)
-    optrr.save(design, tmp_path / "d.json")
-    frame = people(2)
-    frame.loc[frame.region == 2, "school"] = 0
-    randomized(design, frame).fillna({"town": "NA"}).to_csv(tmp_path / "out.csv", index=False)
-    reports = design.reports(tmp_path / "out.csv")
-    how: dict[str, Any] = {**SAMPLE, "single_cluster": "centred"}
-    place = [str(tmp_path / "out.csv"), "--design", str(tmp_path / "d.json")]
-    options = [*OPTIONS, "--single-cluster", "centred"]
-    terms = [{"of": {"level": 5}, "among": {"sex": s}, "weight": w} for s, w in (("f", 1), ("m", -1))]
-    written = [word for term in terms for word in ("--share", json.dumps(term))]
-    pair = ("--attributes", "sex,level")
-    for result, words in (
-        (reports.measure("odds-ratio", "sex", "level", **how), ("measure", *pair, "--measure", "odds-ratio")),
-        (
-            reports.measure("means", "sex", "level", among={"town": ["a", "b"]}, simultaneous=True, **how),
-            ("measure", *pair, "--measure", "means", "--among", "town=a,b", "--simultaneous"),
-        ),
-        (reports.share("level", 5, among={"sex": "f"}, **how), ("share", "--of", "level=5", "--among", "sex=f")),
-        (reports.contrast(*terms, **how), ("contrast", *written)),
-        (reports.quantiles("level", [0.2, 0.5], **how), ("quantile", "--attributes", "level", "--at", "0.2,0.5")),
-        (
-            reports.table("sex", "level", among={"town": ["a"]}, **how),
-            ("estimate", *pair, "--among", "town=a"),
-        ),
-        (reports.table("town", ignorable="town", **how), ("estimate", "--attributes", "town", "--ignorable", "town")),
-    ):
-        assert run([words[0], *place, *words[1:], *options, "--json"]) == 0
-        out = capsys.readouterr()
-        wanted = json.loads(json.dumps(result.summary()))
-        assert wanted["sample"].startswith("600 records") and any("public" in line for line in wanted["warnings"])
-        assert json.loads(out.out).items() >= wanted.items()
-        assert run([words[0], *place, *words[1:], *options]) == 0
-        assert "weighted: 600 records, weights 'w'" in capsys.readouterr().out
-    page = tmp_path / "p.html"
-    assert (
-        run(["share", *place, "--of", "level=5", *options, "--report", str(page), "-o", str(tmp_path / "s.csv")]) == 0
-    )
-    assert "only one cluster" in page.read_text()
-    capsys.readouterr()
-    for words, said in (
-        (("share", "--of", "level=5", *OPTIONS), "have only one cluster"),
-        (("share", "--of", "level=5", "--single-cluster", "centred"), "none is declared"),
-        (("measure", *pair, *OPTIONS, "--unweighted"), "--unweighted ignores"),
-        (("estimate", *pair, "--among", "town=a", "--by", "region"), "takes no --among"),
-        (("estimate", *pair, "--among", "town=a", "--derive", "entropy", *OPTIONS), "takes no --derive"),
-    ):
-        assert run([words[0], *place, *words[1:]]) == 2
-        assert said in capsys.readouterr().err
-    asking = SampledTables(DOMAIN, (("sex", "level"),), np.ones(1), 4.0)
-    optrr.save(asking, tmp_path / "asked.json")
-    pq.write_table(asking.perturb(frame[list(DOMAIN.names)], 5), tmp_path / "answers.parquet")
-    answers = [str(tmp_path / "answers.parquet"), "--design", str(tmp_path / "asked.json")]
-    for words in (
-        ("share", "--of", "level=5"),
-        ("measure", *pair),
-        ("quantile", "--attributes", "level"),
-        ("contrast", *written),
-        ("estimate", *pair, "--among", "sex=f,m"),
-    ):
-        assert run([words[0], *answers, *words[1:], "--weight", "w"]) == 2
-        assert "answers to questions take no --weight" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from math import inf
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,8 +12,6 @@ from scipy.special import expit
 from scipy.stats import t as student
 
 from optrr import Attribute, Domain, InvalidInput, count, design
-from optrr.cli.main import run
-from optrr.designs.design_file import save_design
 from optrr.models.regression import building
 from optrr.models.regression.fitting import regress
 
@@ -157,31 +153,6 @@ def test_p_values_are_of_students_law() -> None:
     for c, term in ((result.coefficients[3], result.terms[-1]),):
         assert c.p_value == pytest.approx(2 * student.sf(abs(c.statistic), degrees), rel=1e-2)
         assert term.p_value == pytest.approx(c.p_value, rel=1e-9)
-
-
-def test_python_and_the_command_line_say_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    domain, frame = drawn("logistic", 4)
-    made = design(domain, 3.0)
-    reports = pd.concat([made.perturb(frame[["a", "b", "y"]], random_state=1), frame[list(SAMPLE.values())]], axis=1)
-    reports.to_csv(tmp_path / "reports.csv", index=False)
-    save_design(made, tmp_path / "design.json")
-    asked = [
-        "regress",
-        str(tmp_path / "reports.csv"),
-        "--design",
-        str(tmp_path / "design.json"),
-        "--formula",
-        "y ~ a + b",
-    ]
-    sample = ["--weight", "weight", "--stratum", "region", "--cluster", "school"]
-    assert run([*asked, *sample, "--json"]) == 0
-    known = json.loads(capsys.readouterr().out)
-    python = made.reports(tmp_path / "reports.csv").regress("y ~ a + b", **SAMPLE)
-    assert [c["estimate"] for c in known["coefficients"]] == pytest.approx(list(python.estimates), abs=1e-12)
-    assert known["method"] == python.method and "weighted" in known["method"]
-    assert any("weight 'weight'" in text for text in known["warnings"])
-    assert run([*asked, "--unweighted", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "maximum likelihood"
 
 
 def test_what_has_no_weights_is_refused_in_one_line() -> None:
