@@ -7,7 +7,6 @@ import shlex
 import sys
 from pathlib import Path
 
-import javascript
 import pytest
 from vectors import CLIENTS
 
@@ -111,44 +110,6 @@ def test_a_command_that_cannot_be_started_or_is_slow(files, capsys) -> None:
     ):
         assert run([*base, *words]) == 2
         assert message in capsys.readouterr().err
-
-
-# The JavaScript client behind the protocol of lines: every person has a store of their own while the program runs.
-SCRIPT = """
-import { readDeployment, answerOnce } from CLIENT;
-import { readFileSync } from "node:fs";
-const deployment = await readDeployment(readFileSync(process.argv[2]));
-const names = deployment.attributes.map((a) => a.name);
-const stores = new Map();
-function store(person) {
-  if (!stores.has(person)) {
-    const entries = new Map();
-    stores.set(person, {
-      update: async (key, change) => {
-        entries.set(key, change(entries.get(key), [...entries.values()]));
-        return entries.get(key);
-      },
-      all: async () => [...entries.values()],
-    });
-  }
-  return stores.get(person);
-}
-for (const line of readFileSync(0, "utf-8").trim().split("\\n")) {
-  const { person, values } = JSON.parse(line);
-  const answers = Object.fromEntries(names.map((name, k) => [name, values[k]]));
-  console.log(JSON.stringify((await answerOnce(deployment, answers, store(person))).report));
-}
-"""
-
-
-@pytest.mark.slow
-def test_the_javascript_client_is_consistent_with_its_file(files, tmp_path, capsys) -> None:
-    _, sampler = files
-    script = tmp_path / "client.mjs"
-    script.write_text(SCRIPT.replace("CLIENT", json.dumps((javascript.CLIENT / "optrr.js").as_uri())))
-    words = ["audit", str(sampler), "--queries", "4000", "--command"]
-    assert run([*words, shlex.join([javascript.node(), str(script), str(sampler)])]) == 0
-    assert "got the same answer" in capsys.readouterr().out
 
 
 # Remembers what it answered, in a file for each person or only while it runs.

@@ -9,7 +9,6 @@ import json
 import re
 import subprocess
 import zlib
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -60,67 +59,6 @@ def test_every_vector_comes_out_and_a_shorter_stream_is_noticed(all_vectors):
         # whoever is asked one question only, drawn beforehand, answers as one who was asked everything
         asked = [x.get("asked") for x in results]
         assert asked == [x["randomized"] if name in vectors.QUESTIONS else None for x in vector["cases"]], name
-
-
-PLANTED = {
-    "a word's bytes in the other order": ("hex(random(bits / 8))", "hex(random(bits / 8).reverse())"),
-    "the bits of every byte in the other order": (
-        "hex(random(bits / 8))",
-        'hex(random(bits / 8).map((x) => parseInt([...x.toString(2).padStart(8, "0")].reverse().join(""), 2)))',
-    ),
-    "a number's bytes in the other order": ("hex(random(4))", "hex(random(4).reverse())"),
-    "a threshold off by one": ("bits / 4, s) <= word", "bits / 4, s) < word"),
-    "the remainder without refusal": ("if (w < 2 ** 32 - (2 ** 32 % n)) return", "return"),
-    "a number from the bytes of the word": (
-        "1 + numberBelow(size - 1)",
-        "1 + (parseInt(word.slice(0, 8), 16) % (size - 1))",
-    ),
-    "one word for all layers": ("hex(random(bits / 8))", "(client.word ??= hex(random(bits / 8)))"),
-}
-
-
-# Mistakes that only questions show.
-IN_QUESTIONS = {
-    "an end that counts as not reached": ("x <= asking", "x < asking"),
-    "an unlikely threshold off by one": ("threshold <= matching", "threshold < matching"),
-    "no word for the pattern": ("const matching = wordOf(bits)", 'const matching = "8".repeat(bits / 4)'),
-    "a wide number's bytes in the other order": ("hex(random(8))", "hex(random(8).reverse())"),
-    "a wide remainder without refusal": ("if (w < 2n ** 64n - (2n ** 64n % n)) return", "return"),
-    "only the number that is used": (
-        "kinds.map((kind) => wideBelow(weightOf(kind)))",
-        "kinds.map((kind, k) => (k === +(threshold <= matching) ? wideBelow(weightOf(kind)) : 0n))",
-    ),
-    "the first attribute's bit the highest": ("(pattern >> i) & 1", "(pattern >> (parts.length - 1 - i)) & 1"),
-    "patterns by their weights alone": ("(numbers[kind] -= weight) < 0n", "(numbers[kind] -= weight) <= 0n"),
-    "a shuffle that is not uniform": ("j + numberBelow(r - 1 - j)", "numberBelow(r - 1)"),
-    "one draw less on a match": ("j < size; j++", "j < size - ((pattern >> i) & 1); j++"),
-    "columns before rows": ("cell * sizes[i] + code", "cell + code * sizes[i]"),
-    "members in text order": ("return chosen.sort((a, b) => a - b)", "return chosen.sort()"),
-}
-
-
-@pytest.mark.parametrize("error", IN_QUESTIONS)
-def test_the_vectors_of_questions_catch_a_planted_error(error, all_vectors, tmp_path):
-    right, wrong = IN_QUESTIONS[error]
-    assert SOURCE.count(right) == 1
-    planted = tmp_path / "optrr.mjs"
-    planted.write_text(SOURCE.replace(right, wrong), encoding="utf-8")
-    asked = [all_vectors[name] for name in vectors.QUESTIONS]
-    assert any(missed(vector, results) for vector, results in zip(asked, run("vectors", asked, planted), strict=True))
-
-
-@pytest.mark.parametrize("error", PLANTED)
-def test_the_vectors_catch_a_planted_error(error, all_vectors, tmp_path):
-    right, wrong = PLANTED[error]
-    assert SOURCE.count(right) == 1
-    planted = tmp_path / "optrr.mjs"
-    planted.write_text("const client = {};\n" + SOURCE.replace(right, wrong), encoding="utf-8")
-    results = run("vectors", list(all_vectors.values()), planted)
-    noticed = [name for (name, v), r in zip(all_vectors.items(), results, strict=True) if missed(v, r)]
-    print(f"{error}: noticed in {len(noticed)} of {len(all_vectors)} files")
-    # not every law shows these two mistakes: modulo 3 and 5 both orders of the bytes leave the same remainder, and below a
-    # bound of 4 no number is refused
-    assert len(noticed) > len(all_vectors) / 2, noticed
 
 
 def test_every_file_that_must_be_refused_is_refused():
@@ -177,7 +115,9 @@ def understated(content: dict[str, Any]) -> str:
     """The file with a total that is below the truth by three times what a client may overlook."""
     total = Decimal(content["epsilon"]["total"])
     less = f"{total - Decimal('3e-9') * (1 + total):.15f}"
-    epsilon = {**content["epsilon"], "total": less, "conditional": ["0.000000000000000"] * len(content["attributes"])}
+    epsilon = {**content["epsilon"], "total": less}
+    if "conditional" in epsilon:
+        epsilon["conditional"] = ["0.000000000000000"] * len(content["attributes"])
     wrong = content | {"epsilon": epsilon}
     return canonical(wrong | {"digest": digest_of(wrong)}).decode()
 
@@ -211,9 +151,8 @@ def random_case(rng: np.random.Generator, sampler: Any) -> dict[str, Any]:
     return {"bytes": stream.getvalue()[: stream.tell()].hex(), "record": record, "randomized": out}
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
-def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_epsilon(count):
-    rng = np.random.default_rng(92)
+def test_random_queries_are_answered_as_in_python_and_refused_with_a_smaller_epsilon():
+    rng, count = np.random.default_rng(92), 50
     contents = [questions_of(random_asking(rng)).content() for _ in range(count)]
     samplers = [python_client.Sampler(canonical(content)) for content in contents]
     given = [
@@ -222,12 +161,7 @@ def test_random_questions_are_answered_as_in_python_and_refused_with_a_smaller_e
     ]
     for vector, results in zip(given, run("vectors", given), strict=True):
         assert not missed(vector, results)
-    understated_ones = []
-    for content in contents:
-        total = Decimal(content["epsilon"]["total"])
-        wrong = content | {"epsilon": {"total": f"{total - Decimal('3e-9') * (1 + total):.15f}"}}
-        understated_ones.append({"text": canonical(wrong | {"digest": digest_of(wrong)}).decode()})
-    refused = run("refusedFiles", {"files": understated_ones})
+    refused = run("refusedFiles", {"files": [{"text": understated(x)} for x in contents]})
     assert all(x and x[1].endswith("epsilon is too small") for x in refused), refused
 
 
@@ -239,21 +173,16 @@ def test_the_same_bytes_give_the_same_records_in_node_chromium_and_python(name, 
     assert browsers.run(browser, "many", given, OPTRR) == expected
 
 
-def p_values(name: str, count: int) -> dict[str, float]:
-    """How well draws with the system's bytes follow the exact probabilities, by what is compared."""
-    conformance = Conformance.of(name)
-    lists = [a["categories"] for a in conformance.content["attributes"]]
-    given = {"deployment": vectors.read(name)["deployment"], "record": list(conformance.record.values())}
-    drawn = run("draws", given | {"count": count})
-    return conformance.p_values(
-        Counter({tuple(x.index(v) for x, v in zip(lists, values, strict=True)): times for values, times in drawn})
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", vectors.NAMES)
 def test_draws_follow_the_exact_probabilities(name):
-    assert min(p_values(name, 20_000).values()) > FALSE_ALARM
+    """20,000 draws with the system's bytes."""
+    conformance = Conformance.of(name)
+    lists = [a["categories"] for a in conformance.content["attributes"]]
+    given = {"deployment": vectors.read(name)["deployment"], "record": list(conformance.record.values())}
+    drawn = run("draws", given | {"count": 20_000})
+    seen = {tuple(x.index(v) for x, v in zip(lists, values, strict=True)): times for values, times in drawn}
+    assert min(conformance.p_values(seen).values()) > FALSE_ALARM
 
 
 @pytest.fixture
@@ -281,34 +210,26 @@ def test_a_limit_is_reached_and_never_passed(less, answered, with_store):
     assert result["ledger"]["epsilon"] == str(spent)
 
 
-# As the program writes it, and what the message says of it.
-NO_LIMITS = {
-    "-1": "-1 (number)",
+# As the program writes it, and what the message says of it; nothing of what is a limit.
+LIMITS = {
     "-1e-20": "-1e-20 (number)",
     "1e21": "1e+21 (number)",
     "NaN": "NaN (number)",
-    "Infinity": "Infinity (number)",
     '"4"': "4 (string)",
     "null": "null (object)",
-    "true": "true (boolean)",
     "4n": "4 (bigint)",
     "[4]": "4 (object)",
+    "undefined": None,
+    "1e20": None,
 }
 
 
-@pytest.mark.parametrize("limit", NO_LIMITS)
+@pytest.mark.parametrize("limit", LIMITS)
 def test_what_is_no_limit_is_refused_with_a_remedy_before_anything_is_drawn(limit, with_store):
     given = {"deployments": [vectors.read("small")["deployment"]], "written": limit, **with_store}
-    result = run("limited", given)
-    said = f"limit {NO_LIMITS[limit]}: give a number of nats from 0 to 1e20"
-    assert result["refused"] == [[True, said, 0]]
-    assert result["ledger"]["entries"] == []
-
-
-@pytest.mark.parametrize("limit", ["undefined", "1e20", "1.2"])
-def test_what_is_a_limit_is_taken(limit, with_store):
-    given = {"deployments": [vectors.read("small")["deployment"]], "written": limit, **with_store}
-    assert run("limited", given)["refused"] == [None]
+    result, said = run("limited", given), LIMITS[limit]
+    assert result["refused"] == [said and [True, f"limit {said}: give a number of nats from 0 to 1e20", 0]]
+    assert len(result["ledger"]["entries"]) == (said is None)
 
 
 TABS = "http://localhost/"

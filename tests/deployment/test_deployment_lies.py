@@ -128,26 +128,6 @@ def test_honest_files_keep_their_promises(tmp_path: Path) -> None:
     assert kinds == {"change", "uniform", "choice", "second"}
 
 
-def bounds_above_the_truth(content: Content) -> list[mp.mpf]:
-    """By how much the stated total and conditional ε are above what the integers do."""
-    truth = naive.ExactTruth([len(a["categories"]) for a in content["attributes"]], drawn(content))
-    stated = [content["epsilon"]["total"], *content["epsilon"]["conditional"]]
-    with mp.workdps(60):
-        return [mp.mpf(x) - naive.log_of(y) for x, y in zip(stated, [truth.total, *truth.conditional], strict=True)]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_total_and_conditional_epsilons_are_the_truth_but_for_choices_and_second_ways(name: str) -> None:
-    content = originals()[name]
-    above = bounds_above_the_truth(content)
-    assert min(above) >= 0
-    if all(x["kind"] != "choice" and "second" not in x for x in content["layers"]):
-        assert max(above) <= mp.mpf("1e-15")
-    elif name == "blocks":
-        # what the specification warns of
-        assert max(above) > mp.mpf("0.5")
-
-
 def test_the_enumeration_sees_a_lie() -> None:
     content = originals()["small"]
     for change in ("total", "attributes", "conditional"):
@@ -160,18 +140,16 @@ def test_the_enumeration_sees_a_lie() -> None:
 @pytest.mark.slow
 def test_no_mutation_that_verifies_breaks_a_promise(tmp_path: Path) -> None:
     count = 3_000
-    files, passed, seconds, memory = originals(), 0, 0.0, 0
+    files, passed = originals(), 0
     for number in range(count):
         name = NAMES[number % len(NAMES)]
         content = mutated(files[name], np.random.default_rng([61, number]), texts)
         path = written(content, tmp_path / "s.json")
         with measured() as cost:
             holds = verified(path)
-        seconds, memory = max(seconds, cost.processor_seconds), max(memory, cost.memory)
         assert cost.processor_seconds < 10 and cost.memory < 1 << 30, number
         if holds:
             passed += 1
             assert not broken_promises(content), (number, name)
-    print(f"{count} deployments: {passed} verify, at most {seconds:.2f} s and {memory / 1e6:.0f} MB")
     # names, categories and the name of the design or the software are no promises that the integers could break
     assert 0 < passed < count / 2

@@ -1,4 +1,4 @@
-"""Designs of every method, exported: the label against enumeration up to 12 attributes, against two passes beyond."""
+"""Labels of every kind of law, and of exported designs of every method, against enumeration or two passes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pytest
 
 import optrr
 from optrr.devices.deployment_file import Deployment
-from optrr.devices.export import deployment_of, fitted_deployment
+from optrr.devices.exact import epsilons
+from optrr.devices.export import deployment_of, fitted_deployment, plain
 from optrr.errors import OptrrError
 from tests import naive
 from tests.brackets import Bracket
+from tests.solvers.test_automaton import KINDS, random_law
 
 # A label is at most this many nats above the truth, and a flip probability this share from the design's.
 LABEL, FLIP = 1e-9, 1e-12
@@ -35,16 +37,6 @@ class Shown:
     least: float
     most: float
     flips: float
-
-
-def summary(out: list[Shown]) -> str:
-    """What full runs print."""
-    many, below = sum(x.m > ENUMERATED for x in out), sum(x.least < 0 for x in out)
-    least, most, flips = min(x.least for x in out), max(x.most for x in out), max(x.flips for x in out)
-    return (
-        f"{len(out)} designs, {many} by two passes: {below} labels below the truth, label − truth {least:.3g} to {most:.3g} "
-        f"nats, flips within {flips:.3g}, relative"
-    )
 
 
 def few(kind: str, m: int, rng: np.random.Generator) -> optrr.Design:
@@ -128,23 +120,38 @@ def above(deployed: Deployment, low: Fraction, high: Fraction, flips: list[Fract
         return float(label - naive.log_of(high)), float(label - naive.log_of(low))
 
 
-def check(count: int, most: int) -> list[Shown]:
-    out = [shown(kind, design) for kind, design in designs(count, most)]
+@pytest.mark.slow
+def test_labels_of_exported_designs() -> None:
+    out = [shown(kind, design) for kind, design in designs(100, 101)]
     for x in out:
         assert 0 <= x.least <= x.most <= LABEL, x
         assert x.flips <= FLIP, x
-    return out
-
-
-@pytest.mark.slow
-def test_labels_of_exported_designs() -> None:
-    assert len({x.kind for x in check(16, 20)}) >= 12
-
-
-@pytest.mark.slow
-def test_labels_of_two_hundred_exported_designs() -> None:
-    out = check(200, 101)
-    print(summary(out))
-    assert len(out) == 200
     assert {x.kind for x in out} == {*METHODS_OF_FEW, *METHODS_OF_MANY}
-    assert sum(x.m > ENUMERATED for x in out) == 50
+    assert sum(x.m > ENUMERATED for x in out) == 25
+
+
+# A label may stand above the truth by this much: its last place.
+LAST_PLACE = mp.mpf("1e-15")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_are_the_truth_rounded_up(kind: str) -> None:
+    rng = np.random.default_rng(40 + KINDS.index(kind))
+    for _ in range(12):
+        law = random_law(kind, rng, int(rng.integers(1, 7)))
+        layers = plain(law.automaton.layers)
+        exact = epsilons(layers)
+        truth = naive.ExactTruth(law.sizes.tolist(), naive.drawn_probabilities(layers))
+        hidden = any(getattr(x, "high", None) is not None or hasattr(x, "ends") for x in layers.layers)
+        with mp.workdps(60):
+            for label, ratio in [(exact.total, truth.total), *zip(exact.conditional, truth.conditional, strict=True)]:
+                above = mp.mpf(str(label)) - naive.log_of(ratio)
+                assert above >= 0
+                assert hidden or above <= LAST_PLACE
+            for i, label in enumerate(exact.attributes):
+                assert 0 <= mp.mpf(str(label)) - naive.log_of(truth.attribute[i]) <= LAST_PLACE
+        assert [Fraction(*x) for x in exact.flips] == list(truth.flips)
+        # neither label is above what was proven before
+        assert float(exact.total) <= law.automaton.truth.epsilon + 2e-15
+        if law.automaton.truth.conditional is not None:
+            assert np.all(np.array(exact.conditional, dtype=float) <= law.automaton.truth.conditional + 2e-15)

@@ -70,19 +70,6 @@ def test_the_command_writes_the_design_to_estimate_with(
     assert float(load_deployment(output).stated.total) == pytest.approx(made.epsilon, abs=1e-9)
 
 
-@pytest.mark.slow
-def test_from_python_both_files_are_written_and_nothing_is_written_over(large: optrr.Design, tmp_path: Path) -> None:
-    made = optrr.export(large, tmp_path / "small.json", 2000)
-    assert made.anew and verify_deployment(tmp_path / "small.json", tmp_path / "small.design.json").holds
-    assert load_design(tmp_path / "small.design.json").epsilon == made.design.epsilon > large.epsilon
-    (tmp_path / "small.json").unlink()
-    before = (tmp_path / "small.design.json").read_bytes()
-    with pytest.raises(InvalidInput, match=r"small\.design\.json is there already"):
-        optrr.export(large, tmp_path / "small.json", 1700)
-    assert not (tmp_path / "small.json").exists()
-    assert (tmp_path / "small.design.json").read_bytes() == before
-
-
 @pytest.fixture(scope="module")
 def twelve() -> optrr.Design:
     """Twelve attributes of many categories, whose own file takes about 2 kB and the product law's a third of that."""
@@ -126,15 +113,6 @@ def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
     # beside its own design a file may stand
     assert exported(beside, sampler) == 0
     assert run(["verify", str(sampler), "--design", str(beside)]) == 0
-
-
-def test_no_export_writes_over_any_design(tmp_path: Path) -> None:
-    for name, epsilon in (("a.json", 1.0), ("b.json", 2.0)):
-        optrr.save(optrr.design({"a": 2, "b": 3}, epsilon), tmp_path / name)
-    before = (tmp_path / "b.json").read_bytes()
-    for options in ((), ("--events",), ("--matrix", "a")):
-        assert exported(tmp_path / "a.json", tmp_path / "b.json", *options) == 2
-        assert (tmp_path / "b.json").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -185,18 +163,6 @@ def test_a_search_ends_when_its_work_is_done_and_shows_it(
     made = fitted_deployment(twelve, product_size(twelve) + 500, lambda _, share: shown.append(share))
     assert made.design.method == "kronecker"
     assert shown and all(share == 1.0 for share in shown)
-
-
-def test_from_python_a_design_that_fits_is_the_one_to_estimate_with(tmp_path: Path) -> None:
-    design = optrr.design({"a": 2, "b": 3}, 1.0)
-    assert optrr.export(design, tmp_path / "sampler.json").design is design
-    assert [file.name for file in tmp_path.iterdir()] == ["sampler.json"]
-    assert load_deployment(tmp_path / "sampler.json").stated.total
-
-
-def test_what_cannot_fit_is_refused(large: optrr.Design) -> None:
-    with pytest.raises(InvalidInput, match="fits 500 compressed bytes"):
-        fitted_deployment(large, 500)
 
 
 def test_what_cannot_be_had_on_a_coarse_grid_is_refused() -> None:

@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal, localcontext
+from decimal import Decimal, getcontext
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,8 @@ def failures(module: object, name: str) -> int:
 
 
 @pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
-def test_passes_the_vectors(name: str) -> None:
+def test_passes_the_vectors_and_fails_if_the_stream_is_short_by_a_byte(name: str) -> None:
     assert failures(client, name) == 0
-
-
-@pytest.mark.parametrize("name", [*vectors.NAMES, *vectors.QUESTIONS])
-def test_fails_where_the_stream_is_short_by_a_byte(name: str) -> None:
     vector = vectors.read(name)
     sampler = client.Sampler(vector["deployment"].encode())
     for case in vector["cases"]:
@@ -130,11 +126,7 @@ PLANTED = {
         "out[i] = _below(r, take)",
         "out[i] = (codes[i] + _below(r, take)) % r",
     ),
-}
-
-
-# The same where questions are answered.
-IN_QUESTIONS = {
+    # where queries are answered
     "an end that counts as not reached": ("sum(end <= w for end in self._ends)", "sum(end < w for end in self._ends)"),
     "an unlikely threshold off by one": ("v >= question.threshold", "v > question.threshold"),
     "question and pattern exchanged": ("w, v = (int", "v, w = (int"),
@@ -154,12 +146,6 @@ IN_QUESTIONS = {
 }
 
 
-@pytest.mark.parametrize("error", IN_QUESTIONS)
-def test_vectors_of_questions_catch_planted_errors(error: str, tmp_path: Path) -> None:
-    wrong = mutated(*IN_QUESTIONS[error], tmp_path)
-    assert any(failures(wrong, name) for name in vectors.QUESTIONS)
-
-
 def mutated(before: str, after: str, tmp_path: Path) -> object:
     source = CLIENT.read_text(encoding="utf-8")
     assert before in source
@@ -171,9 +157,7 @@ def mutated(before: str, after: str, tmp_path: Path) -> object:
 @pytest.mark.parametrize("error", PLANTED)
 def test_vectors_catch_planted_errors(error: str, tmp_path: Path) -> None:
     wrong = mutated(*PLANTED[error], tmp_path)
-    noticed = [name for name in (*vectors.NAMES, *vectors.QUESTIONS) if failures(wrong, name)]
-    print(f"{error}: noticed in {len(noticed)} of {len(vectors.NAMES) + len(vectors.QUESTIONS)} files")
-    assert noticed
+    assert any(failures(wrong, name) for name in (*vectors.NAMES, *vectors.QUESTIONS))
 
 
 class Repeating(Stream):
@@ -197,14 +181,15 @@ def test_vectors_catch_a_stream_that_hands_out_bytes_twice(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", vectors.NAMES)
-def test_total_is_that_of_the_exact_sums(name: str) -> None:
+def test_total_and_work_are_those_of_verify(name: str) -> None:
     text = vectors.read(name)["deployment"].encode()
-    sampler = client.Sampler(text)
-    assert f"{sampler.total():.15f}" == Deployment.read(text).stated.total
+    sampler, deployed = client.Sampler(text), Deployment.read(text)
+    assert f"{sampler.total():.15f}" == deployed.stated.total
+    assert sampler._work() == work(deployed.automaton)
 
 
 @pytest.mark.parametrize("name", vectors.QUESTIONS)
-def test_a_total_and_a_size_of_questions_are_those_of_the_exact_sums(name: str) -> None:
+def test_total_and_size_of_queries_are_those_of_verify(name: str) -> None:
     text = vectors.read(name)["deployment"].encode()
     deployed = decoded_deployment(text, name)
     assert f"{client.Sampler(text).total():.15f}" == deployed.total
@@ -232,10 +217,9 @@ def test_every_subset_of_a_kind_is_as_likely(r: int, k: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_draws_of_questions_follow_the_exact_probabilities(seed: int) -> None:
+def test_draws_of_queries_follow_the_exact_probabilities() -> None:
     """χ² of 20,000 answers to each of four random files against the enumeration; false alarm 4e-7 at most."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for _ in range(4):
         deployed = questions_of(random_asking(rng))
         sampler = client.Sampler(deployed.to_bytes())
@@ -306,21 +290,14 @@ def draws(module: Any, conformance: Conformance, n: int, take: Callable[[int], b
     return Counter(tuple(sampler.randomized(codes, take)) for _ in range(n))
 
 
-def p_values(name: str, n: int, take: Callable[[int], bytes]) -> dict[str, float]:
-    """How well draws follow the exact probabilities, by what is compared."""
+FEW = [(name, 5_000) for name in ("small", "joint", "uniform", "many")]
+MANY = [pytest.param(name, 50_000, marks=pytest.mark.slow) for name in vectors.NAMES]
+
+
+@pytest.mark.parametrize(("name", "n"), [*FEW, *MANY])
+def test_draws_follow_the_exact_probabilities(name: str, n: int) -> None:
     conformance = Conformance.of(name)
-    return conformance.p_values(draws(client, conformance, n, take))
-
-
-@pytest.mark.parametrize("name", ["small", "joint", "uniform", "many"])
-def test_draws_follow_the_exact_probabilities(name: str) -> None:
-    assert min(p_values(name, 5_000, os.urandom).values()) > FALSE_ALARM
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", vectors.NAMES)
-def test_many_draws_follow_the_exact_probabilities(name: str) -> None:
-    assert min(p_values(name, 50_000, pool()).values()) > FALSE_ALARM
+    assert min(conformance.p_values(draws(client, conformance, n, pool())).values()) > FALSE_ALARM
 
 
 # A mistake that shifts probabilities, and a law that shows it. Mistakes in the order of bytes do not; vectors catch those.
@@ -328,7 +305,6 @@ SHIFTING = {
     "the value itself among its replacements": ("(codes[i] + 1 + d) % r", "(codes[i] + d) % r", "uniform"),
     "changed and kept exchanged": (*PLANTED["changed and kept exchanged"], "joint"),
     "another state's threshold": ("if w < thresholds[s]:", "if w < thresholds[0]:", "joint"),
-    "always the second way to change": ("if w < seconds[s] else", "if True else", "small"),
     "one attribute that changes too often": (
         "if w < thresholds[s]:",
         "if w < thresholds[s] * (1 + (i == 7) / 5):",
@@ -382,20 +358,6 @@ def test_the_ledger_adds_up_exactly(tmp_path: Path) -> None:
     assert ledger.total == sum(stated)
 
 
-def test_of_many_answers_at_once_one_is_made(tmp_path: Path) -> None:
-    sampler = client.Sampler(SMALL)
-
-    def answer(_: int) -> object:
-        try:
-            return client.Diary(tmp_path).answer(sampler, ANSWERS)["id"]
-        except client.AlreadyAnswered:
-            return None
-
-    with ThreadPoolExecutor(8) as pool:
-        made = [x for x in pool.map(answer, range(64)) if x]
-    assert made == [client.Diary(tmp_path).report(sampler)["id"]]
-
-
 def test_a_damaged_entry_is_no_reason_to_draw_again(tmp_path: Path) -> None:
     sampler = client.Sampler(SMALL)
     diary = client.Diary(tmp_path)
@@ -406,6 +368,10 @@ def test_a_damaged_entry_is_no_reason_to_draw_again(tmp_path: Path) -> None:
         diary.report(sampler)
     with pytest.raises(client.AlreadyAnswered):
         diary.answer(sampler, ANSWERS)
+    # nor to answer another design within a limit that cannot be compared
+    ((other, more),) = records(["joint"])
+    with pytest.raises(client.Refused, match="no entry"):
+        client.Diary(tmp_path, 100).answer(other, more)
 
 
 def test_a_source_that_runs_short_draws_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,10 +390,15 @@ def records(names: list[str]) -> list[tuple[Any, dict[str, Any]]]:
     return [(s, {n: x[0] for n, x in zip(s.names, s.categories, strict=True)}) for s in samplers]
 
 
-def test_a_limit_is_reached_exactly_and_never_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("digits", [3, 28])
+def test_a_limit_is_reached_exactly_and_never_passed(
+    digits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a program that computes with few decimal digits."""
     (first, answers), (second, more) = records(["small", "joint"])
     limit = first.epsilon + second.epsilon
     below = client.Diary(tmp_path, limit - Decimal("1e-15"))
+    monkeypatch.setattr(getcontext(), "prec", digits)
     below.answer(first, answers)
     with monkeypatch.context() as drawing:
         drawing.setattr(client.Sampler, "report", None)  # nothing is drawn
@@ -441,25 +412,7 @@ def test_a_limit_is_reached_exactly_and_never_passed(tmp_path: Path, monkeypatch
     assert client.Diary(tmp_path).ledger().total == limit
 
 
-NO_LIMITS = [
-    "-1",
-    "nan",
-    "inf",
-    "four",
-    "",
-    -0.5,
-    math.nan,
-    math.inf,
-    -math.inf,
-    True,
-    False,
-    np.float64("nan"),
-    np.True_,
-    [4],
-]
-
-
-@pytest.mark.parametrize("limit", NO_LIMITS)
+@pytest.mark.parametrize("limit", ["-1", "nan", "inf", "four", "", -0.5, math.nan, math.inf, True, np.True_, [4]])
 def test_what_is_no_limit_is_refused_in_one_line_with_a_remedy(limit: object, tmp_path: Path) -> None:
     with pytest.raises(client.Refused) as error:
         client.Diary(tmp_path, limit)
@@ -467,37 +420,13 @@ def test_what_is_no_limit_is_refused_in_one_line_with_a_remedy(limit: object, tm
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("limit", [2, 1.5, "1.5", Decimal("1.5"), np.float64(1.5), np.float32(1.5), np.int64(2)])
+@pytest.mark.parametrize("limit", [2, 1.5, "1.5", Decimal("1.5"), np.float32(1.5), np.int64(2)])
 def test_a_number_of_any_kind_is_a_limit(limit: object, tmp_path: Path) -> None:
     (first, answers), (second, more) = records(["small", "joint"])
     diary = client.Diary(tmp_path, limit)
     diary.answer(first, answers)
     with pytest.raises(client.BeyondLimit, match=f"above the limit {limit}"):
         diary.answer(second, more)
-
-
-def test_a_program_with_few_decimal_digits_spends_no_more(tmp_path: Path) -> None:
-    (first, answers), (second, more) = records(["small", "joint"])
-    spent = first.epsilon + second.epsilon
-    limit = spent - Decimal("1e-15")
-    with localcontext() as context:
-        context.prec = 3
-        diary = client.Diary(tmp_path, limit)
-        diary.answer(first, answers)
-        with pytest.raises(client.BeyondLimit):
-            diary.answer(second, more)
-        client.Diary(tmp_path).answer(second, more)
-        total = diary.ledger().total
-    assert total == spent
-
-
-def test_a_ledger_that_cannot_be_added_up_is_no_reason_to_go_on(tmp_path: Path) -> None:
-    (first, answers), (second, more) = records(["small", "joint"])
-    client.Diary(tmp_path, 100).answer(first, answers)
-    (path,) = tmp_path.glob("*.json")
-    path.write_text("{", encoding="utf-8")
-    with pytest.raises(client.Refused, match="no entry"):
-        client.Diary(tmp_path, 100).answer(second, more)
 
 
 def test_nothing_is_added_between_the_comparison_and_the_storing(
@@ -525,7 +454,7 @@ def test_nothing_is_added_between_the_comparison_and_the_storing(
     assert len(limited.ledger().entries) == 2
 
 
-def test_answers_at_the_same_moment_stay_within_the_limit(tmp_path: Path) -> None:
+def test_answers_at_the_same_moment_are_made_once_and_stay_within_the_limit(tmp_path: Path) -> None:
     pytest.importorskip("fcntl", reason="this system has no locks of files")
     asked = records([name for name in vectors.NAMES if name.startswith("optimum")])
     limit = sum((sampler.epsilon for sampler, _ in asked), Decimal(0)) / 3
@@ -533,15 +462,16 @@ def test_answers_at_the_same_moment_stay_within_the_limit(tmp_path: Path) -> Non
     def answer(given: tuple[Any, dict[str, Any]]) -> bool:
         try:
             client.Diary(tmp_path, limit).answer(*given)
-        except client.BeyondLimit:
+        except (client.BeyondLimit, client.AlreadyAnswered):
             return False
         return True
 
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(answer, asked))
+        each = list(pool.map(answer, [x for x in asked for _ in range(4)]))
+    made = [sum(each[k : k + 4]) for k in range(0, len(each), 4)]
     ledger = client.Diary(tmp_path).ledger()
     assert len(ledger.entries) == sum(made)
-    assert 0 < sum(made) < len(asked)
+    assert set(made) == {0, 1}
     assert ledger.total <= limit
     # nobody was refused without need
     assert all(ledger.total + s.epsilon > limit for (s, _), done in zip(asked, made, strict=True) if not done)
@@ -675,14 +605,7 @@ def test_files_that_take_long_are_refused_before_any_sum(
     monkeypatch.setattr(client.Sampler, "total", lambda _: pytest.fail("the sums were begun"))
     with pytest.raises(client.Refused, match="its exact sums would take too long; export the design to a smaller size"):
         client.Sampler(text)
-    assert work(Deployment.read(text).automaton) > MOST_WORK
-
-
-def test_the_work_of_a_file_is_that_of_verify() -> None:
-    assert client.MOST_WORK == MOST_WORK
-    for name in vectors.NAMES:
-        text = vectors.read(name)["deployment"].encode()
-        assert client.Sampler(text)._work() == work(Deployment.read(text).automaton)
+    assert work(Deployment.read(text).automaton) > MOST_WORK == client.MOST_WORK
 
 
 def test_the_total_of_many_layers_is_the_exact_one() -> None:
@@ -693,8 +616,3 @@ def test_the_total_of_many_layers_is_the_exact_one() -> None:
     client.Sampler(_of_layers(60, 1216, total=f"{exact:f}"))
     with pytest.raises(client.Refused, match="smaller total epsilon than it has"):
         client.Sampler(_of_layers(60, 1216, total=f"{exact - Decimal('1e-15'):f}"))
-
-
-def test_a_limit_of_thousands_of_digits_is_a_limit(tmp_path: Path) -> None:
-    sampler = client.Sampler(SMALL)
-    assert client.Diary(tmp_path, 10**5000).answer(sampler, ANSWERS)["design"] == sampler.design

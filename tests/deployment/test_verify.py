@@ -81,14 +81,19 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     ),
     "another threshold": lambda c: c["layers"][0].update(threshold="7" * 16),
     "another way": lambda c: c["layers"][0].update(kept=c["layers"][0]["changed"]),
+    "queries: a total one place too low": lambda c: c["epsilon"].update(total=lowered(c["epsilon"]["total"])),
+    "queries: a total too high": lambda c: c["epsilon"].update(total=raised(c["epsilon"]["total"])),
+    "queries: another threshold": lambda c: c["questions"][0].update(threshold="2" * 16),
+    "queries: other likely patterns": lambda c: c["questions"][0].update(likely=[1]),
+    "queries: another size": lambda c: c["questions"][1].update(subset_sizes=[3]),
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_with_a_digest_of_its_own_is_refused(
-    lie: str, files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    lie: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = rewritten(files[1], LIES[lie])
+    path = rewritten(request.getfixturevalue("asked" if lie.startswith("queries") else "files")[1], LIES[lie])
     assert run(["verify", str(path)]) == 1
     assert "FAILS" in capsys.readouterr().out
     with pytest.raises(InvalidInput, match="does not hold"):
@@ -195,23 +200,6 @@ def test_exported_questions_verify_and_are_signed(
     assert told["questions"] == 3 and told["most_report_bytes"] == made.most_report_bytes == 200 + 4 * 3
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        lambda c: c["epsilon"].update(total=lowered(c["epsilon"]["total"])),
-        lambda c: c["epsilon"].update(total=raised(c["epsilon"]["total"])),
-        lambda c: c["questions"][0].update(threshold="2" * 16),
-        lambda c: c["questions"][0].update(likely=[1]),
-        lambda c: c["questions"][1].update(subset_sizes=[3]),
-    ],
-)
-def test_a_lie_about_questions_with_a_digest_of_its_own_is_refused(lie: Any, asked: tuple[Path, Path]) -> None:
-    path = rewritten(asked[1], lie)
-    assert run(["verify", str(path)]) == 1
-    with pytest.raises(InvalidInput, match="does not hold"):
-        load_deployment(path)
-
-
 def test_what_questions_cannot_be_exported_to_is_one_line(
     asked: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,12 +228,19 @@ def test_what_questions_cannot_be_exported_to_is_one_line(
         questions_of(rare)
 
 
-def test_an_export_does_not_write_over_its_design(tmp_path, capsys):
-    path = tmp_path / "design.json"
-    optrr.save(optrr.design({"a": 2, "b": 3}, 1.0), path)
-    before = path.read_bytes()
-    assert run(["export", str(path), "-o", str(path)]) == 2
-    assert "is the design itself" in capsys.readouterr().err and path.read_bytes() == before
+def test_an_export_writes_over_no_design(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    design, other = tmp_path / "a.json", tmp_path / "b.json"
+    made = optrr.design({"a": 2, "b": 3}, 1.0)
+    optrr.save(made, design)
+    optrr.save(optrr.design({"a": 2, "b": 3}, 2.0), other)
+    before = design.read_bytes(), other.read_bytes()
+    for target, options in ((design, ()), (other, ()), (other, ("--events",)), (other, ("--matrix", "a"))):
+        assert run(["export", str(design), "-o", str(target), *options]) == 2
+        assert ("is the design itself" in capsys.readouterr().err) == (target == design)
+        assert (design.read_bytes(), other.read_bytes()) == before
+    # a design that fits is the one to estimate with, and no other stands beside the file
+    assert optrr.export(made, tmp_path / "sampler.json").design is made
+    assert load_deployment(tmp_path / "sampler.json").stated.total and len(list(tmp_path.iterdir())) == 3
 
 
 @pytest.mark.parametrize(
