@@ -23,7 +23,6 @@ from optrr.devices.record_audit import Label
 from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst, at_least
 from optrr.errors import InvalidInput
 from optrr_solvers.arrays import IntArray
-from optrr_solvers.randomness import RandomState
 
 # A function that answers queries: people's numbers and codes to one object with table and cells for each.
 Replying: TypeAlias = Callable[[IntArray, Codes], Sequence[Any]]
@@ -47,11 +46,9 @@ class AuditOptions:
         the largest probability of a false alarm, in (0, 1).
     once
         the client promises one answer for each person.
-    random_state
-        of the planted records.
     planted
-        the file of records that were planted already (``optrr audit --plant``), which a log answers; ``queries`` and
-        ``random_state`` are then ignored.
+        the file of records that were planted already (``optrr audit --plant``), which a log answers; ``queries`` is
+        then ignored.
 
     Raises
     ------
@@ -62,7 +59,6 @@ class AuditOptions:
     queries: int = QUERIES
     level: float = LEVEL
     once: bool = False
-    random_state: RandomState = None
     planted: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -103,7 +99,7 @@ def audit(
         raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
     else:
         layout = Layout.of(how.queries, max(promised.width, promised.domain.m))
-        runs = planned(layout, promised.sizes, how.random_state)
+        runs = planned(layout, promised.sizes)
     codes = client.answers(runs)
     asked = _asked_again(client, layout, runs, codes)
 
