@@ -134,3 +134,34 @@ def test_what_is_installed_is_no_checkout(folder: Path) -> None:
     code = "import optrr, optrr_solvers, pathlib; print(pathlib.Path(optrr.__file__).parents[1]); print(optrr_solvers.__file__)"
     done = subprocess.run([NEWEST, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.count("site-packages") == 2
+
+
+# Everything that a survey does in one process: a report, the page of results with a chart, every download.
+WHOLE_SURVEY = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from survey_client import call, report_body
+from optrr.survey.app import survey_app
+from optrr.survey.store import database_url, open_database
+from optrr.survey.preparing import prepared
+from optrr.survey.server import configured
+from optrr.survey.results import Admission
+
+survey, admission = prepared(Path("d.json")), Admission("t" * 30)
+app = survey_app(survey, open_database(database_url("whole.db")), admission, secure=False)
+configured(app).load()
+for a in "011":
+    body = report_body(survey.files.digest, os.urandom(16).hex(), [a, "2", "0"])
+    assert call(app, "POST", "/reports", body, content_type="application/json").status == 200
+for path in ("/", "/sampler.json", "/results", "/results/report.html", "/results/counts.csv", "/results/reports.parquet"):
+    assert call(app, "GET", path, cookie=f"optrr_results={admission.cookie()}").status == 200, path
+"""
+
+
+def test_the_extra_brings_all_that_a_survey_needs(folder: Path) -> None:
+    design = ["design", "spec.toml", "-o", "d.json", "--preserve", "pairs"]
+    subprocess.run([NEWEST, "-m", "optrr", *design], cwd=folder, check=True, capture_output=True)
+    call = [NEWEST, "-c", WHOLE_SURVEY, str(Path(__file__).parent)]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

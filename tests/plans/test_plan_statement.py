@@ -26,8 +26,8 @@ from optrr.show.parts import page_html
 from optrr.show.text import crossed, epsilon_text, example, promise
 
 SECURITY = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
-# What that page says of reading files is nothing that a plan is about.
-OF_FILES = {"Libraries that read files", "Waiting for a large file"}
+# What that page says of files is nothing that a plan is about.
+OF_FILES = {"Libraries that read files", "Waiting for a large file", "Notes beside files"}
 
 
 @pytest.mark.slow

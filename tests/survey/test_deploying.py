@@ -8,18 +8,14 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from packaging.requirements import Requirement
 from survey_client import free_port
 
 import optrr
@@ -140,9 +136,8 @@ def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 def collector(command: list[str], tmp_path: Path) -> Iterator[int]:
     """The port of a collector that was started so."""
     optrr.save(design(Domain.of({"sex": ["F", "M"], "age": 3}), 1.0), tmp_path / "design.json")
-    (tmp_path / "questions.toml").write_text(
-        'epsilon = 1\n[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\n[[attributes]]\nname = "age"\nsize = 3\n'
-    )
+    attributes = '[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\n[[attributes]]\nname = "age"\nsize = 3\n'
+    (tmp_path / "questions.toml").write_text(f"epsilon = 1\n{attributes}")
     port = free_port()
     settings = {"OPTRR_DATABASE": str(tmp_path / "survey.db"), "OPTRR_RESULTS_TOKEN": "t" * 30}
     with (tmp_path / "log").open("wb") as log:
@@ -177,73 +172,3 @@ def test_the_collector_starts_and_its_health_is_seen(collector: int, tmp_path: P
     for port, code in ((collector, 0), (free_port(), 1)):
         asked = [sys.executable, *(x.replace("127.0.0.1:8000", f"127.0.0.1:{port}") for x in arguments)]
         assert subprocess.run(asked, capture_output=True, check=False).returncode == code
-
-
-# Everything that a survey does in one process: a report, the page of results with a chart, every download. The packages that
-# standard input names are not there.
-_WHOLE_SURVEY = """
-import json, sys
-
-class Absent:
-    names = set(json.load(sys.stdin))
-
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in self.names:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Absent())
-import os
-from pathlib import Path
-from survey_client import call, report_body
-from optrr.survey.app import survey_app
-from optrr.survey.store import database_url, open_database
-from optrr.survey.preparing import prepared
-from optrr.survey.server import configured
-from optrr.survey.results import Admission
-
-survey, admission = prepared(Path(sys.argv[1])), Admission("t" * 30)
-app = survey_app(survey, open_database(database_url(sys.argv[1] + ".db")), admission, secure=False)
-configured(app).load()
-for answer in ("F", "M", "M"):
-    body = report_body(survey.files.digest, os.urandom(16).hex(), [answer])
-    assert call(app, "POST", "/reports", body, content_type="application/json").status == 200
-for path in ("/", "/sampler.json", "/results", "/results/report.html", "/results/counts.csv", "/results/reports.parquet"):
-    assert call(app, "GET", path, cookie=f"optrr_results={admission.cookie()}").status == 200, path
-"""
-
-
-def plain(name: str) -> str:
-    """A distribution's name as it is compared."""
-    return re.sub("[-_.]+", "-", name).lower()
-
-
-def installed_with(extra: str) -> set[str]:
-    """The distributions that `pip install optrr[extra]` brings."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    wanted, known = [*project["dependencies"], *extras[extra]], set()
-    while wanted:
-        requirement = Requirement(wanted.pop())
-        name = plain(requirement.name)
-        if name == project["name"]:
-            wanted += [x for more in requirement.extras for x in extras[more]]
-        elif name not in known and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
-            known.add(name)
-            with suppress(PackageNotFoundError):
-                wanted += requires(name) or []
-    return known
-
-
-@pytest.mark.slow
-def test_the_extra_brings_all_that_a_survey_needs(tmp_path: Path) -> None:
-    source = tmp_path / "questions.toml"
-    source.write_text('[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\nepsilon = 1\n')
-    path = os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-    run = [sys.executable, "-c", _WHOLE_SURVEY, str(source)]
-    brought = installed_with("serve")
-    others = [name for name, owners in packages_distributions().items() if not brought & set(map(plain, owners))]
-    assert "pytest" in others
-    environment = {**os.environ, "PYTHONPATH": path}
-    given = json.dumps([name for name in others if not name.startswith("optrr")])
-    done = subprocess.run(run, env=environment, input=given, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

@@ -141,30 +141,22 @@ def _works(command: list[str]) -> bool:
 
 def test_the_guide_and_the_containers_agree(compose: dict[str, Any]) -> None:
     services = compose["services"]
-    assert "**Containers, Caddy and PostgreSQL, two collectors.**" in GUIDE
+    collector, database = services["collector"], services["database"]["environment"]
     images = {name: service.get("image", "") for name, service in services.items()}
     assert images == {"proxy": "${CADDY_IMAGE:-caddy:2}", "collector": "", "database": "${POSTGRES_IMAGE:-postgres:17}"}
     # the commands that look up digests ask for the same ones
     assert all(f"docker pull {image}" in GUIDE for image in ("caddy:2", "postgres:17", "python:3.12-slim"))
-    collector = services["collector"]
-    assert collector["deploy"]["replicas"] == 2
-    # `docker compose logs collector`
     assert all(name in services for name in re.findall(r"docker compose (?:logs|exec) (\w+)", GUIDE))
-    ports = [port.split(":") for port in services["proxy"]["ports"]]
-    assert all(outside == inside for outside, inside in ports)
-    assert f"ports {' and '.join(outside for outside, _ in ports)} must be open" in GUIDE
+    ports = [port.split(":")[0] for port in services["proxy"]["ports"]]
+    assert f"ports {' and '.join(ports)} must be open" in GUIDE
     # design.json and questions.toml lie in deploy/survey/, and the collector reads them where that is mounted
     (mounted,) = collector["volumes"]
-    source, inside, mode = mounted.split(":")
-    assert (
-        mode == "ro" and f"Put `design.json` and `questions.toml` into `deploy/{source.removeprefix('./')}/`" in GUIDE
-    )
+    source, inside, _ = mounted.split(":")
+    assert f"Put `design.json` and `questions.toml` into `deploy/{source.removeprefix('./')}/`" in GUIDE
     read = [word.partition("=")[2] or word for word in collector["command"] if inside in word]
     assert read == [f"{inside}/design.json", f"{inside}/questions.toml"]
-    database = services["database"]["environment"]
-    used = database_url(collector["environment"]["OPTRR_DATABASE"].replace("$", "").replace("{", "").replace("}", ""))
+    used = database_url(re.sub("[${}]", "", collector["environment"]["OPTRR_DATABASE"]))
     assert (used.username, used.database) == (database["POSTGRES_USER"], database["POSTGRES_DB"])
-    assert used.host in services
     dumped = re.findall(r"docker compose exec (\w+) pg_dump -U (\w+) -Fc (\w+)", GUIDE)
     assert dumped == [(used.host, used.username, used.database)]
 
@@ -172,22 +164,13 @@ def test_the_guide_and_the_containers_agree(compose: dict[str, Any]) -> None:
 def test_settings_and_options_are_those_of_the_command(compose: dict[str, Any]) -> None:
     known = {str(parameter.envvar) for parameter in serve.params if parameter.envvar} | {"OPTRR_RESULTS_TOKEN"}
     unit = (DEPLOY / "optrr-survey.service").read_text(encoding="utf-8")
-    for names in (
-        set(re.findall(r"OPTRR_[A-Z_]+", GUIDE)),
-        set(compose["services"]["collector"]["environment"]),
-        set(re.findall(r"OPTRR_[A-Z_]+", unit)),
-    ):
-        assert names == known
+    assert set(compose["services"]["collector"]["environment"]) == known
+    assert all(set(re.findall(r"OPTRR_[A-Z_]+", text)) == known for text in (GUIDE, unit))
     options = {option for parameter in serve.params for option in parameter.opts}
     (started,) = re.findall(r"^ExecStart=((?:.*\\\n)*.*)", unit, re.MULTILINE)
-    of_serve = {
-        *re.findall(r"`?(--(?:database|public-url|wording|host|port))", GUIDE),
-        *re.findall(r"--[\w-]+", started),
-    }
-    of_serve |= {
-        word.partition("=")[0] for word in compose["services"]["collector"]["command"] if word.startswith("--")
-    }
-    assert of_serve and of_serve <= options
+    given = " ".join([started, *compose["services"]["collector"]["command"]])
+    given += " ".join(re.findall(r"--(?:database|public-url|wording|host|port)", GUIDE))
+    assert set(re.findall(r"--[a-z-]+", given)) <= options
 
 
 def test_limits_are_those_of_the_code() -> None:
