@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from math import ceil, exp
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -366,14 +366,6 @@ def test_a_report_says_what_the_survey_says() -> None:
     for line, r, x in zip(texts, sizes.tolist(), chosen.tolist(), strict=True):
         said = re.findall(r"about ([0-9]+) of 100", line)
         assert not said or int(said[0]) == text.changed_of_hundred(r, x)
-
-
-def test_a_factor_is_never_below_what_is_spent() -> None:
-    assert text.factor_text(0.0) == "1"
-    for epsilon in np.random.default_rng(1).uniform(0, 13, 100).tolist():
-        stated = float(text.factor_text(epsilon).replace(",", ""))
-        assert exp(epsilon) <= stated <= 1.0101 * exp(epsilon)
-        assert text.percent_at_best(epsilon) == min(100, ceil(100 / (1 + exp(-epsilon))))
 
 
 @pytest.mark.parametrize("calibration", ["asymptotic", "exact", "saddlepoint", "tilted", "bootstrap"])

@@ -389,30 +389,6 @@ def test_what_goes_wrong_is_said_and_what_is_sent_again_is_the_same(page, server
     assert json.loads(bodies[0])["id"] in kept_by(server)
 
 
-def test_two_windows_at_once_send_one_record(page, server):
-    other = opened(page.context)
-    bodies = [reports_of(page), reports_of(other)]
-    waiting: list[Any] = []
-
-    def together(route: Any) -> None:
-        """Let the reports go on when both windows have sent theirs, so that neither window knows of a delivery."""
-        waiting.append(route)
-        for held in waiting if len(waiting) == 2 else []:
-            held.continue_()
-
-    page.context.route("**/reports", together)
-    fill_in(page)
-    fill_in(other, {name: 0 for name in NAMES})
-    for window in (page, other):
-        window.evaluate("setTimeout(() => document.querySelector('button[type=submit]').click(), 300)")
-    for window in (page, other):
-        wait_for(window, "Your report was sent")
-    assert [len(x) for x in bodies] == [1, 1]
-    assert bodies[0] == bodies[1]
-    noted = [w.get_by_text(OTHER_WINDOW).count() for w in (page, other)]
-    assert sorted(noted) == [0, 1]
-
-
 def test_a_window_left_open_shows_the_report_that_another_one_delivered(page, server):
     before = kept_by(server)
     other = opened(page.context)
