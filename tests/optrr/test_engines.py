@@ -295,9 +295,7 @@ print("done", flush=True)
 # What is on disk when a job is killed, from its first line to after its last.
 MOMENTS = {
     "before it writes": lambda folder: True,
-    "its folder is there": lambda folder: (folder / ".out.partial").exists(),
     "a task has begun": lambda folder: any(folder.glob(".out.partial/*/_temporary/*/*")),
-    "a file is begun": lambda folder: any(folder.glob(".out.partial/**/*.parquet")),
     "the first copy is written": lambda folder: any(folder.glob(".out.partial/*.staged/_SUCCESS")),
     "all is written": lambda folder: (
         any(not p.parent.name.endswith(".staged") for p in folder.glob(".out.partial/*/_SUCCESS"))

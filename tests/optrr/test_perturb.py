@@ -262,21 +262,6 @@ def test_a_failure_midway_leaves_nothing_behind(tmp_path, monkeypatch, failure, 
     assert target.read_text() == "before"
 
 
-def test_a_bad_record_at_the_end_of_a_long_file(tmp_path):
-    n = 300_000
-    sex = pa.array(["F"] * n + ["X"])
-    pq.write_table(pa.table({"sex": sex, "code": ["7"] * (n + 1), "age": [0] * (n + 1)}), tmp_path / "a.parquet")
-    with pytest.raises(InvalidInput, match="record 300001: unknown category"):
-        perturb(tmp_path / "a.parquet", _mechanism(DOMAIN, 1), tmp_path / "b.parquet")
-    assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
-
-
-def test_a_released_file_has_ordinary_permissions(tmp_path):
-    source = _csv(tmp_path / "a.csv", [["F", "7", "0"]])
-    perturb(source, _mechanism(DOMAIN, 1), tmp_path / "b.csv")
-    assert (tmp_path / "b.csv").stat().st_mode == source.stat().st_mode
-
-
 # Megabytes that 3 million records may take beyond 300,000: measured 0 to 45, the readers' buffers filling up; holding the
 # records in any form would take 96 or more.
 STREAMING_SLACK_MB = 90

@@ -143,14 +143,6 @@ def test_places_tell_nothing_in_pipes(here):
     assert "this release stands in the order of the true records" in said
 
 
-def test_a_refused_record_leaves_a_pipe_empty(here, design, capfdbinary):
-    """Whatever its place: nothing goes out before all has come in."""
-    with open("true.csv", "a") as file:
-        file.write("F,77\n")
-    assert run(["perturb", "true.csv", "--design", "d.json", "-o", "-"]) == 2
-    assert not capfdbinary.readouterr().out
-
-
 def test_public_columns_travel_with_their_record(here, design, truth):
     table = (
         _table(truth)

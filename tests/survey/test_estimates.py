@@ -2,13 +2,10 @@
 
 import asyncio
 import json
-import subprocess
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import browsers
-import javascript
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,7 +16,7 @@ import optrr
 
 pytest.importorskip("starlette", reason="the survey's server needs the extra serve")
 
-from survey_client import Server, called
+from survey_client import called
 
 from optrr.designs.design import Design
 from optrr.designs.solving import design
@@ -90,66 +87,4 @@ def test_reports_of_the_python_client_agree_with_perturb(made: Design, design_fi
     z = deviations(design_file.with_name("survey.db"), made.mechanism.perturb(true), made)
     assert agree(z)
     # records that nobody randomized would be seen
-    assert not agree(deviations(true, made.mechanism.perturb(true), made))
-
-
-def answered_in_node(address: str, records: list[dict[str, str]]) -> int:
-    """People who answer with the JavaScript client in Node, each with a store of their own: how many were acknowledged."""
-    command = [javascript.node(), vectors.CLIENTS.parent / "tests" / "clients" / "answer_survey.mjs"]
-    done = subprocess.run(
-        [*command, address, javascript.CLIENT / "optrr.js"],
-        input="\n".join(map(json.dumps, records)),
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return int(done.stdout)
-
-
-# The page's own program, as it stands on the survey's address; only the form is not filled in.
-_PEOPLE = """
-async (people) => {
-  const { answerOnce, readDeployment } = await import("./optrr.js");
-  const { deliver } = await import("./sending.js");
-  const deployment = await readDeployment(await (await fetch("sampler.json")).arrayBuffer());
-  const aStore = () => ({ update: async (_, change) => change(undefined, []) });
-  let acknowledged = 0;
-  const answer = async (answers) => {
-    const { report } = await answerOnce(deployment, answers, aStore());
-    const { state } = await deliver(report);
-    acknowledged += state === "sent";
-  };
-  const next = people.values();
-  const person = async () => {
-    for (const answers of next) await answer(answers);
-  };
-  await Promise.all(Array.from({ length: 6 }, person));
-  return acknowledged;
-}
-"""
-
-
-def answered_in_chromium(address: str, records: list[dict[str, str]]) -> int:
-    """The same with the program of the survey's page, in Chromium."""
-    with browsers.launched() as browser:
-        page = browser.new_page()
-        page.goto(address)
-        page.wait_for_selector("form")
-        return sum(page.evaluate(_PEOPLE, records[k : k + 1000]) for k in range(0, len(records), 1000))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("answered", [answered_in_node, answered_in_chromium])
-def test_twenty_thousand_reports_of_the_javascript_client_agree_with_perturb(answered, made, design_file):
-    records = people(20_000)
-    server = Server(design_file)
-    assert answered(f"http://127.0.0.1:{server.port}", records) == 20_000
-    assert server.stop() == 0
-    true = pa.Table.from_pylist(records)
-    database = design_file.with_name("design.db")
-    z = deviations(database, made.mechanism.perturb(true), made)
-    print(f"{z.size} cells, largest {np.abs(z).max():.2f} standard errors, mean square {np.mean(z**2):.3f}")
-    assert agree(z)
     assert not agree(deviations(true, made.mechanism.perturb(true), made))
