@@ -180,31 +180,27 @@ def test_a_run_that_ends_while_another_begins_is_not_in_its_way(tmp_path, monkey
     assert content(tmp_path) == {"a": "new"} and refused
 
 
-def test_what_stands_in_the_folders_place_is_named_and_left(tmp_path):
-    (tmp_path / ".a.partial").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InvalidInput, match=r"\.a\.partial is in the way"), whole_file(tmp_path / "a") as path:
-        path.write_text("new")
-    assert (tmp_path / ".a.partial").is_symlink()
-
-
-def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(InvalidInput, match="is a pipe or a device"), whole_file(pipe) as path:
-        path.write_text("new")
-    assert stat.S_ISFIFO(pipe.stat().st_mode) and [p.name for p in tmp_path.iterdir()] == ["pipe"]
-
-
-def test_a_link_is_not_replaced_while_what_it_points_to_stays(tmp_path):
+@pytest.mark.parametrize(
+    ("planted", "at", "message"),
+    [
+        (lambda path: path.symlink_to("nowhere"), ".a.partial", r"\.a\.partial is in the way"),
+        (os.mkfifo, "a", "is a pipe or a device"),
+        (
+            lambda path: path.symlink_to("release.csv"),
+            "a",
+            r"symbolic link; name the file that it points to, .*release\.csv",
+        ),
+        (lambda path: path.mkdir(), "a", "it is a directory; name a file in it"),
+    ],
+)
+def test_what_stands_in_the_way_is_named_and_left(tmp_path, planted, at, message):
     (tmp_path / "release.csv").write_text("earlier\n")
-    link = tmp_path / "latest.csv"
-    link.symlink_to("release.csv")
-    with (
-        pytest.raises(InvalidInput, match=r"symbolic link; name the file that it points to, .*release\.csv"),
-        whole_file(link),
-    ):
-        pass
-    assert link.is_symlink() and sorted(p.name for p in tmp_path.iterdir()) == ["latest.csv", "release.csv"]
+    planted(tmp_path / at)
+    before = {p.name: p.lstat().st_ino for p in tmp_path.iterdir()}
+    with pytest.raises(InvalidInput, match=message), whole_file(tmp_path / "a") as path:
+        path.write_text("new")
+    assert {p.name: p.lstat().st_ino for p in tmp_path.iterdir()} == before
+    assert (tmp_path / "release.csv").read_text() == "earlier\n"
 
 
 @pytest.mark.parametrize("fails", ["inside", "outside", ""])
