@@ -144,15 +144,6 @@ def test_conditional_cap_and_preserved_pairs():
         allocate(DOMAIN, 2.0, preserve="pairs", method="lattice")
 
 
-@pytest.mark.slow
-def test_alike_attributes_share_and_many_are_quick():
-    domain = Domain.of({f"a{i}": 2 for i in range(1000)})
-    allocation = allocate(domain, 4.1889)
-    # the closed form's inverse: 1000 binary attributes at 0.1 cost 4.1889 (Kronecker: 100)
-    assert allocation.design.attribute_epsilons == pytest.approx(0.1, rel=1e-5)
-    assert len(allocation.predictions) == 1000
-
-
 def test_workload_files(tmp_path):
     path = tmp_path / "w.toml"
     path.write_text(

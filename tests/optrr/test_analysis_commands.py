@@ -141,6 +141,8 @@ def check(capsys, place, line, result):
     assert asked(place, line) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "900" in shown
+    if "trend" in line:
+        assert "scores of the categories: level" in shown
     return shown
 
 
@@ -204,6 +206,10 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("measure --attributes sex,level --measure means --scores 1,2,4", "write --scores"),
         ("measure --attributes sex,level --measure means --scores sex=1,2", "given for 'sex'; it is for 'level'"),
         ("regress --formula 'hurt ~ level' --scores level:1,2", "write --scores"),
+        ("test --attributes sex,level --scores level=0,1,2", "--scores is for --test trend"),
+        ("test --attributes sex,level --test trend --scores hurt=0,1", "it is for 'sex', 'level'"),
+        ("test --attributes sex,level --test trend --scores level=0,1", "3 categories; give a finite score"),
+        ("estimate --attributes sex,level --scores level=0,1,2", "--scores is for --derive correlation"),
         ("test --attributes sex,level --given hurt --test trend", "--given is for --test conditional-independence or"),
         ("test --attributes sex,level --given hurt --calibration bootstrap", "leave out --calibration"),
         ("test --attributes sex --given hurt", "--given is for an association of two"),

@@ -16,7 +16,7 @@ from optrr.models.loglinear.comparing import stratified_alternative, stratified_
 from optrr.models.tests import drawn_power
 from optrr.models.tests.calibration import chi_square_limit, simulated
 from optrr.models.tests.drawn_power import TwoReports, dealt_p_values
-from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity_tests
+from optrr.models.tests.homogeneity import homogeneity_tests
 from optrr.models.tests.power_analysis import (
     Alternative,
     alternative_of,
@@ -41,21 +41,6 @@ def two(share: float) -> list[float]:
 def at_least(statistics: np.ndarray, chances: np.ndarray) -> np.ndarray:
     """p-value of every outcome."""
     return np.array([chances[statistics >= t * (1 - 1e-9)].sum() for t in statistics])
-
-
-@pytest.mark.slow
-def test_power_of_goodness_of_fit_is_that_of_its_own_p_values() -> None:
-    """p-values near 5 % are drawn to a tenth of themselves, and one outcome may be on either side: 0.06."""
-    seen, domain = kernel(2, 5), Domain.of({"g": 2})
-    effect, n = goodness_alternative(two(0.1), two(0.02), seen), 33
-    expected = seen.expected(np.array(two(0.1)))[0]
-    p = [
-        goodness_of_fit(Counts(domain, np.array([k, n - k])), seen, two(0.02), random_state=k).p_value for k in range(n)
-    ]
-    assert power(effect, n) == pytest.approx(
-        binom.pmf(np.flatnonzero(np.array(p) <= 0.05), n, expected).sum(), abs=0.06
-    )
-    assert effect.power_source(n, 0.05) == "enumerated"
 
 
 @pytest.mark.parametrize("seed", range(12))

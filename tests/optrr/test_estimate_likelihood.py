@@ -103,22 +103,6 @@ def test_large_joints_are_finished_on_their_support(monkeypatch, sizes, seed):
     assert log_likelihood(fit.proportions, observed, kernel) >= generic_optimum(observed, kernel) - 1e-9
 
 
-@pytest.mark.slow
-def test_a_million_cells():
-    made = design({f"a{i}": 10 for i in range(6)}, 2.0, method="kronecker").mechanism
-    kernel = made.kernel(made.domain.names)
-    rng = np.random.default_rng(1)
-    truth = rng.dirichlet(np.full(10**6, 0.01)).reshape(kernel.sizes)
-    expected = kernel.expected(truth).ravel()
-    observed = rng.multinomial(10**6, expected / expected.sum()).reshape(kernel.sizes) / 1e6
-    fit = ibu(observed, kernel, tolerance=1e-6, max_iterations=1000, n=10**6)
-    # the maximum is at least the truth's likelihood, and the report bounds the distance to the maximum
-    reached = log_likelihood(fit.proportions, observed, kernel)
-    assert reached > log_likelihood(truth, observed, kernel) - fit.convergence.value
-    assert reached > log_likelihood(np.full(kernel.sizes, 1e-6), observed, kernel)
-    assert fit.convergence.converged
-
-
 def with_shares(codes):
     """Distinct records, and their shares."""
     rows, counts = np.unique(codes, axis=0, return_counts=True)

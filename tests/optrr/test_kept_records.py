@@ -11,7 +11,6 @@ import pytest
 import optrr
 from optrr import InvalidInput
 from optrr.domain.domain import Domain
-from optrr.ways.protocols.combining import Answered, combined
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.mixture import MOST_WHOLE, everything, mixture
@@ -138,37 +137,6 @@ def asked(sizes, total):
     domain = Domain.of({f"a{i}": int(r) for i, r in enumerate(sizes)})
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
     return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
-
-
-def test_estimates_are_unbiased_for_every_table():
-    """The supports that are expected of a skewed population give its tables, by enumerating reports."""
-    way, rng = asked([2, 3, 2], 1.0), np.random.default_rng(1)
-    assert way.keeps_records
-    truth = rng.dirichlet(np.full(12, 0.5)).reshape(2, 3, 2)
-    for table in effects(3):
-        answered = []
-        for members, shape, report in zip(way.indices, way.shapes, way.subset_reports, strict=True):
-            shared = [i for i in members if i in table]
-            if not shared:
-                continue
-            records, reports, chance = enumerated(shape, 1.0, report)
-            held = truth.sum(axis=tuple(i for i in range(3) if i not in members))
-            held = np.transpose(held, np.argsort(np.argsort(members)))
-            supports = np.zeros([way.domain.attributes[i].size for i in shared])
-            for y in reports:
-                likely = sum(float(chance[y, x]) * held[x] for x in records)
-                if len(report.subset_sizes) == len(shape):
-                    supports[np.ix_(*(y[members.index(i)] for i in shared))] += 100 * likely
-                else:
-                    for cell in y[0]:
-                        at = np.unravel_index(cell, shape)
-                        supports[tuple(at[members.index(i)] for i in shared)] += 100 * likely
-            places = tuple(members.index(i) for i in shared)
-            axes = tuple(table.index(i) for i in shared)
-            answered.append(Answered(report, shape, 1.0, places, axes, supports, 100))
-        out = combined(way.domain.subset([f"a{i}" for i in table]), answered, 0.95)
-        expected = truth.sum(axis=tuple(i for i in range(3) if i not in table))
-        assert out.proportions == pytest.approx(expected, abs=1e-9)
 
 
 def test_files_of_kept_records_come_back_and_go_to_devices(tmp_path):

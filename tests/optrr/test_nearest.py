@@ -36,26 +36,20 @@ def test_it_is_the_smallest_distance(seed: int) -> None:
     assert signed_distance(equation, covariance) == pytest.approx(searched(equation, covariance, rng), rel=1e-4)
 
 
-def test_a_linear_function_gives_the_standard_errors() -> None:
-    covariance, gradient = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.0, -3.0])
-    distance = signed_distance(Expansion(-2.0, gradient, np.zeros((2, 2))), covariance)
-    assert distance == pytest.approx(-2.0 / np.sqrt(gradient @ covariance @ gradient))
-
-
-def test_a_direction_without_noise_is_not_moved_along() -> None:
-    covariance = np.array([[1.0, -1.0], [-1.0, 1.0]])  # the sum of both is known
-    distance = signed_distance(Expansion(3.0, np.array([2.0, 0.0]), np.zeros((2, 2))), covariance)
-    assert distance == pytest.approx(1.5)
-
-
-def test_without_a_slope_along_the_steepest_axis_the_nearest_points_are_two() -> None:
-    # 1 − x²/2, at x = 0: it is 0 at both roots of 2
-    assert signed_distance(Expansion(1.0, np.zeros(1), -np.eye(1)), np.eye(1)) == pytest.approx(np.sqrt(2))
-
-
-def test_what_is_never_zero_is_infinitely_far() -> None:
-    assert signed_distance(Expansion(1.0, np.zeros(2), np.eye(2)), np.eye(2)) == np.inf
-
-
-def test_an_estimate_that_solves_the_equation_is_at_distance_zero() -> None:
-    assert signed_distance(Expansion(0.0, np.ones(2), np.eye(2)), np.eye(2)) == 0
+@pytest.mark.parametrize(
+    ("value", "gradient", "hessian", "covariance", "distance"),
+    [
+        # a linear function: in standard errors
+        (-2.0, [1.0, -3.0], np.zeros((2, 2)), [[2.0, 0.5], [0.5, 1.0]], -2 / np.sqrt(8)),
+        # the sum of both is known: what has no noise is not moved along
+        (3.0, [2.0, 0.0], np.zeros((2, 2)), [[1.0, -1.0], [-1.0, 1.0]], 1.5),
+        # 1 − x²/2 at x = 0 has no slope; it is 0 at both roots of 2
+        (1.0, [0.0], [[-1.0]], [[1.0]], np.sqrt(2)),
+        # never 0, and 0 already
+        (1.0, [0.0, 0.0], np.eye(2), np.eye(2), np.inf),
+        (0.0, [1.0, 1.0], np.eye(2), np.eye(2), 0.0),
+    ],
+)
+def test_known_distances(value, gradient, hessian, covariance, distance) -> None:
+    equation = Expansion(value, np.array(gradient), np.array(hessian))
+    assert signed_distance(equation, np.array(covariance)) == pytest.approx(distance)

@@ -6,9 +6,6 @@ Each result is compared with what numpy and statsmodels make of the true records
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,9 +13,7 @@ from statsmodels.formula.api import glm as poisson
 from statsmodels.genmod.families import Poisson
 from statsmodels.stats.contingency_tables import Table as Reference
 
-import optrr
-from optrr import design, test
-from optrr.cli.main import run
+from optrr import test
 from optrr.designs.dependence import dependences_from_randomized, dependences_of
 from optrr.domain.domain import Attribute, Domain, checked_scores, told_scores
 from optrr.errors import InvalidInput
@@ -209,39 +204,3 @@ def test_one_line_says_which_scores_were_used() -> None:
     assert told_scores(["sex", "member"], [(0, 1), (0, 1)]) == []
     assert told_scores(["age", "sex"], None) == []
     assert told_scores(["age"], [range(12)])[0].endswith("8, 9, …")
-
-
-@pytest.mark.slow
-def test_the_commands_say_them_and_take_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    design_file, data, page = (str(tmp_path / name) for name in ("d.json", "r.csv", "p.html"))
-    declared = {"cigarettes": [0, 1, 5, 10], "cough": ["never", "often", "always"], "sex": ["F", "M"]}
-    optrr.save(design(declared, 3.0, preserve="pairs"), design_file)
-    rng = np.random.default_rng(6)
-    pd.DataFrame({name: rng.choice(of, 3000) for name, of in declared.items()}).to_csv(data, index=False)
-    pair = [data, "--design", design_file, "--attributes", "cigarettes,cough"]
-    law = ["power", "--design", design_file, "--attributes", "cigarettes,cough", "--proportions"]
-    uneven = ",".join(["0.14", "0.05", "0.05", *["0.06", "0.09", "0.1"] * 2, "0.06", "0.09", "0.11"])
-    capsys.readouterr()
-    for command in (
-        ["test", *pair, "--test", "trend"],
-        ["test", *pair, "--test", "common-trend", "--given", "sex"],
-        ["estimate", *pair, "--derive", "correlation"],
-        [*law, uneven, "--test", "trend"],
-    ):
-        assert run([*command, *([] if command[0] == "power" else ["--report", page])]) == 0
-        said = "scores of the categories: cigarettes 0, 1, 5, 10; cough 0, 1, 2"
-        assert said in capsys.readouterr().out
-        assert command[0] == "power" or said[1:] in Path(page).read_text()
-        for options, expected in (([], [0, 1, 5, 10]), (["--scores", "cigarettes=0,1,2,4"], [0, 1, 2, 4])):
-            assert run([*command, *options, "--json"]) == 0
-            answer = json.loads(capsys.readouterr().out)
-            assert answer.get("derived", [answer])[0]["scores"] == [expected, [0, 1, 2]]
-    for command, said in (
-        (["test", *pair, "--scores", "cough=0,1,2"], "--scores is for --test trend"),
-        (["test", *pair, "--test", "trend", "--scores", "sex=0,1"], "it is for 'cigarettes', 'cough'"),
-        (["test", *pair, "--test", "trend", "--scores", "cough=0,1"], "3 categories; give a finite score"),
-        (["estimate", *pair, "--scores", "cough=0,1,2"], "--scores is for --derive correlation"),
-        ([*law, uneven, "--scores", "cough=0,1,2"], "--scores is for --test trend"),
-    ):
-        assert run(command) == 2
-        assert said in capsys.readouterr().err

@@ -447,16 +447,6 @@ def test_the_minimum_under_cuts_is_the_plain_programs():
     assert value == pytest.approx(program.value, rel=1e-5)
 
 
-@pytest.mark.slow
-def test_the_search_serves_many_different_attributes():
-    sizes = np.arange(2, 32)
-    problem = AllocationProblem(workload(marginals, sizes), 6.0)
-    allocated = allocation_search.solve(problem)
-    split = best_split(problem.workload, single_blocks(problem.workload), 6.0)
-    assert allocated.error < split.error and allocated.law.epsilon <= 6.0
-    assert allocated.gap < 1e-3
-
-
 def test_the_search_preserves_pairs():
     sizes = (2, 3, 4, 5)
     w = workload(marginals, sizes)
