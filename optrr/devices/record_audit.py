@@ -142,14 +142,14 @@ class RecordAnswers:
         ]
 
     def events(self, parts: Sequence[slice]) -> list[Iterable[Cells]]:
-        """One family: sets of changes, the number of changes, and answers by true category."""
+        """Two families: changes, by set and by number, and answers by true category."""
         m = self.label.domain.m
-        cells = [self._change_sets(chosen, parts) for chosen in self._pieces()]
+        changes = [self._change_sets(chosen, parts) for chosen in self._pieces()]
         if m > 1:
-            cells.append(self._change_numbers(parts))
-        for members in {(i,) for i in range(m)} | {tuple(range(m))}:
-            cells += self._by_category(members, parts)
-        return [cells]
+            changes.append(self._change_numbers(parts))
+        members = {(i,) for i in range(m)} | {tuple(range(m))}
+        given = [cells for each in members for cells in self._by_category(each, parts)]
+        return [family for family in (changes, given) if family]
 
     def _change_sets(self, chosen: Sequence[int], parts: Sequence[slice]) -> Cells:
         sizes = event_sizes(self.label.sizes[list(chosen)])

@@ -366,6 +366,13 @@ def test_uniform_answers_have_no_bound_above_0() -> None:
     assert stats.binom.sf(above - 1, audits, 0.1) > 1e-6
 
 
+def test_rare_events_do_not_crowd_out_common_ones() -> None:
+    """The lowest of 200 bounds was 1.7; chosen among all events together, half of them were 0."""
+    mechanism = mechanism_of([2, 4, 3, 2], [0.44, 0.79, 1.58, 1.34])
+    audits = [optrr.audit(mechanism, options=AuditOptions(2_000, 0.01)) for _ in range(5)]
+    assert min(a.epsilon_bound for a in audits) > mechanism.epsilon / 3
+
+
 def test_an_answer_outside_the_categories_is_a_violation_by_itself(planted: Mechanism) -> None:
     def answer(people, records):
         out = PlainClient(planted)(people, records)
