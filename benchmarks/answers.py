@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from count_queries import write_csv, write_text
 from people import ADMISSIONS, applicants, people_table
+from writing import write_csv, write_text
 
 from optrr import Domain, count
 from optrr.domain.datasets import adult, adult_domain

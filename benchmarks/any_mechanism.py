@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import published
 import pyarrow as pa
-from count_queries import write_csv, write_text
 from people import people_table
+from writing import write_csv, write_text
 
 from optrr import SampledTables
 from optrr.domain.datasets import adult, adult_domain

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from people import people_table
+from writing import save, write_csv, write_text
 
 from optrr.genomics import Budget, PhenotypeColumns, Wanted, genomic_design, genomic_domain, layout_of, records_of
 from optrr.genomics.cohort import read_cohort

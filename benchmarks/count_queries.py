@@ -9,13 +9,10 @@ per distinct value instead of one draw per person, so Adult6 costs no more than 
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,11 +21,6 @@ from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.records.frames import FrameCodec
 from optrr_solvers.laws import Law
-
-mpl.use("svg")
-mpl.rcParams["svg.hashsalt"] = "optrr"
-
-RESULTS = Path(__file__).parent / "results"
 
 Array = NDArray[np.float64]
 
@@ -140,32 +132,3 @@ def table_of(pair: tuple[int, int], tables: Sequence[tuple[Sequence[int], Array]
         marginals.append((members[inside[0]], part))
     marginals.sort(key=lambda margin: pair.index(margin[0]))
     return np.outer(marginals[0][1], marginals[1][1])
-
-
-def write_csv(name: str, rows: Sequence[dict[str, object]]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / name).open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-
-
-def markdown(rows: Sequence[dict[str, object]]) -> str:
-    """A table of four significant digits."""
-    heads = list(rows[0])
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for row in rows:
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def write_text(name: str, text: str) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / name).write_text(text.strip() + "\n")
-
-
-def save(figure: object, name: str) -> None:
-    if figure.get_layout_engine() is None:
-        figure.tight_layout()
-    figure.savefig(RESULTS / name, metadata={"Date": None})

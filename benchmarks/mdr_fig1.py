@@ -5,10 +5,10 @@ mdr_fig1.svg.
 """
 
 import numpy as np
-from count_queries import save, write_csv
 from matplotlib import pyplot as plt
 from paper_settings import MDR_ALPHA
 from scipy.stats import chi2, norm
+from writing import save, write_csv
 
 QUICK = True
 

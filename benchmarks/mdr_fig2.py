@@ -11,18 +11,10 @@ import sys
 from itertools import pairwise
 
 import numpy as np
-from count_queries import (
-    ClusterSimulator,
-    adult_eight,
-    errors,
-    random_query,
-    save,
-    table_of,
-    write_csv,
-    write_text,
-)
+from count_queries import ClusterSimulator, adult_eight, errors, random_query, table_of
 from matplotlib import pyplot as plt
 from paper_settings import MDR_FIG2_RETENTION, MDR_SIGMAS
+from writing import save, write_csv, write_text
 
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 

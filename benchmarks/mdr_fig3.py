@@ -12,20 +12,11 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from count_queries import (
-    Data,
-    adult_eight,
-    clip,
-    errors,
-    random_query,
-    save,
-    table_of,
-    write_csv,
-    write_text,
-)
+from count_queries import Data, adult_eight, clip, errors, random_query, table_of
 from matplotlib import pyplot as plt
 from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
+from writing import save, write_csv, write_text
 
 from optrr.designs.clustering import greedy_clusters
 from optrr.mechanisms.mechanism import Mechanism

@@ -18,21 +18,10 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from count_queries import (
-    RESULTS,
-    ClusterSimulator,
-    Data,
-    adult_eight,
-    clip,
-    errors,
-    random_query,
-    save,
-    table_of,
-    write_csv,
-    write_text,
-)
+from count_queries import ClusterSimulator, Data, adult_eight, clip, errors, random_query, table_of
 from matplotlib import pyplot as plt
 from paper_settings import MDR_COMBINATIONS, MDR_DEPENDENCES, MDR_RETENTIONS, MDR_TABLE_SIGMA, MDR_TABLES
+from writing import RESULTS, save, write_csv, write_text
 
 from optrr.designs.clustering import greedy_clusters
 from optrr.designs.dependence import cramers_v, dependences_from_randomized

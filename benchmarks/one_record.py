@@ -10,10 +10,10 @@ import math
 import warnings
 
 import numpy as np
-from count_queries import save, write_csv
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
+from writing import save, write_csv
 
 import optrr
 from optrr.domain.datasets import adult, adult_domain

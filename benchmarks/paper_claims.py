@@ -11,7 +11,7 @@ from functools import reduce
 from itertools import product
 
 import numpy as np
-from count_queries import RESULTS, ClusterSimulator, Data, Query, adult_eight, errors, markdown, write_text
+from count_queries import ClusterSimulator, Data, Query, adult_eight, errors
 from paper_settings import (
     MDR_COMBINATIONS,
     MDR_DEPENDENCES,
@@ -26,6 +26,7 @@ from paper_settings import (
     RIJ_SWEPT,
 )
 from rij import cramers_v, kronecker, product_estimate, shares, synthetic
+from writing import RESULTS, markdown, write_text
 
 from optrr import count
 from optrr.domain.datasets import adult, adult_domain

@@ -16,9 +16,9 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
-from count_queries import markdown, save, write_csv, write_text
 from matplotlib import pyplot as plt
 from paper_settings import POR_CATEGORIES, POR_COUNTS, POR_EPSILON, POR_EPSILONS, POR_SETS, POR_SIZES
+from writing import markdown, save, write_csv, write_text
 
 from optrr_solvers import Problem, solve
 from optrr_solvers.calibrate import calibrate, scale_range

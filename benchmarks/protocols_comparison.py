@@ -15,11 +15,12 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from count_queries import Data, adult_eight, errors, random_query, save, write_csv, write_text
+from count_queries import Data, adult_eight, errors, random_query
 from matplotlib import pyplot as plt
 from mdr_fig3 import BEST
 from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
+from writing import save, write_csv, write_text
 
 from optrr.designs.clustering import greedy_clusters, named
 from optrr.ways.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
+from writing import save, write_csv, write_text
 
 from optrr.designs.clustering import checked_affinity, greedy_clusters, iterates, power_iteration_clusters
 from optrr.designs.dependence import dependences_from_randomized

@@ -20,7 +20,7 @@ from itertools import combinations, product
 
 import numpy as np
 import published
-from count_queries import write_csv, write_text
+from writing import write_csv, write_text
 
 from optrr_solvers.allocating.energy import error_bound
 from optrr_solvers.allocating.mixture import MixedQuestions, mixture

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from count_queries import write_csv, write_text
+from writing import write_csv, write_text
 
 import optrr
 from optrr.domain.datasets import adult_domain

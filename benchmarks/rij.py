@@ -15,10 +15,10 @@ rij_table1.csv, rij.md, rij_joint.svg and rij.svg.
 from __future__ import annotations
 
 import numpy as np
-from count_queries import markdown, save, write_csv, write_text
 from matplotlib import pyplot as plt
 from paper_settings import RIJ_BASE, RIJ_EXAMPLE, RIJ_KEPT, RIJ_OBSERVED, RIJ_RETAINED, RIJ_SWEPT, RIJ_TABLE1
 from scipy.optimize import brentq
+from writing import markdown, save, write_csv, write_text
 
 from optrr import count
 from optrr.domain import datasets

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from paper_settings import RIJ_RETAINED, RIJ_YEARS
+from writing import save, write_csv, write_text
 
 from optrr.domain.domain import Domain
 from optrr.ways.protocols import Collector, rr_ind_joint, rr_independent

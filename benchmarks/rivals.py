@@ -28,10 +28,10 @@ import numpy as np
 import published
 import pyarrow as pa
 from any_mechanism import asked, populations
-from count_queries import save, write_csv, write_text
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 from public_optimiser import public_error
+from writing import save, write_csv, write_text
 
 from optrr.domain.domain import Domain
 from optrr.show.charts import COLOURS

@@ -12,9 +12,9 @@ import sys
 from itertools import combinations
 
 import numpy as np
-from count_queries import RESULTS, write_csv, write_text
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from writing import RESULTS, write_csv, write_text
 
 from optrr.domain.datasets import adult, adult_domain
 from optrr.records.counts import count_many

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from itertools import combinations, product
 
 import numpy as np
-from count_queries import write_csv, write_text
 from paper_settings import SIC_TABLE1
+from writing import write_csv, write_text
 
 from optrr.designs.clustering import Clusters, power_iteration_clusters
 from optrr.designs.dependence import cramers_v
