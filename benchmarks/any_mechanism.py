@@ -1,8 +1,7 @@
 """How near to the best of all mechanisms mixtures of questions come: error over the bound that no mechanism passes.
 
-Run as ``python benchmarks/any_mechanism.py``; half an hour on one core. Writes any_mechanism.csv (200 random
-workloads, each with published ways of asking beside the mixture) and any_mechanism.md. All ways on real people's pairs are
-in ``rivals.py``.
+Takes half an hour. Writes any_mechanism.csv (200 random workloads, each with published ways of asking beside the mixture) and
+any_mechanism.md. All ways on real people's pairs are in ``rivals.py``.
 
 Errors are predicted ones: Σ n E‖π̂ − π‖² over the workload's tables at the uniform population. Those of mixtures are drawn, too.
 """
@@ -244,7 +243,7 @@ def report(rows: list[dict], people: list[dict], workloads: list[dict]) -> str:
         "",
         *_drawn(workloads, "kind", "sizes"),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _drawn(rows: list[dict], *names: str) -> list[str]:

@@ -1,8 +1,8 @@
 """What tests of association keep of their noncentrality, of every way to randomize genotypes and status at one total ε.
 
-Run as ``python benchmarks/association.py``; twenty minutes on one core. Writes association.csv, association.svg and
-association.md: the 1000 Genomes people twenty times over at 55 markers, Europeans as cases; panels of 20, 55, 1,000 and 10,000
-variants of random frequencies and weak effects; and what is drawn against what is promised.
+Takes twenty minutes. Writes association.csv, association.svg and association.md: the 1000 Genomes people twenty times over at
+55 markers, Europeans as cases; panels of 20, 55, 1,000 and 10,000 variants of random frequencies and weak effects; and what is
+drawn against what is promised.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
     ]
     lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     lines += ["| " + " | ".join(f"{r[h]:.4g}" for h in heads) + " |" for r in reports]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> None:

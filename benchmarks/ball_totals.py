@@ -8,18 +8,14 @@ exact reduced program below. Writes ball_totals.csv and ball_totals.svg.
 
 from __future__ import annotations
 
-import csv
-import sys
-from pathlib import Path
-
-import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
+from writing import save, write_csv
 
 from optrr_solvers import Problem, kl_bound, solve
 from optrr_solvers.balls.solve import BallOptions
 from optrr_solvers.balls.solve import solve as solve_ball
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = (3, 5, 10, 20, 50, 100, 300, 1000, 10_000, 100_000)
 SETTINGS = ("epsilon 1..8, r = 5", "epsilon 3, r in 2..10", "epsilon 0.05..1, r in 2..8")
 # From here on one run, below it the mean of three.
@@ -47,26 +43,18 @@ def one(problem: Problem) -> dict[str, float]:
     }  # fmt: skip
 
 
-def measure(largest: int) -> list[dict[str, float | str]]:
+def measure() -> list[dict[str, float | str]]:
     rows: list[dict[str, float | str]] = []
     for setting in SETTINGS:
-        for m in (m for m in SIZES if m <= largest):
+        for m in SIZES:
             runs = [one(draw(setting, m, run)) for run in range(1 if m >= ONE_RUN_FROM else 3)]
             rows.append({"setting": setting, "m": m, **{k: float(np.mean([r[k] for r in runs])) for k in runs[0]}})
             rows[-1]["largest_gap"] = max(r["upper"] - r["lower"] for r in runs)
-            print(rows[-1], flush=True)
-            write(rows)
     return rows
 
 
 def write(rows: list[dict[str, float | str]]) -> None:
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
-
-    with (RESULTS / "ball_totals.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv("ball_totals.csv", rows, 10)
     figure, axes = plt.subplots(1, len(SETTINGS), figsize=(14, 4.2))
     lines = {
         "kronecker": "Kronecker", "inductive": "POR's heuristic (changes the ε_i)", "upper": "certified optimum",
@@ -78,10 +66,8 @@ def write(rows: list[dict[str, float | str]]) -> None:
             axis.loglog([r["m"] for r in mine], [r[key] for r in mine], marker="o", markersize=3, label=label)
         axis.set(title=setting.replace("epsilon", "ε"), xlabel="attributes m", ylabel="total ε (nats)")
     axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "ball_totals.svg")
-    plt.close(figure)
+    save(figure, "ball_totals.svg")
 
 
 if __name__ == "__main__":
-    measure(int(sys.argv[1]) if len(sys.argv) > 1 else SIZES[-1])
+    write(measure())

@@ -5,21 +5,19 @@ records' own proportions: E‖π̂_U − π_U‖², summed over cells, averaged 
 beside them what simulations gave, before and after projection onto proper tables.
 
 RS+FD is shown twice: at this ε, and as its papers count (the record then spends ln(9(e^ε − 1) + 1)). The clusters are MDR's
-(T_v = 50, T_d = 0.1) on the true dependences, learned for free, which favours them. Writes baselines.csv, .svg and .md in
-about seven minutes; with the argument ``page``, only the page again, from the CSV.
+(T_v = 50, T_d = 0.1) on the true dependences, learned for free, which favours them. Takes a minute. Writes
+baselines.csv, .svg and .md.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
+from writing import save, write_csv, write_text
 
 from optrr.budgets.allocate import allocate
 from optrr.designs.clustering import choose_clusters
@@ -34,7 +32,6 @@ from optrr.tables.estimation.simplex import projection
 from optrr.ways.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
 
-RESULTS = Path(__file__).parent / "results"
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)
 RUNS = 10
 DOMAIN = adult_domain()
@@ -195,15 +192,10 @@ def measure() -> list[dict]:
         for name, run in methods(epsilon).items():
             for ways, e in zip((1, 2), run(rng), strict=True):
                 rows.append({"method": name, "ways": ways, "epsilon": epsilon, **vars(e)})
-        print("done", epsilon, flush=True)
     return rows
 
 
 def picture(rows: list[dict]) -> None:
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "optrr"
-    import matplotlib.pyplot as plt
-
     figure, panels = plt.subplots(1, 2, figsize=(12, 6), layout="constrained")
     names = list(dict.fromkeys(r["method"] for r in rows))
     # one colour for each method, the same in both panels; the whole lines get the darker ones
@@ -221,7 +213,7 @@ def picture(rows: list[dict]) -> None:
         axes.set(xlabel="total ε of the record (nats)", ylabel="expected squared error", title=title)
     entries = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5, fontsize=8)
-    figure.savefig(RESULTS / "baselines.svg", metadata={"Date": None})
+    save(figure, "baselines.svg")
 
 
 def table(rows: list[dict], ways: int, key: str) -> list[str]:
@@ -279,7 +271,7 @@ def page(rows: list[dict]) -> str:
         "",
         *table(rows, 2, "projected"),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def reading(rows: list[dict]) -> list[str]:
@@ -314,26 +306,12 @@ def reading(rows: list[dict]) -> list[str]:
     ]
 
 
-def from_csv() -> list[dict]:
-    """The rows of the last measurement, to write the page again."""
-    with (RESULTS / "baselines.csv").open(newline="") as file:
-        kinds = {"method": str, "ways": int}
-        return [{k: kinds.get(k, float)(v) for k, v in row.items()} for row in csv.DictReader(file)]
-
-
-def main(again: bool) -> None:
-    rows = from_csv() if again else measure()
-    text = page(rows)
-    (RESULTS / "baselines.md").write_text(text)
-    print(text)
-    if again:
-        return
-    with (RESULTS / "baselines.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+def main() -> None:
+    rows = measure()
+    write_csv("baselines.csv", rows, 6)
+    write_text("baselines.md", page(rows))
     picture(rows)
 
 
 if __name__ == "__main__":
-    main(again=sys.argv[1:] == ["page"])
+    main()

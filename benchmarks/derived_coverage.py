@@ -1,11 +1,9 @@
 """Coverage of the 95 % intervals of derived statistics, beside the delta method's (RVL §5.2, eq. 24).
 
-Run as ``python benchmarks/derived_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; some
-thirty minutes of one core). Half of the tables are chosen for what is
-hard: independence, evenness, weak and perfect association, empty cells, a category near 0, real pairs of Adult, 36 cells with
-300 records, Laplace matrices. The others are drawn: sizes 2..6, ε 0.5..6 for each attribute, 300 to 20,000 records, cells from
-even to sparse, some nearly independent, every third a pair of Adult. Records are a sample of the table; the truth is the
-table's statistic.
+Takes twenty minutes; 2000 data sets a setting. Half of the tables are chosen for what is hard: independence, evenness, weak
+and perfect association, empty cells, a category near 0, real pairs of Adult, 36 cells with 300 records, Laplace matrices. The
+others are drawn: sizes 2..6, ε 0.5..6 for each attribute, 300 to 20,000 records, cells from even to sparse, some nearly
+independent, every third a pair of Adult. Records are a sample of the table; the truth is the table's statistic.
 
 χ² is n (k − 1) V² and G² is 2n ln 2 times the mutual information, limits included, so they are covered when those are; a test
 says so. An interval is printed for every data set, and all count. Where the statistic divides by what cannot be told from 0,
@@ -19,17 +17,14 @@ categories with their independent twins: results/derived_points.csv and .md.
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from math import log, log2
-from pathlib import Path
 
 import numpy as np
 from scipy.special import xlogy
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, count, design
 from optrr.designs.dependence import cramers_v
@@ -48,8 +43,7 @@ from optrr.tables.estimation.statistics import (
     phi_squared,
 )
 
-RESULTS = Path(__file__).parent / "results"
-RUNS = 2000
+SEED, RUNS = 3, 2000
 STATISTICS = ("entropy", "mutual-information", "correlation", "cramers-v")
 DRAWN = 11
 # How a warning of what cannot be told from 0 begins.
@@ -170,11 +164,11 @@ def by_delta_method(statistic: str, kernel: Kernel, seen: np.ndarray, n: int) ->
     return value - Z * error, value + Z * error
 
 
-def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     """A row for every statistic."""
     mechanism = setting.mechanism()
     kernel, domain = mechanism.kernel(("a", "b")), mechanism.domain.subset(["a", "b"])
-    draws = np.random.default_rng(seed).multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    draws = np.random.default_rng(place).multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS)
     tables = [Counts(domain, d.reshape(kernel.sizes)) for d in draws]
     rows = []
     for statistic in STATISTICS:
@@ -188,7 +182,7 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
             "mechanism": setting.kind,
             "ε": setting.epsilon,
             "n": setting.n,
-            "runs": runs,
+            "runs": RUNS,
             "statistic": statistic,
             "truth": truth,
         }
@@ -217,17 +211,15 @@ def summary(
     }
 
 
-def page(rows: list[dict[str, object]], runs: int) -> str:
-    columns = {
-        name: np.array([float(str(r[name])) for r in rows]) for name in rows[0] if not isinstance(rows[0][name], str)
-    }
+def page(rows: list[dict[str, object]]) -> str:
+    columns = {name: np.array([r[name] for r in rows]) for name in rows[0] if not isinstance(rows[0][name], str)}
     covered, delta, few = columns["covered"], columns["delta covered"], columns["warned"] <= FEW
     both = few & (delta >= LEAST) & (delta <= MOST)
     ratio = np.median(columns["width"][both] / columns["delta width"][both])
     two_sided = few & (columns["too low"] > 0) & (columns["too high"] > 0)
     lines = [
         "# Coverage of the 95 % intervals of derived statistics",
-        f"Made by `benchmarks/derived_coverage.py`: {runs} data sets for each of {len(rows)} settings, half of the "
+        f"Made by `benchmarks/derived_coverage.py`: {RUNS} data sets for each of {len(rows)} settings, half of the "
         "tables drawn at random.",
         'All data sets count; "too low" and "too high" say where the intervals lie that miss; widths are medians, as shares of '
         'the statistic\'s range. "warned": the share of data sets where the statistic divides by what cannot be told from 0. '
@@ -243,31 +235,9 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
         f"The delta method (RVL eq. 24): {delta.mean():.1%} on average, least {delta.min():.1%}; below 93 % in "
         f"{np.sum(delta < LEAST)} of {len(rows)}. Where it covers 93–97 % and warnings are few ({both.sum()} settings), the "
         f"median ratio of widths, ours to its, is {ratio:.2f}.",
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
-
-
-def markdown(rows: list[dict[str, object]]) -> str:
-    names = list(rows[0])
-    lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
-    return "\n".join(lines + ["| " + " | ".join(map(shown, r.values())) + " |" for r in rows])
-
-
-def shown(entry: object) -> str:
-    if not isinstance(entry, float):
-        return str(entry)
-    return "" if np.isnan(entry) else f"{entry:.3f}"
-
-
-def write(name: str, rows: list[dict[str, object]], text: str) -> None:
-    """The rows as results/NAME.csv, and the page, which is also printed, as results/NAME.md."""
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-    (RESULTS / f"{name}.md").write_text(text)
-    print(text)
+    return "\n\n".join(lines)
 
 
 # Data sets of a setting whose values are compared: root mean squares are then known to 7 %.
@@ -275,7 +245,7 @@ POINT_RUNS, POINTED, TRIPLES = 100, 30, 6
 # Pairs of large attributes with few full cells; each is followed by its twin, the product of its margins. Their intervals take
 # a hundred times as long, so that there are fewer data sets; the jackknife would take hours and is left out of tables
 # with more than so many cells.
-SPARSE, SPARSE_SHARE, MOST_CELLS = 8, 0.16, 40
+SPARSE, SPARSE_RUNS, MOST_CELLS = 8, 16, 40
 RARE, CLEAR = 0.05, 3.0
 
 
@@ -392,11 +362,11 @@ def bound(function: Callable[[np.ndarray], np.ndarray], table: np.ndarray, kerne
     return float(np.sqrt(gradient @ np.linalg.solve(information, gradient)))
 
 
-def compared(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+def compared(setting: Setting, runs: int, place: int) -> list[dict[str, object]]:
     """Root mean squared errors of all estimators of each statistic, and the width against the bound."""
     mechanism = setting.mechanism()
     kernel, domain = mechanism.kernel(setting.names), mechanism.domain.subset(list(setting.names))
-    draws = np.random.default_rng(seed).multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    draws = np.random.default_rng(place).multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
     others = estimators(draws, kernel, setting.n)
     truths = {k: float(v[0]) for k, v in statistics_of(setting.table[None], setting.table.ndim).items()}
     tables = [Counts(domain, d.reshape(kernel.sizes)) for d in draws]
@@ -436,18 +406,13 @@ def compared(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     return rows
 
 
-def sparse_runs(runs: int) -> int:
-    """Data sets of a sparse setting, where others have so many."""
-    return max(round(runs * SPARSE_SHARE), 2)
-
-
-def points_page(rows: list[dict[str, object]], runs: int) -> str:
+def points_page(rows: list[dict[str, object]]) -> str:
     names = list(rows[0])[list(rows[0]).index("printed") : list(rows[0]).index("width")]
-    wanted = [r for r in rows if float(str(r["known"])) > 0.1]
+    wanted = [r for r in rows if r["known"] > 0.1]
     lines = [
         "# Values of derived statistics, and widths of their intervals",
-        f"Made by `benchmarks/derived_coverage.py`: {runs} data sets for each of {POINTED + TRIPLES} tables, all drawn, and "
-        f"{sparse_runs(runs)} for each of {SPARSE} sparse, strongly dependent ones and their independent twins, which are "
+        f"Made by `benchmarks/derived_coverage.py`: {POINT_RUNS} data sets for each of {POINTED + TRIPLES} tables, all drawn, "
+        f"and {SPARSE_RUNS} for each of {SPARSE} sparse, strongly dependent ones and their independent twins, which are "
         "summed up apart.",
         "Geometric means over tables of root mean squared errors, against that of what is printed; in brackets the root mean "
         "square over all tables. Every estimate is moved into the printed interval, and the data sets count where a value is "
@@ -464,45 +429,33 @@ def points_page(rows: list[dict[str, object]], runs: int) -> str:
             ]
             if not of:
                 continue
-            errors = np.array([[float(str(r[name])) for name in names] for r in of])
+            errors = np.array([[r[name] for name in names] for r in of])
             ratios = np.exp(np.mean(np.log(errors / errors[:, :1]), axis=0))
             roots = np.sqrt(np.mean(errors**2, axis=0))
             said = {name: f"{a:.2f} ({b:.3f})" for name, a, b in zip(names, ratios, roots, strict=True)}
             summary_rows.append({"statistic": statistic, "tables": f"{kind}, {len(of)}"} | said)
-    widths = np.array([float(str(r["against bound"])) for r in rows])
+    widths = np.array([r["against bound"] for r in rows])
     widths = widths[~np.isnan(widths)]
     lines += [
-        markdown(summary_rows),
+        markdown(summary_rows, three_decimals),
         f"Widths against the Cramér–Rao bound, where no category is below {RARE:.0%} and the statistic neither lies within "
         f"{CLEAR:g} errors of the ends of its range nor bends within the noise ({widths.size} statistics): "
         f"median {np.median(widths):.2f}, least {widths.min():.2f}, most {widths.max():.2f}; above 1.15 in "
         f"{np.sum(widths > 1.15)}.",
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(lines)
 
 
-def main(runs: int, jobs: int) -> None:
+def main() -> None:
     settings = [*chosen(), *drawn(np.random.default_rng(2))]
-    with ProcessPoolExecutor(jobs) as pool:
-        rows = []
-        for new in pool.map(measured, settings, [runs] * len(settings), range(len(settings))):
-            rows += new
-            print(*("; ".join(map(shown, r.values())) for r in new), sep="\n", file=sys.stderr, flush=True)
-    write("derived_coverage", rows, page(rows, runs))
-    compare(max(runs * POINT_RUNS // RUNS, 2), jobs)
-
-
-def compare(runs: int, jobs: int) -> None:
-    settings, apart = list(pointed(np.random.default_rng(3))), list(sparse(np.random.default_rng(33)))
-    each, rows = [runs] * len(settings) + [sparse_runs(runs)] * len(apart), []
-    settings += apart
-    with ProcessPoolExecutor(jobs) as pool:
-        for new in pool.map(compared, settings, each, range(len(settings))):
-            rows += new
-            print(*("; ".join(map(shown, r.values())) for r in new), sep="\n", file=sys.stderr, flush=True)
-    write("derived_points", rows, points_page(rows, runs))
+    rows = measure_all(measured, settings, range(len(settings)))
+    write("derived_coverage", rows, page(rows))
+    tables = [*pointed(np.random.default_rng(SEED)), *sparse(np.random.default_rng(33))]
+    runs = [POINT_RUNS] * (POINTED + TRIPLES) + [SPARSE_RUNS] * (2 * SPARSE)
+    rows = measure_all(compared, tables, runs, range(len(tables)))
+    write("derived_points", rows, points_page(rows))
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))
+    main()

@@ -8,19 +8,15 @@ exact_solvers.csv and exact_solvers.svg.
 
 from __future__ import annotations
 
-import csv
 import json
 import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from paper_settings import POR_SECONDS, POR_TIMED_EPSILONS, POR_TIMED_SIZES
 
-RESULTS = Path(__file__).parent / "results"
 SIZES = {
     "lp": range(3, 15),
     "reduced": range(3, 21),
@@ -60,22 +56,19 @@ def measure() -> list[dict[str, float | str]]:
                 [sys.executable, __file__, method, str(m)], check=True, capture_output=True, text=True
             ).stdout
             rows.append({"method": method, "m": m, **json.loads(out)})
-            print(rows[-1], flush=True)
     return rows
 
 
 def write(rows: list[dict[str, float | str]]) -> None:
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
+    # the processes that solve import no pictures, whose memory would count as theirs
+    from matplotlib import pyplot as plt
+    from writing import save, write_csv
 
     reduced = {r["m"]: float(r["seconds"]) for r in rows if r["method"] == "reduced"}
     for r in rows:
         r["published_seconds"] = PUBLISHED.get(r["method"], {}).get(r["m"], "")
         r["ratio_to_reduced"] = float(r["seconds"]) / reduced[r["m"]] if r["m"] in reduced else ""
-    with (RESULTS / "exact_solvers.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+    write_csv("exact_solvers.csv", rows)
     figure, axes = plt.subplots(figsize=(6, 4))
     for method in SIZES:
         mine = [r for r in rows if r["method"] == method]
@@ -88,8 +81,7 @@ def write(rows: list[dict[str, float | str]]) -> None:
         xlabel="attributes m", ylabel="seconds (one thread)", title="POR's program, the same sifted, POR's heuristic"
     )
     axes.legend()
-    figure.tight_layout()
-    figure.savefig(RESULTS / "exact_solvers.svg", metadata={"Date": None})
+    save(figure, "exact_solvers.svg")
 
 
 if __name__ == "__main__":

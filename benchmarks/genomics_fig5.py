@@ -1,9 +1,9 @@
 """POR Fig. 5 as published, then with its slip mended, then with unbiased statistics and with the certified optimum.
 
-Run as ``python benchmarks/genomics_fig5.py [SETS] [OPTIMA]``: how many draws of the ε_i (20 unless told), and for how many
-of them the optimum is solved at 50 SNPs (6 unless told), with half as many at 100. It is one call of ``optrr gwas-study``:
+It is one call of ``optrr gwas-study``, with 20 draws of the ε_i, for 6 of which the optimum is solved at 50 SNPs, and for
+half as many at 100:
 
-    optrr gwas-study --preset por-fig5 --repeats SETS --optima OPTIMA -o TABLE
+    optrr gwas-study --preset por-fig5 --repeats 20 --optima 6 -o TABLE
 
 (optrr/genomics/study/por.py says what is drawn). The optimum is at 10, 20, 50 and 100 SNPs only. Writes genomics_fig5.csv, .svg
 and .md, beside the errors that POR's public code printed.
@@ -12,64 +12,42 @@ and .md, beside the errors that POR's public code printed.
 from __future__ import annotations
 
 import csv
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 from paper_settings import POR_FIG5
+from writing import save, write_csv, write_text
 
 from optrr.cli.main import run
 from optrr.show.charts import COLOURS, new_figure
 
 SIZES = tuple(POR_FIG5["heuristic"])
 PUBLISHED = {f"published {name}": printed for name, printed in POR_FIG5.items()}
-RESULTS = Path(__file__).parent / "results"
-COLUMNS = [
-    "snps",
-    "method",
-    "sets",
-    "total",
-    "total_se",
-    "epsilon",
-    "epsilon_se",
-    "naive",
-    "naive_se",
-    "unbiased",
-    "unbiased_se",
-]
+NUMBERS = [f"{name}{error}" for name in ("total", "epsilon", "naive", "unbiased") for error in ("", "_se")]
 
 
-def rows_of(snps: str, sets: int, optima: int) -> list[list[object]]:
-    """Every method at these numbers of SNPs."""
+def study() -> list[dict[str, str]]:
+    """Every method at every number of SNPs, as the command's table has them, with three decimals."""
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "errors.tsv"
-        settings = ["--snps", snps, "--repeats", str(sets), "--optima", str(optima)]
+        settings = ["--snps", ",".join(map(str, SIZES)), "--repeats", "20", "--optima", "6"]
         code = run(["gwas-study", "--preset", "por-fig5", *settings, "-o", str(table)])
         assert code == 0, f"exit {code}"
-        lines = [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
-    named = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+        with table.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
     return [
-        [
-            int(r["snps"]),
-            r["method"],
-            int(r["repeats"]),
-            *(f"{float(r[c].replace('NA', 'nan')):.3f}" for c in COLUMNS[3:]),
-        ]
-        for r in named
+        {"snps": r["snps"], "method": r["method"], "sets": r["repeats"]}
+        | {name: f"{float(r[name].replace('NA', 'nan')):.3f}" for name in NUMBERS}
+        for r in rows
     ]
 
 
-def main(sets: int, optima: int) -> None:
-    write(rows_of(",".join(map(str, SIZES)), sets, optima))
-
-
-def write(rows: list[list[object]]) -> None:
-    with (RESULTS / "genomics_fig5.csv").open("w", newline="") as out:
-        csv.writer(out).writerows([COLUMNS, *rows])
-    named = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    draw(named)
-    (RESULTS / "genomics_fig5.md").write_text(page(named))
+def main() -> None:
+    rows = study()
+    write_csv("genomics_fig5.csv", rows)
+    draw(rows)
+    write_text("genomics_fig5.md", page(rows))
 
 
 SHOWN = {
@@ -103,7 +81,7 @@ def draw(rows: list[dict[str, str]]) -> None:
         axes.set_ylim(bottom=0)
         axes.set_title(title, fontsize=9)
         axes.legend(fontsize=7, loc="center right")
-    figure.savefig(RESULTS / "genomics_fig5.svg", metadata={"Date": None})
+    save(figure, "genomics_fig5.svg")
 
 
 def page(rows: list[dict[str, str]]) -> str:
@@ -137,9 +115,8 @@ def page(rows: list[dict[str, str]]) -> str:
         ]
         cells += [cell(snps, "heuristic", "unbiased"), cell(snps, "optimum"), cell(snps, "optimum", "unbiased")]
         lines.append(f"| {snps} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    given = [int(x) for x in sys.argv[1:3]]
-    main(*given, *(20, 6)[len(given) :])
+    main()

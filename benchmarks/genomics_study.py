@@ -1,41 +1,42 @@
 """Power, χ² error and rank correlation against total ε on real genotypes; writes benchmarks/results/genomics_study.*.
 
-Run as ``python benchmarks/genomics_study.py [REPEATS]`` (20 unless told), that is, ``optrr gwas-study`` on 2,504 people
-of the 1000 Genomes Project at 55 ancestry markers, Europeans as cases, trend test at 5 %.
+``optrr gwas-study``, 20 times, on 2,504 people of the 1000 Genomes Project at 55 ancestry markers, Europeans as cases, trend
+test at 5 %.
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import csv
 from typing import Any
 
 from people import people_table
+from writing import save, write_csv
 
 from optrr.cli.main import run
 from optrr.show.charts import COLOURS, new_figure
 
-RESULTS = Path(__file__).parent / "results"
 TOTALS = "1,2,4,8,16,32,64"
 METHODS = ("optimum", "kronecker", "inductive", "sampling", "association")
 SHOWN = {"power": "power at 5 %", "chi2_error": "mean |χ² − true χ²|", "rank_correlation": "rank correlation, top 20"}
 
 
-def table_of(methods: tuple[str, ...], totals: str, repeats: str) -> list[list[str]]:
-    """Cells of the command's table, the names of its columns first."""
+def study() -> list[dict[str, str]]:
+    """The command's table."""
     with people_table() as genotypes:
         table = genotypes.parent / "study.tsv"
-        arguments = ["--phenotype-column", "superpopulation", "--case", "EUR", "--methods", ",".join(methods)]
-        arguments += ["--total-epsilon", totals, "--repeats", repeats, "-o", str(table)]
-        code = run(["gwas-study", str(genotypes), *arguments])
+        arguments = ["--phenotype-column", "superpopulation", "--case", "EUR", "--methods", ",".join(METHODS)]
+        code = run(
+            ["gwas-study", str(genotypes), *arguments, "--total-epsilon", TOTALS, "--repeats", "20", "-o", str(table)]
+        )
         assert code == 0, f"exit {code}"
-        return [line.split("\t") for line in table.read_text(encoding="utf-8").splitlines()]
+        with table.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file, delimiter="\t"))
 
 
-def main(repeats: str) -> None:
-    lines = table_of(METHODS, TOTALS, repeats)
-    (RESULTS / "genomics_study.csv").write_text("".join(",".join(line) + "\n" for line in lines))
-    draw([dict(zip(lines[0], line, strict=True)) for line in lines[1:]])
+def main() -> None:
+    rows = study()
+    write_csv("genomics_study.csv", rows)
+    draw(rows)
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
@@ -52,8 +53,8 @@ def draw(rows: list[dict[str, Any]]) -> None:
         if key == "chi2_error":
             axes.set_yscale("log")
     axes.legend(fontsize=7)
-    figure.savefig(RESULTS / "genomics_study.svg", metadata={"Date": None})
+    save(figure, "genomics_study.svg")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "20")
+    main()

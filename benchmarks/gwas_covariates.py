@@ -1,12 +1,12 @@
 """Scans adjusted for public covariates where nothing is associated: type I error under population structure, and on X.
 
-Run as ``python benchmarks/gwas_covariates.py [RELEASES]`` (20 unless told; three minutes of processor time). People: 2,504
-of five superpopulations, with the 55 ancestry markers of the 1000 Genomes Project from which principal components come. The
-share of cases is .2 to .8 by superpopulation. In every release status and 1,000 variants are drawn anew: their frequencies
-differ between superpopulations as Balding & Nichols have it (F = .1), and given the superpopulation neither depends on the
-other. Designs of 100 variants each: totals of 4, 8 and 16, and 1 and 2 for each variant. Compared: no covariates, which must
-fail where ε is large enough to see structure; superpopulations as a covariate and as strata (Cochran, Mantel & Haenszel); four
-principal components. A public trait of numbers with means by superpopulation is tested likewise.
+Takes four minutes; 20 releases. People: 2,504 of five superpopulations, with the 55 ancestry markers of the 1000 Genomes
+Project from which principal components come. The share of cases is .2 to .8 by superpopulation. In every release status and
+1,000 variants are drawn anew: their frequencies differ between superpopulations as Balding & Nichols have it (F = .1), and
+given the superpopulation neither depends on the other. Designs of 100 variants each: totals of 4, 8 and 16, and 1 and 2 for
+each variant. Compared: no covariates, which must fail where ε is large enough to see structure; superpopulations as a
+covariate and as strata (Cochran, Mantel & Haenszel); four principal components. A public trait of numbers with means by
+superpopulation is tested likewise.
 
 On X: 200 variants a release of equal frequency in men and women, and 200 of different ones, with 30 % cases among women and
 60 % among men: every test without covariates (the allelic ones take frequencies for equal), and with sex as a covariate.
@@ -20,25 +20,24 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import sys
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 from people import SOURCE
+from writing import write_csv, write_text
 
 from optrr import genomics
 from optrr.genomics import Cohort, GenomicDesign, MatrixGenotypes, Variants
 from optrr_solvers.arrays import FloatArray
 
-RESULTS = Path(__file__).parent / "results"
 BUDGETS = ({"total": 4.0}, {"total": 8.0}, {"total": 16.0}, {"variants": 1.0}, {"variants": 2.0})
 CASES = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
 VARIANTS, AT_ONCE, ON_X = 1000, 100, 200
 FST, COMPONENTS = 0.1, 4
 CASES_OF_SEX = np.array([0.3, 0.6])
 LEVELS = (0.05, 0.001)
+SEED, RELEASES = 0, 20
 
 Rows = dict[tuple[str, str, str], list[FloatArray]]
 
@@ -116,14 +115,14 @@ def on_x(design: GenomicDesign, n: int, differ: bool, rng: np.random.Generator) 
     return {key: np.concatenate(values) for key, values in p.items()}
 
 
-def rows(releases: int) -> Iterator[dict]:
+def rows() -> Iterator[dict]:
     which, components = people()
     for k, budget in enumerate(BUDGETS):
         names = cohort(np.zeros((2, AT_ONCE)), np.array([0, 1]))
         design = genomics.design(names, **budget)
         rejected: dict[tuple[str, str, float], list[float]] = {}
-        for release in range(releases):
-            rng = np.random.default_rng([k, release])
+        for release in range(RELEASES):
+            rng = np.random.default_rng([SEED + k, release])
             values = structured(design, which, components, rng)
             values |= on_x(design, which.size, False, rng) | on_x(design, which.size, True, rng)
             for (trait, adjusted), p in values.items():
@@ -138,7 +137,7 @@ def rows(releases: int) -> Iterator[dict]:
                 "trait": trait,
                 "adjusted": adjusted,
             }
-            error = float(np.std(shares, ddof=1) / np.sqrt(releases))
+            error = float(np.std(shares, ddof=1) / np.sqrt(RELEASES))
             yield row | {"level": level, "type_one": float(np.mean(shares)), "standard_error": error}
 
 
@@ -156,7 +155,7 @@ def is_claimed(row: dict) -> bool:
     return row["adjusted"] != "nothing" and not (row["trait"].endswith("differ") and "allelic" in row["adjusted"])
 
 
-def report(made: list[dict], releases: int) -> str:
+def report(made: list[dict]) -> str:
     claimed = [row for row in made if is_claimed(row) and row["level"] == LEVELS[0]]
     rare = [row for row in made if is_claimed(row) and row["level"] != LEVELS[0]]
     inside = [
@@ -164,7 +163,7 @@ def report(made: list[dict], releases: int) -> str:
     ]
     failed = [row for row in (*claimed, *rare) if not holds(row)]
     lines = [
-        f"Type I error without an association, {releases} releases of {VARIANTS} variants (on X {ON_X}), 2,504 people: "
+        f"Type I error without an association, {RELEASES} releases of {VARIANTS} variants (on X {ON_X}), 2,504 people: "
         f"{inside[0]} of {len(claimed)} claimed cells are within 4..6 % at 5 %, {inside[1]} of {len(rare)} within a factor "
         f"of two at .1 %; farther outside than three standard errors: {len(failed)}.",
         "",
@@ -178,21 +177,15 @@ def report(made: list[dict], releases: int) -> str:
         lines.append(
             f"| {asked} | {common['total']:.3g} | {common['trait']} | {common['adjusted']} | {rates} | {said} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def main(releases: int) -> None:
+def main() -> None:
     warnings.simplefilter("ignore")
-    made = []
-    for row in rows(releases):
-        made.append(row)
-        print(*row.values(), flush=True)
-    with (RESULTS / "gwas_covariates.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(made[0]))
-        writer.writeheader()
-        writer.writerows(made)
-    (RESULTS / "gwas_covariates.md").write_text(report(made, releases), encoding="utf-8")
+    made = list(rows())
+    write_csv("gwas_covariates.csv", made, 6)
+    write_text("gwas_covariates.md", report(made))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    main()

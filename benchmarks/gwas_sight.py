@@ -1,11 +1,11 @@
 """What ``gwas-design --people`` says that a scan will see, against scans of drawn people.
 
-Run as ``python benchmarks/gwas_sight.py`` (ten minutes of processor time). 48 settings: 2,000, 20,000 and 50,000
-people; 20, 55, 1,000 and 10,000 variants; totals of .5, 2, 8 and 16. Risk alleles of 5, 20 and 50 %, and cases
-of 50 and 30 %, take turns. In each, questions for association, and whole records by the optimum where there are at most four
-million genotypes. Every variant raises the risk by the smallest odds ratio that is said to be seen in 80 % of scans, at 5 % and
-at 5e-8; where none is, by an odds ratio of 5, which is to be seen as often as is said. Simulated: people, with genotypes drawn
-for their status; their randomization by the design's own code; the scan's p-values. No formula of the prediction takes part.
+Takes four minutes. 48 settings: 2,000, 20,000 and 50,000 people; 20, 55, 1,000 and 10,000 variants; totals of .5, 2, 8 and 16.
+Risk alleles of 5, 20 and 50 %, and cases of 50 and 30 %, take turns. In each, questions for association, and whole records by
+the optimum where there are at most four million genotypes. Every variant raises the risk by the smallest odds ratio that is
+said to be seen in 80 % of scans, at 5 % and at 5e-8; where none is, by an odds ratio of 5, which is to be seen as often as is
+said. Simulated: people, with genotypes drawn for their status; their randomization by the design's own code; the scan's
+p-values. No formula of the prediction takes part.
 
 Standard errors are between runs, because the variants of one run share their statuses. An error beyond 3 points and three of
 its standard errors counts as a miss. Writes results/gwas_sight.csv and .md.
@@ -13,14 +13,13 @@ its standard errors counts as a miss. Writes results/gwas_sight.csv and .md.
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+from writing import write_csv, write_text
 
 from optrr.designs.design import Design
 from optrr.genomics import (
@@ -41,7 +40,6 @@ from optrr.genomics.study import record_tables
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
-RESULTS = Path(__file__).parent / "results"
 PEOPLE, VARIANTS, TOTALS = (2000, 20_000, 50_000), (20, 55, 1000, 10_000), (0.5, 2.0, 8.0, 16.0)
 FREQUENCIES, CASES = (0.05, 0.2, 0.5), (0.5, 0.3)
 # Tests simulated in each setting, at least, a quarter where less power is predicted; and runs at least, because answers of few
@@ -163,19 +161,13 @@ def report(made: list[dict]) -> str:
         odds = f"{r['smallest_odds']:.3g}" if math.isfinite(r["smallest_odds"]) else "above 100"
         numbers = " | ".join(f"{100 * r[x]:.1f} %" for x in ("predicted", "simulated", "standard_error"))
         lines.append(f"{first}| {r['level']:g} | {odds} | {r['odds']:.3g} | {numbers} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> None:
-    made = []
-    for row in rows():
-        made.append(row)
-        print(*row.values(), flush=True)
-    with (RESULTS / "gwas_sight.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(made[0]))
-        writer.writeheader()
-        writer.writerows(made)
-    (RESULTS / "gwas_sight.md").write_text(report(made), encoding="utf-8")
+    made = list(rows())
+    write_csv("gwas_sight.csv", made, 6)
+    write_text("gwas_sight.md", report(made))
 
 
 if __name__ == "__main__":

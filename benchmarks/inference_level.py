@@ -1,19 +1,16 @@
 """Type I error of Pearson's test on the randomized counts as if they were true, beside the tests of independence.
 
-Run as ``python benchmarks/inference_level.py`` (seconds). Every attribute at ε_i = 1, as part of a three-attribute record,
-under Kronecker, the optimum, and the optimum that keeps pairs; independent, uneven true attributes. 20,000 tables for the 5 %
-level, standard error 0.15 %. Sparse tables, deeper levels and all other tests: test_levels.py. Writes
-results/inference_level.csv and .md.
+Every attribute at ε_i = 1, as part of a three-attribute record, under Kronecker, the optimum, and the optimum that keeps
+pairs; independent, uneven true attributes. 20,000 tables for the 5 % level, standard error 0.15 %. Sparse tables, deeper
+levels and all other tests: test_levels.py. Writes results/inference_level.csv and .md.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
+from writing import markdown, three_decimals, write
 
 from optrr import design
 from optrr.mechanisms.kernel import EffectKernel
@@ -21,7 +18,6 @@ from optrr.models.tests.homogeneity import naive_pearson
 from optrr.models.tests.nullfit import score_tests, trend_contrast
 
 QUICK = True
-RESULTS = Path(__file__).parent / "results"
 SHAPES = ((2, 2), (3, 2), (6, 3))
 MECHANISMS = {"kronecker": {"method": "kronecker"}, "optimal": {}, "pairs": {"preserve": "pairs"}}
 RUNS = 20_000
@@ -57,41 +53,20 @@ def level_rows() -> Iterator[dict[str, object]]:
                 trend = trend_contrast(np.arange(shape[0]), np.arange(shape[1]))
                 row["trend"] = (score_tests(t, kernel, trend).p_value < 0.05).mean()
                 row["naive_pearson"] = (naive_pearson(t)[2] < 0.05).mean()
-                print(row, file=sys.stderr, flush=True)
                 yield row
-
-
-def write(name: str, rows: list[dict[str, object]]) -> None:
-    with (RESULTS / name).open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def markdown(rows: list[dict[str, object]]) -> str:
-    names = list(rows[0])
-    lines = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
-    return "\n".join(lines + ["| " + " | ".join(shown(v) for v in r.values()) + " |" for r in rows])
-
-
-def shown(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.2g}" if abs(value) < 0.01 else f"{value:.3f}"
 
 
 def main() -> None:
     levels = list(level_rows())
-    write("inference_level.csv", levels)
     inside = {k: all(ALLOWED[0] <= r[k] <= ALLOWED[1] for r in levels) for k in COLUMNS}
-    text = [
+    write(
+        "inference_level",
+        levels,
         "# Type I error at nominal 5 %",
         f"{RUNS} tables each. Within {ALLOWED[0]:.1%}–{ALLOWED[1]:.1%} everywhere: "
         + ", ".join(f"{k} {v}" for k, v in inside.items()),
-        markdown(levels),
-    ]
-    (RESULTS / "inference_level.md").write_text("\n\n".join(text) + "\n")
-    print("\n\n".join(text))
+        markdown(levels, three_decimals),
+    )
 
 
 if __name__ == "__main__":

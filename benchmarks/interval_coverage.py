@@ -1,9 +1,8 @@
 """How often intervals of cells and of counts cover: 42 chosen settings and 42 drawn at random, 3000 data sets each.
 
-Run as ``python benchmarks/interval_coverage.py [RUNS]`` (about ten minutes). A setting is a table, a mechanism, a number of
-records and a skewed truth: kronecker, the optimum, the optimum that keeps pairs, or one Laplace matrix for each attribute;
-ε_i 0.5..6, 300..20,000 records, shares drawn from a Dirichlet law of parameter 0.1..2, so that many cells are nearly empty.
-Of each, at 95 %:
+Takes ten minutes. A setting is a table, a mechanism, a number of records and a skewed truth: kronecker, the optimum, the
+optimum that keeps pairs, or one Laplace matrix for each attribute; ε_i 0.5..6, 300..20,000 records, shares drawn from a
+Dirichlet law of parameter 0.1..2, so that many cells are nearly empty. Of each, at 95 %:
 
     each cell        coverage of every cell alone: mean over the cells, the worst cell, and its misses on both sides
     all cells        how often all intervals of ``simultaneous=True`` hold together
@@ -18,14 +17,12 @@ Writes results/interval_coverage.csv and .md.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log, prod
-from pathlib import Path
 
 import numpy as np
-from inference_level import markdown, write
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, design
 from optrr.mechanisms.kernel import Kernel
@@ -34,7 +31,7 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.tables.estimation.estimator import estimate
 from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected, subset_mean
 
-RUNS, FRONT = 3000, 5
+SEED, RUNS, FRONT = 100, 3000, 5
 # Items tested together: their sums stay in the processor's memory.
 TOGETHER = 2000
 LEVEL = 0.05
@@ -160,15 +157,15 @@ def through_the_front(setting: Setting, mechanism: Randomizer, tables: np.ndarra
         np.testing.assert_array_equal((estimated.upper < setting.truth).ravel(), below)
 
 
-def measured(setting: Setting, runs: int, seed: int) -> dict[str, object]:
-    rng = np.random.default_rng(seed)
+def measured(setting: Setting, place: int) -> dict[str, object]:
+    rng = np.random.default_rng(SEED + place)
     mechanism = setting.mechanism()
     kernel = mechanism.kernel(setting.domain.names)
-    tables = drawn(kernel, setting.truth, setting.n, runs, rng)
+    tables = drawn(kernel, setting.truth, setting.n, RUNS, rng)
     through_the_front(setting, mechanism, tables[:FRONT])
     cells = of_cells(kernel, tables, setting.truth, fixed=False)
     people = rng.multinomial(setting.n, setting.truth.ravel())
-    data = of_cells(kernel, randomized(kernel, people, runs, rng), people / setting.n, fixed=True)
+    data = of_cells(kernel, randomized(kernel, people, RUNS, rng), people / setting.n, fixed=True)
     return {
         "settings": setting.origin,
         "mechanism": setting.kind,
@@ -202,15 +199,18 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     return out
 
 
-def main(runs: int = RUNS) -> None:
-    rows = []
-    for seed, setting in enumerate([*chosen_settings(), *random_settings(42)]):
-        rows.append(measured(setting, runs, 100 + seed))
-        print(rows[-1], flush=True)
-    write("interval_coverage.csv", rows)
-    text = ["# Coverage of 95 % intervals", markdown(summary(rows)), "## Every setting", markdown(rows)]
-    (Path(__file__).parent / "results" / "interval_coverage.md").write_text("\n\n".join(text) + "\n")
+def main() -> None:
+    settings = [*chosen_settings(), *random_settings(42)]
+    rows = measure_all(measured, settings, range(len(settings)))
+    write(
+        "interval_coverage",
+        rows,
+        "# Coverage of 95 % intervals",
+        markdown(summary(rows), three_decimals),
+        "## Every setting",
+        markdown(rows, three_decimals),
+    )
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

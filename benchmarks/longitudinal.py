@@ -23,13 +23,12 @@ Simulations of every way at one setting check the formula. Writes longitudinal.c
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from math import exp, log
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import brentq
+from writing import RESULTS, write_csv, write_text
 
 from optrr import allocate, count
 from optrr.domain.datasets import adult, adult_domain
@@ -38,7 +37,6 @@ from optrr.show.charts import COLOURS, figure_svg, new_figure
 from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
 from optrr.ways.longitudinal.design import with_coin
 
-RESULTS = Path(__file__).parent / "results"
 DOMAIN = adult_domain()
 SIZES = DOMAIN.sizes.tolist()
 M = DOMAIN.m
@@ -162,7 +160,6 @@ def comparison() -> list[dict]:
                             "error": typical(each),
                         }
                     )
-        print("done", forever, flush=True)
     return rows
 
 
@@ -283,16 +280,13 @@ def page(rows: list[dict], simulated: list[tuple[str, float]]) -> str:
         "|---|---|",
         *[f"| {name} | {ratio:.2f} |" for name, ratio in simulated],
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> None:
     rows, simulated = comparison(), checks()
-    with (RESULTS / "longitudinal.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows({**r, "error": f"{r['error']:.8g}"} for r in rows)
-    (RESULTS / "longitudinal.md").write_text(page(rows, simulated))
+    write_csv("longitudinal.csv", rows, 8)
+    write_text("longitudinal.md", page(rows, simulated))
     (RESULTS / "longitudinal.svg").write_text(picture(rows) + "\n")
 
 

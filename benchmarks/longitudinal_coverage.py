@@ -11,29 +11,25 @@ Panels of a setting have as many people in every round, so that their contrasts 
 panels what a user gets is compared with that.
 
 Shown: coverage over all cells of each setting, its mean, quantiles and the least, and the least of single cells, for averages
-and for changes; and the largest mean error over its standard error, which for unbiased estimates behaves like the largest of as
-many normal numbers as there are cells. Run as ``python benchmarks/longitudinal_coverage.py [SETTINGS] [RUNS] [JOBS]`` (80,
-2000 and one process unless told; some forty minutes of one core). Writes longitudinal_coverage.csv and .md.
+and for changes; and the largest mean error over its standard error, which for unbiased estimates behaves like the largest of
+as many normal numbers as there are cells. Takes an hour. Writes longitudinal_coverage.csv and .md.
 """
 
 from __future__ import annotations
 
-import csv
-import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from writing import measure_all, write_csv, write_text
 
 from optrr import design as one_report_design
 from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
 from optrr.ways.longitudinal.panel import ABSENT, Contrast
 
-RESULTS = Path(__file__).parent / "results"
-SETTINGS, RUNS, MORE_RUNS, JOBS = 80, 2000, 10_000, 1
+SEED = 12
+SETTINGS, RUNS, MORE_RUNS = 80, 1000, 10_000
 CONFIDENCE, LEAST = 0.95, 0.93
 # Panels computed together, and panels of each setting of which what a user gets is compared with that.
 TOGETHER, CHECKED = 50, 4
@@ -144,12 +140,12 @@ def check(made: Panel, what: str, lower: np.ndarray, upper: np.ndarray) -> None:
         assert (np.abs(ends.ravel() - end) <= slack).all()
 
 
-def measured(number: int, runs: int) -> tuple[dict, dict[str, np.ndarray]]:
+def measured(number: int) -> tuple[dict, dict[str, np.ndarray]]:
     """A row of the table, and every cell's coverage and expected number of people in the smallest round."""
-    first = once(number, runs, np.random.default_rng([12, number]))
+    first = once(number, RUNS, np.random.default_rng([SEED, number]))
     if min(first[0]["average least cell"], first[0]["change least cell"]) >= LEAST:
         return first
-    return once(number, MORE_RUNS, np.random.default_rng([13, number]))
+    return once(number, MORE_RUNS, np.random.default_rng([SEED + 1, number]))
 
 
 def once(number: int, runs: int, rng: np.random.Generator) -> tuple[dict, dict[str, np.ndarray]]:
@@ -195,14 +191,14 @@ def once(number: int, runs: int, rng: np.random.Generator) -> tuple[dict, dict[s
     return row, {**inside, "expected": min(s.sizes or (s.people,)) * np.minimum(before, after)}
 
 
-def page(rows: list[dict], cells: list[dict[str, np.ndarray]], runs: int) -> str:
-    again = [r for r in rows if r["panels"] != runs]
+def page(rows: list[dict], cells: list[dict[str, np.ndarray]]) -> str:
+    again = [r for r in rows if r["panels"] != RUNS]
     known = {what: np.concatenate([c[what] for c in cells]) for what in ("average", "change", "expected")}
     below = {what: int(np.sum(known[what] < LEAST)) for what in ("average", "change")}
     lines = [
         "# Averages and changes over rounds: coverage",
         "",
-        f"Made by `benchmarks/longitudinal_coverage.py`: {len(rows)} random designs and panels, {runs} draws of each; "
+        f"Made by `benchmarks/longitudinal_coverage.py`: {len(rows)} random designs and panels, {RUNS} draws of each; "
         f"intervals at 95 %. {MORE_RUNS} new ones of {len(again)} settings in which a cell was below {LEAST:.0%} at first.",
         "",
         f"Of {known['average'].size} cells, averages are covered below {LEAST:.0%} in {below['average']} (least "
@@ -234,20 +230,15 @@ def page(rows: list[dict], cells: list[dict[str, np.ndarray]], runs: int) -> str
             continue
         shown = (f"{known[what][of].mean():.3f} | {known[what][of].min():.3f}" for what in ("average", "change"))
         lines.append(f"| {low:g} to {high:g} | {of.sum()} | {' | '.join(shown)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def main(settings: int, runs: int, jobs: int) -> None:
-    with ProcessPoolExecutor(jobs) as pool:
-        both = list(pool.map(measured, range(settings), [runs] * settings))
+def main() -> None:
+    both = measure_all(measured, range(SETTINGS))
     rows = [row for row, _ in both]
-    with (RESULTS / "longitudinal_coverage.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    (RESULTS / "longitudinal_coverage.md").write_text(page(rows, [each for _, each in both], runs))
+    write_csv("longitudinal_coverage.csv", rows, 6)
+    write_text("longitudinal_coverage.md", page(rows, [each for _, each in both]))
 
 
 if __name__ == "__main__":
-    given = [int(x) for x in sys.argv[1:4]]
-    main(*(given + [SETTINGS, RUNS, JOBS][len(given) :]))
+    main()

@@ -1,13 +1,11 @@
 """MDR Fig. 2: error of count queries from randomized records as they are, and from RR-Independent, at p = 0.7.
 
-Run as ``python benchmarks/mdr_fig2.py [RUNS]`` (50 unless told, seconds; the paper's 1000 take a minute). 40 queries per run
-and coverage. The published curves are pictures; what the text says of them is checked. Writes mdr_fig2.csv, .svg and
-.md.
+50 runs, where the paper has 1000; 40 queries per run and coverage. The published curves are pictures; what the text says of
+them is checked. Writes mdr_fig2.csv, .svg and .md.
 """
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 
 import numpy as np
@@ -84,8 +82,7 @@ def main(runs: int) -> None:
     lines = ["# MDR Fig. 2, p = 0.7", f"{runs} runs of {QUERIES} queries for every coverage.", ""]
     lines += [f"- {claim}: {'yes' if holds else 'NO'}" for claim, holds in said.items()]
     write_text("mdr_fig2.md", "\n".join(lines))
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 50)
+    main(runs=50)

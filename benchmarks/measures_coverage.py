@@ -1,9 +1,8 @@
 """Coverage of the 95 % intervals of measures: shares in groups, risks, odds, means, ordinal association.
 
-Run as ``python benchmarks/measures_coverage.py [RUNS] [JOBS]`` (2000 data sets a setting and one process unless told; some
-forty minutes of one core). Tables, mechanisms and numbers of records are those of derived_coverage.py, half of them drawn at
-random. Of a measure with several rows one is drawn; rows without a value (a share within an empty group, an odds ratio 0/0)
-are left out.
+Takes seven minutes; 2000 data sets a setting. Tables, mechanisms and numbers of records are those of derived_coverage.py, half
+of them drawn at random. Of a measure with several rows one is drawn; rows without a value (a share within an empty group, an
+odds ratio 0/0) are left out.
 
 An interval holds the truth where the test of the truth does not reject, or where values on both sides of it are accepted; here
 the test counts, and of the first CHECKED data sets the printed interval is compared with it. "no limit" is the share of these
@@ -19,13 +18,12 @@ results/measures_groups.csv and .md.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from math import isfinite, isnan, log
 
 import numpy as np
-from derived_coverage import Setting, Z, bound, chosen, drawn, markdown, write
+from derived_coverage import Setting, Z, bound, chosen, drawn
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts
 from optrr.mechanisms.kernel import Kernel
@@ -35,24 +33,25 @@ from optrr.tables.measures import MEASURES, Comparing, quantities
 from optrr.tables.measures.measure import asked, label
 from optrr.tables.measures.quantities import Inversion, Odds, value_at
 
+SEED = 5
 RUNS, CHECKED, MOST_ROWS = 2000, 10, 1
 LEAST, MOST, TAIL = 0.93, 0.97, 0.025
 # The interval's limits are found to a thousandth of a standard error.
 ROUNDING = 2e-3
 
 
-def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     """A row for every measure, for one of its comparisons."""
-    mechanism, rng = setting.mechanism(), np.random.default_rng(seed)
+    mechanism, rng = setting.mechanism(), np.random.default_rng(place)
     kernel, domain = mechanism.kernel(("a", "b")), mechanism.domain.subset(["a", "b"])
-    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS)
     empty = Counts(domain, draws[0].reshape(kernel.sizes))
     out = []
     for name in MEASURES:
         rows = [(said, odds) for said, odds in asked(empty.domain, name, Comparing()) if defined(odds, setting.table)]
         for k in sorted(rng.choice(len(rows), min(MOST_ROWS, len(rows)), replace=False)):
             said, odds = rows[k]
-            row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": runs}
+            row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": RUNS}
             out.append(row | {"measure": name, "of": label(said)} | covered(odds, kernel, setting, draws))
     return out
 
@@ -88,20 +87,20 @@ def covered(odds: Odds, kernel: object, setting: Setting, draws: np.ndarray) -> 
     }
 
 
-def page(rows: list[dict[str, object]], runs: int) -> str:
-    cover = np.array([float(str(r["covered"])) for r in rows])
-    two_sided = np.array([float(str(r["too low"])) > 0 and float(str(r["too high"])) > 0 for r in rows])
+def page(rows: list[dict[str, object]]) -> str:
+    cover = np.array([r["covered"] for r in rows])
+    two_sided = np.array([r["too low"] > 0 and r["too high"] > 0 for r in rows])
     lines = [
         "# Coverage of the 95 % intervals of measures",
-        f"Made by `benchmarks/measures_coverage.py`: {runs} data sets for each of {len(rows)} settings, half of the tables "
+        f"Made by `benchmarks/measures_coverage.py`: {RUNS} data sets for each of {len(rows)} settings, half of the tables "
         "drawn at random. An interval is printed for every data set, and all count.",
         f"Coverage: {cover.mean():.1%} on average, least {cover.min():.1%}, most {cover.max():.1%}; below 93 % in "
         f"{np.sum(cover < LEAST)} of {len(rows)} settings, 93–97 % in {np.sum((cover >= LEAST) & (cover <= MOST))}. In the "
         f"{two_sided.sum()} settings where intervals miss on both sides: {cover[two_sided].mean():.1%} on average. "
         "Coverage above 97 % comes from ends of ranges, where only one limit can miss or none.",
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(lines)
 
 
 # A quarter of the data sets; widths are means over some of these, and the profile likelihood is computed at so many shares.
@@ -124,14 +123,14 @@ def grouped(rng: np.random.Generator) -> Iterator[Setting]:
         yield Setting(name, table.reshape(shape), ("kronecker", "pairs")[k // 2 % 2], round(epsilon, 2), n)
 
 
-def in_groups(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+def in_groups(setting: Setting, place: int) -> list[dict[str, object]]:
     """A share in the group, and how it differs from the group beside it."""
-    mechanism, rng = setting.mechanism(), np.random.default_rng(seed)
+    mechanism, rng = setting.mechanism(), np.random.default_rng(place)
     kernel, shape = mechanism.kernel(setting.names), setting.table.shape
-    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=runs)
+    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS // PART)
     row_of, outcome = np.divmod(np.arange(kernel.cells), shape[-1])
     hit, group, other = (outcome == 0).astype(float), (row_of == 0).astype(float), (row_of == 1).astype(float)
-    row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": runs}
+    row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": RUNS // PART}
     rows = []
     for name, odds in (
         ("share", quantities.share(hit * group, (1 - hit) * group)),
@@ -192,16 +191,15 @@ def profile_width(kernel: Kernel, counts: np.ndarray, outcomes: int) -> float:
     return float(held.mean())
 
 
-def groups_page(rows: list[dict[str, object]], runs: int) -> str:
-    numbers = {
-        k: np.array([float(str(r[k])) for r in rows]) for k in ("covered", "error", "width", "attainable", "profile")
-    }
+def groups_page(rows: list[dict[str, object]]) -> str:
+    numbers = {k: np.array([r[k] for r in rows]) for k in ("covered", "error", "width", "attainable", "profile")}
     cover, wide = numbers["covered"], numbers["width"] / numbers["attainable"]
     lines = [
         "# Coverage and width of 95 % intervals in small groups",
-        f"Made by `benchmarks/measures_coverage.py`: {runs} data sets for each of {len(rows)} settings. Errors and widths are "
-        'shares of the range; "attainable" is the mean width of an interval of the Cramér–Rao error, cut to the range, '
-        '"profile" that of the profile likelihood by its χ² law, and "whole" the share of intervals that are the whole range.',
+        f"Made by `benchmarks/measures_coverage.py`: {RUNS // PART} data sets for each of {len(rows)} settings. Errors "
+        'and widths are shares of the range; "attainable" is the mean width of an interval of the Cramér–Rao error, cut to '
+        'the range, "profile" that of the profile likelihood by its χ² law, and "whole" the share of intervals that are '
+        "the whole range.",
     ]
     for said, chosen_ in (
         ("at most a third", numbers["error"] <= HIDDEN),
@@ -218,32 +216,16 @@ def groups_page(rows: list[dict[str, object]], runs: int) -> str:
     lines += [
         f"Against the profile likelihood: {np.nanmedian(against):.2f} in the median, {np.nanmax(against):.2f} at most."
     ]
-    return "\n\n".join([*lines, markdown(rows)]) + "\n"
+    return "\n\n".join([*lines, markdown(rows, three_decimals)])
 
 
-def main(runs: int, jobs: int) -> None:
-    settings = [*chosen(), *drawn(np.random.default_rng(2))]
-    rows = []
-    with ProcessPoolExecutor(jobs) as pool:
-        for k, new in enumerate(pool.map(measured, settings, [runs] * len(settings), range(len(settings)))):
-            rows += new
-            print(
-                f"{k + 1} of {len(settings)}", *(f"{r['measure']} {r['of']}: {r['covered']:.3f}" for r in new), sep="; "
-            )
-            sys.stdout.flush()
-    write("measures_coverage", rows, page(rows, runs))
-    groups(max(runs // PART, CHECKED), jobs)
-
-
-def groups(runs: int, jobs: int) -> None:
-    settings, rows = list(grouped(np.random.default_rng(5))), []
-    with ProcessPoolExecutor(jobs) as pool:
-        for new in pool.map(in_groups, settings, [runs] * len(settings), range(len(settings))):
-            rows += new
-            print(*(f"{r['table']}, {r['measure']}: {r['covered']:.3f}" for r in new), sep="; ")
-            sys.stdout.flush()
-    write("measures_groups", rows, groups_page(rows, runs))
+def main() -> None:
+    settings, small = [*chosen(), *drawn(np.random.default_rng(2))], list(grouped(np.random.default_rng(SEED)))
+    rows = measure_all(measured, settings, range(len(settings)))
+    write("measures_coverage", rows, page(rows))
+    rows = measure_all(in_groups, small, range(len(small)))
+    write("measures_groups", rows, groups_page(rows))
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))
+    main()

@@ -1,9 +1,9 @@
 """Coverage of the 95 % intervals of log-linear coefficients, the common odds ratio among them.
 
-Run as ``python benchmarks/model_coverage.py [jobs]`` (two minutes of processor time). 100 settings, all drawn at random:
-tables of 2 × 2 × 2 to 3 × 3 × 3 with log odds and log odds ratios from a normal law, so that some cells are rare; one pair of
-attributes, two or all three associated, or all at once; 1000 to 100,000 records, ε_i of 0.5 to 6, randomized by Kronecker's
-mechanism, the optimum and the optimum that keeps pairs. 2000 data sets each: standard error 0.5 %.
+Takes two minutes. 100 settings, all drawn at random: tables of 2 × 2 × 2 to 3 × 3 × 3 with log odds and log odds ratios from a
+normal law, so that some cells are rare; one pair of attributes, two or all three associated, or all at once; 1000 to 100,000
+records, ε_i of 0.5 to 6, randomized by Kronecker's mechanism, the optimum and the optimum that keeps pairs. 2000 data sets
+each: standard error 0.5 %.
 
 An interval holds the values around its estimate that the score test does not reject, so it covers where the true value is not
 rejected, unless it ends between the two. Of the first CHECKED data sets of each setting intervals are made, and those that
@@ -13,19 +13,18 @@ results/model_coverage.csv and .md.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from inference_level import RESULTS, markdown, write
 from test_levels import MECHANISMS
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Counts, Domain, InvalidInput, Mechanism, design
 from optrr.models.loglinear.comparing import LEAST_WORTH
 from optrr.models.loglinear.estimating import PinnedModel, coefficient_intervals, fitted_model
 from optrr.models.loglinear.fitting import NullModel, Terms
 
+SEED = 2029
 SETTINGS, RUNS, CHECKED = 100, 2000, 10
 SHAPES = ((2, 2, 2), (2, 2, 3), (2, 2, 6), (3, 2, 3), (3, 3, 2), (3, 3, 3))
 MODELS = (
@@ -40,7 +39,7 @@ LEAST = 0.93
 
 
 def row(place: int) -> dict[str, object]:
-    rng = np.random.default_rng([2029, place])
+    rng = np.random.default_rng([SEED, place])
     domain = Domain.of(dict(zip("abc", SHAPES[place % len(SHAPES)], strict=True)))
     terms = Terms.of(domain, MODELS[place % len(MODELS)])
     kind, epsilons = str(rng.choice(list(MECHANISMS))), np.round(rng.uniform(0.5, 6, 3), 2).tolist()
@@ -113,34 +112,26 @@ def pinned_models(model: NullModel) -> Iterator[PinnedModel]:
         yield PinnedModel(model.terms, model.kernel, model.parts, k)
 
 
-def main(jobs: int) -> None:
-    rows = []
-    with ProcessPoolExecutor(jobs) as pool:
-        for each in pool.map(row, range(SETTINGS)):
-            rows.append(each)
-            print(*each.values(), sep=" | ", file=sys.stderr, flush=True)
-    write("model_coverage.csv", rows)
+def main() -> None:
+    rows = measure_all(row, range(SETTINGS))
     shown = [r for r in rows if r["printed"]]
-    means = [float(str(r["mean"])) for r in shown]
-    lowest = [float(str(r["lowest"])) for r in shown]
-    count = sum(int(str(r["coefficients"])) for r in shown)
-    checked, truth, estimate = (
-        sum(int(str(r[k])) for r in rows) for k in ("checked", "truth_left_out", "estimate_left_out")
-    )
-    text = [
+    means, lowest = ([r[k] for r in shown] for k in ("mean", "lowest"))
+    checked, truth, estimate = (sum(r[k] for r in rows) for k in ("checked", "truth_left_out", "estimate_left_out"))
+    write(
+        "model_coverage",
+        rows,
         "# Coverage of intervals of log-linear coefficients at 95 %",
-        f"{RUNS} data sets in each of {SETTINGS} settings; {len(shown)} of them print intervals, of {count} coefficients: "
+        f"{RUNS} data sets in each of {SETTINGS} settings; {len(shown)} of them print intervals, of "
+        f"{sum(r['coefficients'] for r in shown)} coefficients: "
         f"{np.mean(means):.4f} on average over settings ({min(means):.4f} to {max(means):.4f}), {min(lowest):.4f} for the "
         f"worst coefficient; {sum(x < LEAST for x in lowest)} settings have one below {LEAST:g}. The others print none: the "
         "mechanism hides an interaction, or the records show the model's margins no better than "
         f"{LEAST_WORTH:g} true ones a cell would.",
         f"Of {checked} printed intervals {truth} leave out a true value that their test does not reject, and {estimate} their "
         "own estimate.",
-        markdown(rows),
-    ]
-    (RESULTS / "model_coverage.md").write_text("\n\n".join(text) + "\n")
-    print("\n\n".join(text[:3]))
+        markdown(rows, three_decimals),
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
+    main()

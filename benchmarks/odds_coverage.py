@@ -8,15 +8,14 @@ counts: an interval exists wherever genotype and status vary.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import numpy as np
+from writing import write_text
 
 from optrr.genomics.odds import odds_ratios
 from optrr.mechanisms.kernel import EffectKernel
 
 QUICK = True
-RESULTS = Path(__file__).parent / "results"
 SETTINGS, TABLES = 80, 3_000
 
 
@@ -71,8 +70,7 @@ def main(settings: int = SETTINGS, tables: int = TABLES) -> None:
         "| " + " | ".join(head) + " |", "|" + "---|" * len(head),
     ]  # fmt: skip
     lines += ["| " + " | ".join(f"{x:.4g}" for x in [*s.values(), *m]) + " |" for s, m in rows]
-    (RESULTS / "odds_coverage.md").write_text("\n".join(lines) + "\n")
-    print(lines[2])
+    write_text("odds_coverage.md", "\n".join(lines))
 
 
 if __name__ == "__main__":

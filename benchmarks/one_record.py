@@ -98,8 +98,8 @@ def record(axes: Axes, title: str, answers: list[tuple[str, str, str]]) -> None:
 def table(axes: Axes, rows: list[dict[str, object]], people: int) -> None:
     """The estimated shares with their intervals, what was sent, and the truth."""
     places = np.arange(len(rows))[::-1]
-    middle, low, high = (np.array([100 * float(str(r[key])) for r in rows]) for key in ("estimate", "lower", "upper"))
-    truth, sent = ([100 * float(str(r[key])) for r in rows] for key in ("true_share", "share_of_what_was_sent"))
+    middle, low, high = (np.array([100 * r[key] for r in rows]) for key in ("estimate", "lower", "upper"))
+    truth, sent = ([100 * r[key] for r in rows] for key in ("true_share", "share_of_what_was_sent"))
     ends = [middle - low, high - middle]
     axes.errorbar(
         middle, places, xerr=ends, fmt="o", ms=4, color=COLOURS[0], capsize=3, label="estimate, 95 % interval"

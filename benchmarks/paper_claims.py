@@ -1,7 +1,7 @@
 """Numbers behind statements of the papers that no figure or table shows. MDR §2.3, §6.5; RIJ §3.1 to §3.5; RVL §3.2, §4.3.
 
-Run as ``python benchmarks/paper_claims.py`` (half a minute). A statement that holds is shown to hold, one that does not is
-shown with the number that says so. Reads mdr_fig2.csv and mdr_tables.csv. Writes paper_claims.md.
+A statement that holds is shown to hold, one that does not is shown with the number that says so. Reads mdr_fig2.csv and
+mdr_tables.csv. Writes paper_claims.md.
 """
 
 from __future__ import annotations
@@ -256,7 +256,8 @@ def main() -> None:
     absolute = {
         float(r["sigma"]): float(r["absolute"]) for r in read("mdr_fig2.csv") if r["method"] == "RR-Independent"
     }
-    parts = [
+    write_text(
+        "paper_claims.md",
         "# MDR §2.3: error propagation",
         f"Of {MATRICES} random symmetric matrices each, against randomized response at the same ε; {DRAWS} random errors of λ̂.",
         markdown(propagation()),
@@ -277,9 +278,7 @@ def main() -> None:
         "# RVL §3.2: ε and nε",
         "The largest ln Pr(reports | data)/Pr(reports | other data), over all reports:",
         markdown([spent(n, 1.0) for n in (2, 3, 4)]),
-    ]
-    write_text("paper_claims.md", "\n\n".join(parts))
-    print("\n\n".join(parts))
+    )
 
 
 if __name__ == "__main__":

@@ -6,15 +6,14 @@ Drawn by the system's Chromium, 1280 pixels wide. Seconds to run.
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+from writing import RESULTS
 
 from optrr.designs.specification import declared
 from optrr.plans.app import BackgroundPage
 from optrr.plans.question import Question
 
-RESULTS = Path(__file__).parent / "results"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 ASKED = ("theft", "drugs", "bullied", "hit someone", "cheated")
 # What fits under the heading without scrolling.

@@ -1,8 +1,7 @@
 """POR Figs. 1–4: total ε of POR's heuristic and of its optimum against Kronecker's, and the heuristic against the optimum.
 
-Run as ``python benchmarks/por_ratios.py [SETS]`` (200 unless told). Settings of the paper, as its authors' public code has
-them (https://github.com/ay0408/Optimized-RR), from paper_settings.py: the ranges of ε_i (Figs. 1, 2; sorted by Σε_i) and of
-the numbers of categories (Figs. 3, 4; sorted by Σr_i) depend on k.
+Settings of the paper, as its authors' public code has them (https://github.com/ay0408/Optimized-RR), from paper_settings.py:
+the ranges of ε_i (Figs. 1, 2; sorted by Σε_i) and of the numbers of categories (Figs. 3, 4; sorted by Σr_i) depend on k.
 
 The heuristic replaces some of the ε_i; as published, all three methods are then compared at the ε_i that it *achieved*, so
 Kronecker's total is the sum of those. Figs. 1 and 3 show totals over Kronecker's, Figs. 2 and 4 the heuristic's over the
@@ -12,7 +11,6 @@ por_ratios.md, por_fig1.svg to por_fig4.svg.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -200,14 +198,14 @@ def shared_out() -> list[dict[str, object]]:
     return rows
 
 
-def main(sets: int) -> None:
-    plt.rcParams["svg.hashsalt"] = "optrr"
-    rows = measure(sets)
+def main() -> None:
+    rows = measure(POR_SETS)
     write_csv("por_ratios.csv", rows)
     pictures(rows)
-    parts = [
+    write_text(
+        "por_ratios.md",
         "# POR Figs. 1–4: totals against Kronecker's, and the heuristic against the optimum",
-        f"{sets} sets for each k, all methods at the ε_i that the heuristic achieved. The published figures are pictures "
+        f"{POR_SETS} sets for each k, all methods at the ε_i that the heuristic achieved. The published figures are pictures "
         "without numbers.",
         markdown(summary(rows)),
         "\n".join(claims(rows)),
@@ -215,10 +213,8 @@ def main(sets: int) -> None:
         f"k = {SHARED}, {POR_CATEGORIES} categories, {PROPORTIONS} random proportions of the ε_i, scaled until the optimum's "
         "total is the given one.",
         markdown(shared_out()),
-    ]
-    write_text("por_ratios.md", "\n\n".join(parts))
-    print("\n\n".join(parts))
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else POR_SETS)
+    main()

@@ -1,7 +1,7 @@
 """How cost grows: dependence acquisition and clustering against m and n, as fitted exponents next to the papers' orders.
 
-Run as ``python benchmarks/protocols_costs.py`` (three minutes on one core). Sent bytes are counted from the messages of
-real runs; times are processor seconds of one thread, least of three. Writes protocols_costs.csv, .svg and .md.
+Takes a minute. Sent bytes are counted from the messages of real runs; times are processor seconds of one thread, least of
+three. Writes protocols_costs.csv, .svg and .md.
 """
 
 from __future__ import annotations
@@ -212,7 +212,6 @@ def main() -> None:
         axis.xaxis.set_minor_locator(NullLocator())
         axis.set_title(f"{what}\nexponent {slope:.2f}", fontsize=7)
         axis.set_xlabel(variable)
-        print(lines[-1], flush=True)
     axes.flat[-1].axis("off")
     save(figure, "protocols_costs.svg")
     write_csv("protocols_costs.csv", rows)

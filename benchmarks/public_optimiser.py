@@ -166,7 +166,7 @@ def report(rows: list[dict]) -> str:
     for r in sorted(rows, key=lambda r: (r["total"], r["kind"], r["sizes"])):
         ways = " | ".join(f"{r[k]:.4f}" for k in SHOWN)
         lines.append(f"| {r['kind']} | {r['sizes']} | {r['total']:g} | {ways} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -176,7 +176,6 @@ def main() -> None:
         # nothing is below the bound, which holds for whole mechanisms of any form
         if min(rows[-1][k] for k in SHOWN) < 1 - 1e-9:
             raise AssertionError(f"below the bound: {rows[-1]}")
-        print(rows[-1], flush=True)
     write_csv("public_optimiser.csv", rows)
     write_text("public_optimiser.md", report(rows))
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
+from matplotlib import pyplot as plt
+from writing import RESULTS, save, write_csv
 
 from optrr import design
 from optrr.domain.datasets import adult_domain
@@ -19,7 +20,6 @@ from optrr_solvers.allocating.energy import total_bound
 
 QUICK = True
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 TABLE = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHOWN = (10, 100, 1000, 10_000, 100_000)
 
@@ -45,18 +45,7 @@ def measure(epsilons: np.ndarray) -> list[dict[str, float]]:
     return rows
 
 
-def write_csv(rows: list[dict[str, float]]) -> None:
-    with (RESULTS / "readme.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" for k, v in row.items()} for row in rows)
-
-
 def write_picture(rows: list[dict[str, float]]) -> None:
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "optrr"
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(figsize=(7, 4))
     x = [r["epsilon_i"] for r in rows]
     for key, label, style in (
@@ -76,8 +65,7 @@ def write_picture(rows: list[dict[str, float]]) -> None:
         xscale="log",
     )
     axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "readme.svg", metadata={"Date": None})
+    save(figure, "readme.svg")
 
 
 def write_block(name: str, lines: list[str]) -> None:
@@ -126,7 +114,7 @@ def naive_lines() -> list[str]:
 
 if __name__ == "__main__":
     curve = measure(np.geomspace(0.05, 8, 40))
-    write_csv(curve)
+    write_csv("readme.csv", curve, 6)
     write_picture(curve)
     write_block("adult", adult_lines(measure(np.asarray(TABLE))))
     write_block("scale", scale_lines())

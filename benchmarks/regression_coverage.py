@@ -1,7 +1,6 @@
 """Regressions: coverage of 95 % intervals, levels of tests, and how near printed errors are to the least attainable ones.
 
-Run as ``python benchmarks/regression_coverage.py [RUNS] [JOBS]`` (1,500 data sets a setting and one process unless told; an
-hour of one core). A grid of linear models of one population, ε_i and n, and a hundred settings drawn at random: families,
+Takes twenty minutes. A grid of linear models of one population, ε_i and n, and a hundred settings drawn at random: families,
 number, sizes and kinds of predictors, two to four of them, their joint law, ε_i in 1..4 for each attribute, which of them are
 randomized, the mechanism, n, interactions. In half of those drawn some category is one that less than 2 % of the people have.
 
@@ -23,16 +22,12 @@ Writes results/regression_coverage.csv and .md.
 
 from __future__ import annotations
 
-import csv
-import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from math import isinf
-from pathlib import Path
 
 import numpy as np
-from derived_coverage import markdown
 from scipy.stats import chi2, norm
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Attribute, Domain, Mechanism, design
 from optrr.mechanisms.kernel import Kernel, ProductKernel, unrandomized
@@ -42,7 +37,7 @@ from optrr.models.regression.fitting import Tried, columns_of, equations, interv
 from optrr.models.regression.formulas import Fit, Formula
 from optrr.models.regression.solving import clear, covariance, estimated, law_holds, test
 
-RESULTS = Path(__file__).parent / "results"
+SEED = 33
 RUNS, CHECKED, TOGETHER = 1500, 4, 100
 # Shares of people in the rarest category of any attribute, where there is a rare one and where there is none.
 LEAST_RARE, RARE, COMMON, MOST_CELLS = 0.002, 0.02, 0.05, 200
@@ -216,17 +211,17 @@ def tested(fit: Fit) -> dict[str, tuple[int, ...]]:
     return places | {name: which for name, which in terms.items() if len(which) > 1}
 
 
-def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     """A row for every parameter, from so many data sets."""
-    rng = np.random.default_rng([33, seed])
+    rng = np.random.default_rng([SEED, place])
     reports, chances = setting.reports()
     fit = fit_of(setting, reports)
     # of so many records that what keeps laws of few records off 0 does not count
     truth = estimated(with_numbers(fit, reports, chances[None] * 1e12)).theta
     hypotheses = tested(fit)
-    made, endless, differ = Made.empty(runs, len(hypotheses)), np.zeros(truth.size), np.zeros(truth.size)
-    for start in range(0, runs, TOGETHER):
-        numbers = rng.multinomial(setting.n, chances, size=min(TOGETHER, runs - start)).astype(float)
+    made, endless, differ = Made.empty(RUNS, len(hypotheses)), np.zeros(truth.size), np.zeros(truth.size)
+    for start in range(0, RUNS, TOGETHER):
+        numbers = rng.multinomial(setting.n, chances, size=min(TOGETHER, RUNS - start)).astype(float)
         data = with_numbers(fit, reports, numbers)
         rows = slice(start, start + len(numbers))
         made.fill(rows, data, hypotheses, truth[0])
@@ -235,14 +230,14 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     least, printed = attainable(setting, fit, truth[0]), np.nanmedian(made.error[:, : truth.size], axis=0)
     described = {
         **{
-            "setting": seed,
+            "setting": place,
             "predictors": setting.name,
             "mechanism": setting.kind,
             "family": setting.family,
             "model": setting.formula,
         },
         **{"sizes": "×".join(map(str, map(int, setting.domain.sizes))), "randomized": ",".join(setting.randomized)},
-        **{"ε": " ".join(map(str, setting.epsilon)), "n": setting.n, "runs": runs, "rarest": setting.rarest()},
+        **{"ε": " ".join(map(str, setting.epsilon)), "n": setting.n, "runs": RUNS, "rarest": setting.rarest()},
     }
     of_parameters = [
         {"truth": float(truth[0, k]), "attainable": float(least[k]), "printed": float(printed[k])}
@@ -407,7 +402,7 @@ def compared(data: list[Equations], truth: np.ndarray, statistic: np.ndarray) ->
     return endless, differ
 
 
-def page(rows: list[dict[str, object]], runs: int) -> str:
+def page(rows: list[dict[str, object]]) -> str:
     """In words, by family and rarest category, and the whole table."""
     parameters = [r for r in rows if r["df"] == 1]
     cover, none, differ = (column(parameters, name) for name in ("covered", "none", "differ"))
@@ -419,12 +414,12 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
     usual, far = (np.array([together(of, level) for of in by.values()]) for level in LEVELS)
     lines = [
         "# Regressions: coverage, levels, and what the printed errors are worth",
-        f"Made by `benchmarks/regression_coverage.py`: {runs} data sets for each of {len(by)} settings, {len(parameters)} "
+        f"Made by `benchmarks/regression_coverage.py`: {RUNS} data sets for each of {len(by)} settings, {len(parameters)} "
         f"parameters and {len(rows) - len(parameters)} terms of several columns; "
-        f"{sum(float(str(of[0]['rarest'])) < RARE for of in by.values())} settings have a category below {RARE:.0%}.",
+        f"{sum(of[0]['rarest'] < RARE for of in by.values())} settings have a category below {RARE:.0%}.",
         f"Printed p-values of the truth reject {np.nanmean(usual):.2%} at 5 % and {np.nanmean(far):.3%} at 0.1 % on average; "
         f"by setting {np.nanmin(usual):.2%}–{np.nanmax(usual):.2%} at 5 % ({np.sum((usual >= 0.04) & (usual <= 0.06))} of "
-        f"{np.sum(~np.isnan(usual))} within 4–6 %), where chance alone moves a row by {np.sqrt(0.05 * 0.95 / runs):.2%}.",
+        f"{np.sum(~np.isnan(usual))} within 4–6 %), where chance alone moves a row by {np.sqrt(0.05 * 0.95 / RUNS):.2%}.",
         f"Coverage where an interval is printed: {mean(cover, 1 - none):.2%} on average, least {np.nanmin(cover):.2%}, most "
         f"{np.nanmax(cover):.2%}. No interval is printed for {none.mean():.2%} of data sets, at most {none.max():.1%} for one "
         f"parameter. {int(differ.sum())} of {len(parameters) * CHECKED} printed intervals disagree with the test. "
@@ -435,13 +430,13 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
         f"{LEAST_WORTH:g}); its square, the relative efficiency, is {np.median(worth) ** 2:.3f} and {worth.min() ** 2:.3f}.",
         "| family | rarest category | settings | parameters | covered | least | rejects at 0.05 | at 0.001 | no interval | "
         "endless | refused | attainable/printed | least |\n|" + "---|" * 13 + "\n" + "\n".join(grouped(rows)),
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(lines)
 
 
 def column(rows: list[dict[str, object]], name: str) -> np.ndarray:
-    return np.array([float(str(r.get(name, np.nan))) for r in rows])
+    return np.array([r.get(name, np.nan) for r in rows])
 
 
 def together(rows: list[dict[str, object]], level: float) -> float:
@@ -454,7 +449,7 @@ def grouped(rows: list[dict[str, object]]) -> list[str]:
     out = []
     for family in dict.fromkeys(FAMILIES):
         for rare in (False, True):
-            tests = [r for r in rows if r["family"] == family and (float(str(r["rarest"])) < RARE) == rare]
+            tests = [r for r in rows if r["family"] == family and (r["rarest"] < RARE) == rare]
             of = [r for r in tests if r["df"] == 1]
             none, cover, least = column(of, "none"), column(of, "covered"), column(of, "attainable")
             worth = (least / column(of, "printed"))[least < TELLING]
@@ -473,21 +468,11 @@ def mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float(np.average(values[seen], weights=weights[seen])) if weights[seen].sum() > 0 else np.nan
 
 
-def main(runs: int, jobs: int) -> None:
+def main() -> None:
     settings = [*grid(), *drawn(np.random.default_rng(2))]
-    rows = []
-    with ProcessPoolExecutor(jobs) as pool:
-        for k, new in enumerate(pool.map(measured, settings, [runs] * len(settings), range(len(settings)))):
-            rows += new
-            first = new[0]
-            print(k + 1, *(first[name] for name in ("family", "sizes", "randomized", "n", "mechanism")), flush=True)
-    with (RESULTS / "regression_coverage.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-    (RESULTS / "regression_coverage.md").write_text(page(rows, runs))
-    print(page(rows, runs)[:3000])
+    rows = measure_all(measured, settings, range(len(settings)))
+    write("regression_coverage", rows, page(rows))
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))
+    main()

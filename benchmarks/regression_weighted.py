@@ -1,24 +1,21 @@
 """Coverage of regressions in sampled populations: weights, strata and clusters.
 
-Run as ``python benchmarks/regression_weighted.py [RUNS] [JOBS]`` (200 samples of each of 16 settings and one process unless
-told). Settings are drawn at random as those of `weighted_coverage.py`; an interval holds the truth where its test does not
-reject it. The truth is what the model would be fitted to in the whole population, which follows none exactly.
+Takes three minutes; 200 samples of each of 16 settings. Settings are drawn at random as those of `weighted_coverage.py`; an
+interval holds the truth where its test does not reject it. The truth is what the model would be fitted to in the whole
+population, which follows none exactly.
 
 Writes results/regression_weighted.md.
 """
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import weighted_coverage
-from derived_coverage import markdown
 from regression_coverage import attribute
+from writing import markdown, measure_all, three_decimals, write_text
 
 from optrr import Domain, Mechanism, design
 from optrr.models.regression.building import DistinctReports, distinct_sampled, every_combination
@@ -27,7 +24,8 @@ from optrr.models.regression.formulas import Formula
 from optrr.models.regression.solving import clear, estimated, tail, test
 from optrr.tables.weighting.linearised import Clusters
 
-RESULTS = Path(__file__).parent / "results"
+SEED = 9
+RUNS, SETTINGS = 200, 16
 LEVELS = (0.05, 0.001)
 
 
@@ -82,9 +80,9 @@ def weighted_at_random(rng: np.random.Generator, count: int) -> list[WeightedSet
     return out
 
 
-def weighted_once(setting: WeightedSetting, runs: int, seed: int) -> dict[str, object]:
+def weighted_once(setting: WeightedSetting, place: int) -> dict[str, object]:
     """How often tests of the truth reject, and unweighted ones, of parameters together and of the worst."""
-    rng, mechanism = np.random.default_rng(seed), setting.mechanism
+    rng, mechanism = np.random.default_rng(place), setting.mechanism
     sizes = tuple(map(int, mechanism.domain.sizes))
     chances = mechanism.kernel(mechanism.domain.names).expected(setting.truth.reshape(sizes))
     codes = every_combination(np.zeros((1, 0), dtype=np.int64), sizes)
@@ -94,7 +92,7 @@ def weighted_once(setting: WeightedSetting, runs: int, seed: int) -> dict[str, o
     truth = estimated(equations(fit, exact)).theta[0]
     reject, tested = np.zeros((2, truth.size)), np.zeros((2, truth.size))
     degrees = []
-    for _ in range(runs):
+    for _ in range(RUNS):
         sampled = replace(weighted_coverage.sample(setting, rng), domain=mechanism.domain)
         clusters = Clusters.of(sampled.strata, "refuse")
         for row, reports in enumerate(distinct_sampled(sampled, mechanism, clusters)):
@@ -117,7 +115,7 @@ def weighted_once(setting: WeightedSetting, runs: int, seed: int) -> dict[str, o
         "strata": setting.sizes.size,
         "cluster": setting.each,
         "degrees": round(float(np.median(degrees))),
-        "without interval": round(float(1 - tested[1].mean() / runs), 3),
+        "without interval": round(float(1 - tested[1].mean() / RUNS), 3),
         "covered": round(float(1 - reject[1].sum() / tested[1].sum()), 3),
         "least covered": round(float(1 - np.nanmax(weighted)), 3),
         "covered unweighted": round(float(1 - reject[0].sum() / tested[0].sum()), 3),
@@ -125,25 +123,20 @@ def weighted_once(setting: WeightedSetting, runs: int, seed: int) -> dict[str, o
     }
 
 
-def main(runs: int, jobs: int, count: int = 16) -> None:
-    """Coverage in sampled populations: results/regression_weighted.md."""
-    settings = weighted_at_random(np.random.default_rng(9), count)
-    with ProcessPoolExecutor(jobs) as pool:
-        rows = list(pool.map(weighted_once, settings, [runs] * count, range(count)))
-    lines = [
+def main() -> None:
+    settings = weighted_at_random(np.random.default_rng(SEED), SETTINGS)
+    rows = measure_all(weighted_once, settings, range(SETTINGS))
+    write_text(
+        "regression_weighted.md",
         "# Regressions of sampled populations",
-        "",
-        f"Made by `benchmarks/regression_weighted.py`: {runs} samples for each of {count} settings drawn at random,",
-        "as those of weighted tables: strata, kinds of people with unequal weights, clusters. Share of 95 % intervals that",
-        "hold the population's coefficient, over all coefficients and the one that is covered least, beside those of no",
-        "weights. No population follows the model exactly, and what it would be fitted to is the truth. Fewer are covered",
+        f"Made by `benchmarks/regression_weighted.py`: {RUNS} samples for each of {SETTINGS} settings drawn at random,\n"
+        "as those of weighted tables: strata, kinds of people with unequal weights, clusters. Share of 95 % intervals that\n"
+        "hold the population's coefficient, over all coefficients and the one that is covered least, beside those of no\n"
+        "weights. No population follows the model exactly, and what it would be fitted to is the truth. Fewer are covered\n"
         "where so few records stand for so many people that degrees of freedom are few for n, and the model is wrong.",
-        "",
-        markdown(rows),
-    ]
-    (RESULTS / "regression_weighted.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+        markdown(rows, three_decimals),
+    )
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, 200), (2, 1))))
+    main()

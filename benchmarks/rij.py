@@ -1,8 +1,8 @@
 """RIJ as published, by rounding expected counts, and beside it with reports really drawn: §3.3, Figs. 1–8 and Table 1.
 
-Run as ``python benchmarks/rij.py`` (seconds). RIJ draws no reports: its example and figures round the expected randomized
-counts to whole people (§3.5 treats λ̂ − λ as a rounding error of at most 1/n), so its RR-Ind-Joint errs in the order of 1/n.
-Reports that people send scatter in the order of 1/sqrt(n), which is what an analyst meets.
+RIJ draws no reports: its example and figures round the expected randomized counts to whole people (§3.5 treats λ̂ − λ as a
+rounding error of at most 1/n), so its RR-Ind-Joint errs in the order of 1/n. Reports that people send scatter in the order of
+1/sqrt(n), which is what an analyst meets.
 
 Synthetic data as §4.1: two attributes with shares ∝ 1/a for a = 2..d+1 (with the paper's a = 2..d there would be d−1 values,
 but its axes and its printed errors belong to d), joined to a given Cramér's V by mixing independence with a common diagonal.
@@ -247,7 +247,6 @@ def picture(rows: list[dict[str, object]]) -> None:
 
 
 def main() -> None:
-    plt.rcParams["svg.hashsalt"] = "optrr"
     rows = [r for figure in SWEEPS for r in swept(figure)]
     adult, small = table_1(), example()
     write_csv("rij.csv", rows)
@@ -257,7 +256,8 @@ def main() -> None:
     picture(rows)
     base = next(r for r in rows if r["figure"] == "Fig. 6" and r["value"] == RIJ_BASE["epsilon"])
     alone, joint = base["rr_ind_drawn"], base["rr_ind_joint_drawn"]
-    parts = [
+    write_text(
+        "rij.md",
         "# RIJ §3.3: the example",
         "RIJ observes (0.3, 0.2, 0.2, 0.3) and prints the estimate and MAE of (0.3, 0.2, 0.3, 0.3), which are its expected "
         "shares rounded to tenths, and the V of the former.",
@@ -273,9 +273,7 @@ def main() -> None:
         markdown(rows),
         "# Table 1",
         markdown(adult),
-    ]
-    write_text("rij.md", "\n\n".join(parts))
-    print("\n\n".join(parts))
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """RIJ Figs. 9–12: age (bins of twenty years) and sex in Adult: true, randomized, and estimated by RR-Ind and RR-Ind-Joint.
 
-Run as ``python benchmarks/rij_age_sex.py [RUNS]`` (60 runs unless told, seconds). Age is not in the bundled data;
-``data/adult_age_sex.csv`` holds how many people there are of each age and sex (see make_data.py). The published figures
-are pictures for p = 0.5 without numbers. Writes rij_age_sex.csv, .svg and .md.
+60 runs. Age is not in the bundled data; ``data/adult_age_sex.csv`` holds how many people there are of each age and sex (see
+make_data.py). The published figures are pictures for p = 0.5 without numbers. Writes rij_age_sex.csv, .svg and .md.
 
 RIJ's p: a value is kept with probability p and drawn uniformly otherwise (λ = p). With p on the diagonal and
 (1−p)/(d−1) off it, as its §3.4 has it, p = 0.5 would make the matrix of a binary attribute singular, and its Figure
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -120,8 +118,7 @@ def main(runs: int) -> None:
     draw({"true (Fig. 9)": truth, **{name: tables[0] for name, tables in estimates.items()}}, len(codes))
     text = page(errors, runs, len(codes))
     write_text("rij_age_sex.md", text)
-    print(text)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 60)
+    main(runs=60)

@@ -290,7 +290,7 @@ def report(rows: list[dict], drawn: list[dict]) -> str:
         lines.append(f"| {name} | {r['ratio']:.4g} | {r['standard error']:.2g} |")
     absent = [name for name in ("multi_freq_ldpy", "HDG", "factorization") if not installed(name)]
     lines += ["", "Not installed, and left out: " + (", ".join(absent) or "nothing") + "."]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> None:

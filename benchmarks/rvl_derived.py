@@ -14,13 +14,11 @@ rvl_derived.csv, .svg and .md.
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
-import matplotlib as mpl
 import numpy as np
 import rvl_data
+from matplotlib import pyplot as plt
 from paper_settings import RVL_PEOPLE
+from writing import save, write_csv, write_text
 
 from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_response
 from optrr.records.counts import count
@@ -28,7 +26,6 @@ from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.simplex import projection
 
 QUICK = True
-RESULTS = Path(__file__).parent / "results"
 RUNS = 60
 EPSILONS = (1, 2, 3, 4, 5, 6, 8, 10)
 FAMILIES = {"randomized response": randomized_response, "Laplace": laplace}
@@ -85,10 +82,6 @@ def measure(statistic: str, family: str, epsilon: float, rng: np.random.Generato
 
 
 def picture(rows: list[dict]) -> None:
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "optrr"
-    import matplotlib.pyplot as plt
-
     figure, panels = plt.subplots(2, 2, figsize=(10.5, 7.4))
     titles = ("Figure 3: entropy of LDL (bits)", "Figure 4: χ² of LDL × TC")
     for column, (statistic, title) in enumerate(zip(STATISTICS, titles, strict=True)):
@@ -110,8 +103,7 @@ def picture(rows: list[dict]) -> None:
         f"median and standard deviation of {RUNS} collections, bars cut by the frame; synthetic stand-in data",
         fontsize=10,
     )
-    figure.tight_layout()
-    figure.savefig(RESULTS / "rvl_derived.svg", metadata={"Date": None})
+    save(figure, "rvl_derived.svg")
 
 
 def shown(row: dict) -> str:
@@ -175,7 +167,7 @@ def page(rows: list[dict]) -> str:
             + "."
             for family in FAMILIES
         ]
-    return "\n".join([*lines, "", *remarks(rows)]) + "\n"
+    return "\n".join([*lines, "", *remarks(rows)])
 
 
 def remarks(rows: list[dict]) -> list[str]:
@@ -197,14 +189,10 @@ def remarks(rows: list[dict]) -> list[str]:
 def main() -> None:
     rng = np.random.default_rng(3)
     rows = [row for s in STATISTICS for f in FAMILIES for e in EPSILONS for row in measure(s, f, e, rng)]
-    with (RESULTS / "rvl_derived.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+    write_csv("rvl_derived.csv", rows, 6)
     picture(rows)
     text = page(rows)
-    (RESULTS / "rvl_derived.md").write_text(text)
-    print(text)
+    write_text("rvl_derived.md", text)
 
 
 if __name__ == "__main__":

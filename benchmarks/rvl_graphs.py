@@ -17,15 +17,14 @@ The unbiased estimates' variance formulas are checked against 2,000 simulations.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import rvl_data
+from matplotlib import pyplot as plt
 from paper_settings import RVL_EDGES
+from writing import save, write_csv, write_text
 
 from optrr.ways.graphs import (
     EdgeChannel,
@@ -48,7 +47,6 @@ from optrr.ways.graphs import (
 )
 
 QUICK = True
-RESULTS = Path(__file__).parent / "results"
 RUNS, CHECK_RUNS = 100, 2000
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 DELTA = 1e-6
@@ -149,10 +147,6 @@ def trivial(statistic: str) -> dict[str, float]:
 
 
 def picture(rows: list[dict]) -> None:
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "optrr"
-    import matplotlib.pyplot as plt
-
     figure, panels = plt.subplots(1, 2, figsize=(11, 4.6))
     for axes, statistic, title in zip(panels, TRUE, ("Figure 5: degrees", "Figure 6: triangles"), strict=True):
         for method in dict.fromkeys(r["method"] for r in rows if r["statistic"] == statistic):
@@ -163,8 +157,7 @@ def picture(rows: list[dict]) -> None:
         axes.set(xlabel="ε (nats)", ylabel="mean error per node", title=title)
         axes.legend(fontsize=7)
     figure.suptitle("RVL Figures 5 and 6 on a synthetic stand-in graph (185 nodes, 684 edges)", fontsize=10)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "rvl_graphs.svg", metadata={"Date": None})
+    save(figure, "rvl_graphs.svg")
 
 
 def table(rows: list[dict], statistic: str) -> list[str]:
@@ -221,7 +214,7 @@ def page(rows: list[dict], checks: list[dict]) -> str:
         keys = [f"{s} {k}" for s in ("degrees", "triangles") for k in ("unbiased bias", "naive bias", "variance ratio")]
         shown = [f"{c[k]:.3f}" if k.endswith("ratio") else f"{c[k]:+.1f}" for k in keys]
         lines.append(f"| {c['channel']} | {c['epsilon']:g} | " + " | ".join(shown) + " |")
-    return "\n".join([*lines, "", *verdict(rows)]) + "\n"
+    return "\n".join([*lines, "", *verdict(rows)])
 
 
 def verdict(rows: list[dict]) -> list[str]:
@@ -269,14 +262,10 @@ def main() -> None:
         for name, make in (("RR", response_channel), ("LM", laplace_channel))
         for e in (1, 3, 6)
     ]
-    with (RESULTS / "rvl_graphs.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+    write_csv("rvl_graphs.csv", rows, 6)
     picture(rows)
     text = page(rows, checks)
-    (RESULTS / "rvl_graphs.md").write_text(text)
-    print(text)
+    write_text("rvl_graphs.md", text)
 
 
 if __name__ == "__main__":

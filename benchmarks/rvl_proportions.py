@@ -6,20 +6,17 @@ Errors are exact formulas (unclipped) and 20,000 simulations (unclipped, clipped
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
-import matplotlib as mpl
 import numpy as np
 import rvl_data
+from matplotlib import pyplot as plt
 from paper_settings import RVL_FIG1_EPSILON, RVL_PEOPLE
+from writing import save, write_csv, write_text
 
 from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_response, truncated_geometric
 from optrr.records.counts import count
 from optrr.tables.estimation.simplex import clip, projection
 
 QUICK = True
-RESULTS = Path(__file__).parent / "results"
 # with this many, the standard error of a simulated variance is 1 % even where one direction of noise dominates (3.2 % at 2,000)
 RUNS = 20_000
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
@@ -158,31 +155,22 @@ def page(rows: list[dict], trivial: dict[str, float], first: list[list[float]]) 
         "|---" * 7 + "|",
         *(f"| {name} | " + " | ".join(f"{x:.3f}" for x in row) + " |" for name, row in zip(names, first, strict=True)),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def main() -> None:
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "optrr"
-    import matplotlib.pyplot as plt
-
     pi = rvl_data.table().marginal("LDL").proportions
     rng = np.random.default_rng(1)
     rows = [errors(family, e, pi, rng) for family in FAMILIES for e in EPSILONS]
     trivial = {"0": float(np.mean(pi**2)), "1/6": float(np.mean((pi - 1 / 6) ** 2))}
-    with (RESULTS / "rvl_proportions.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+    write_csv("rvl_proportions.csv", rows, 6)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2))
     first = figure_1(left, pi)
     figure_2(right, rows, trivial)
     figure.suptitle("RVL Figures 1 and 2 on synthetic stand-in data", fontsize=10)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "rvl_proportions.svg", metadata={"Date": None})
+    save(figure, "rvl_proportions.svg")
     text = page(rows, trivial, first)
-    (RESULTS / "rvl_proportions.md").write_text(text)
-    print(text)
+    write_text("rvl_proportions.md", text)
 
 
 if __name__ == "__main__":

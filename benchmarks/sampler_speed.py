@@ -1,4 +1,4 @@
-"""How many cells a second are randomized: the automaton, what it replaced, plain numpy, and multi-freq-ldpy.
+"""How many cells a second are randomized: the automaton, plain numpy, and multi-freq-ldpy.
 
 Three arrays of codes: 10^6 records of Adult's nine attributes, 10^5 of a hundred (sizes 2..5, ε_i 1..3, a ball on a
 fine grid), 10^4 of a thousand alike (size 3, ε_i 0.1, counts). All methods randomize the same array, in turns, and the
@@ -9,39 +9,26 @@ each as fast as one alone; two threads take turns between numpy's operations, th
 turn it is not sleeps for longer than the other needs. So a second core gains less where blocks are short: ten thousand records
 are shared by two threads that walk one after the other, each while the other draws random bits and moves values.
 
-``older``: the version before the automaton, read from git, whose ``flip`` is run in a process of its own on the same arrays.
 ``plain`` is k-ary response at each attribute's ε_i, column by column: one double and one replacement a cell, from numpy's
 generator, as a page of code would have it. It is no match in privacy, because its total is Kronecker's, nor in the quality of
 its random numbers. ``direct``: the sampler that a law has for where its automaton would be too large (tables have none).
-multi-freq-ldpy runs one value a call, so it is given fewer records.
-
-Run as ``python benchmarks/sampler_speed.py [COMMIT]``; writes sampler_speed.csv and sampler_speed.md.
+multi-freq-ldpy runs one value a call, so it is given fewer records. Writes sampler_speed.csv and sampler_speed.md.
 """
 
 from __future__ import annotations
 
-import csv
 import os
-import pickle
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from writing import markdown, write_csv, write_text
 
-RESULTS = Path(__file__).parent / "results"
 ROUNDS = 12
 # Runs by the wall clock in each round.
 CLOCKED = 5
-# The last commit before the automaton.
-BEFORE = "39342c6"
-# Asks this file to time a task with the version on the path.
-TIMED = "--timed"
 # One thread and two, by the wall clock.
 ONE, TWO = "automaton by the clock", "automaton by the clock, two cores"
 
@@ -57,7 +44,7 @@ class Case:
     method: str
 
     def law(self) -> Any:
-        """The designed law, by the version that is on the path."""
+        """The designed law."""
         from optrr_solvers import Problem, solve
 
         return solve(Problem(self.sizes, self.epsilons), self.method).law
@@ -105,7 +92,7 @@ def direct(codes: np.ndarray, law: Any) -> None:
 
 
 def flipped(codes: np.ndarray, law: Any) -> None:
-    """The function with which the version on the path randomizes."""
+    """The function with which `Mechanism` randomizes."""
     from optrr.mechanisms.mechanism import flip
     from optrr_solvers.randomness import SystemSource
 
@@ -119,8 +106,8 @@ def seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
     return clock() - started
 
 
-def measure(case: Case, older: Path) -> dict[str, object]:
-    """Millions of cells a second by method, and what the automaton gains."""
+def measure(case: Case) -> dict[str, object]:
+    """Millions of cells a second by method."""
     law, codes = case.law(), case.codes()
     cells, generator = codes.size / 1e6, np.random.default_rng(3)
     runs: dict[str, tuple[Callable[[], None], Callable[[], float]]] = {
@@ -132,37 +119,16 @@ def measure(case: Case, older: Path) -> dict[str, object]:
     if type(law).__name__ != "TableLaw":
         runs["direct"] = (lambda: direct(codes, law), time.process_time)
     first = seconds(lambda: flipped(codes[:10], law), time.perf_counter)
-    best = dict.fromkeys([*runs, "older"], np.inf)
+    best = dict.fromkeys(runs, np.inf)
     for _ in range(ROUNDS):
         for name, (run, clock) in runs.items():
             os.environ["OPTRR_THREADS"] = "2" if name == TWO else "1"
             for _ in range(CLOCKED if name in (ONE, TWO) else 1):
                 best[name] = min(best[name], seconds(run, clock))
-        best["older"] = min(best["older"], of_older(case, older))
     row: dict[str, object] = {"array": case.name, "records": case.records, "states": law.automaton.states}
     row |= {"seconds to build": round(first, 2)} | {name: round(cells / value, 1) for name, value in best.items()}
     row |= {"multi-freq-ldpy": published(case)}
-    gains = {"automaton / older": best["older"] / best["automaton"], "two cores / one": best[ONE] / best[TWO]}
-    return row | {name: round(gain, 2) for name, gain in gains.items()}
-
-
-def of_older(case: Case, folder: Path) -> float:
-    """Seconds of an earlier version for the same array, in a process of its own."""
-    with tempfile.TemporaryDirectory() as place:
-        task = Path(place) / "case.pickle"
-        task.write_bytes(pickle.dumps((case.name, case.records, case.sizes, case.epsilons, case.method)))
-        path = f"{folder}{os.pathsep}{folder / 'solvers'}"
-        environment = {**os.environ, "PYTHONPATH": path}
-        command = [sys.executable, __file__, TIMED, str(task)]
-        return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-
-
-def timed(task: Path) -> None:
-    """Print the seconds of one run of the version on the path."""
-    case = Case(*pickle.loads(task.read_bytes()))
-    law, codes = case.law(), case.codes()
-    flipped(codes[:10], law)
-    print(seconds(lambda: flipped(codes, law), time.process_time))
+    return row | {"two cores / one": round(best[ONE] / best[TWO], 2)}
 
 
 def published(case: Case) -> float | str:
@@ -182,34 +148,19 @@ def published(case: Case) -> float | str:
     return round(few.size / 1e6 / seconds(run, time.process_time), 2)
 
 
-def main(commit: str) -> None:
-    """Measure all arrays and write the tables."""
-    with tempfile.TemporaryDirectory() as place:
-        archive = subprocess.run(["git", "archive", commit], check=True, capture_output=True)
-        subprocess.run(["tar", "x", "-C", place], input=archive.stdout, check=True)
-        rows = []
-        for case in cases():
-            rows.append(measure(case, Path(place)))
-            print(rows[-1], flush=True)
+def main() -> None:
+    rows = [measure(case) for case in cases()]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    with (RESULTS / "sampler_speed.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval="")
-        writer.writeheader()
-        writer.writerows(rows)
-    lines = [
-        "# Cells randomized a second", "",
-        f"Millions; on one core, best of {ROUNDS} in turns, by the clock of {ROUNDS * CLOCKED}. ``older`` is commit {commit}, "
-        "``direct`` the sampler for laws whose automaton would be too large, ``plain`` numpy's k-ary response, whose total "
-        "is Kronecker's.", "",
-        "| | " + " | ".join(str(row["array"]) for row in rows) + " |",
-        "|---" * (len(rows) + 1) + "|",
-        *("| " + " | ".join([name, *(str(row.get(name, "")) for row in rows)]) + " |" for name in columns[1:]),
-    ]  # fmt: skip
-    (RESULTS / "sampler_speed.md").write_text("\n".join(lines) + "\n")
+    rows = [{name: row.get(name, "") for name in columns} for row in rows]
+    write_csv("sampler_speed.csv", rows)
+    write_text(
+        "sampler_speed.md",
+        "# Cells randomized a second",
+        f"Millions; on one core, best of {ROUNDS} in turns, by the clock of {ROUNDS * CLOCKED}. ``direct`` is the sampler for "
+        "laws whose automaton would be too large, ``plain`` numpy's k-ary response, whose total is Kronecker's.",
+        markdown([{"": name} | {str(row["array"]): row[name] for row in rows} for name in columns[1:]]),
+    )
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == [TIMED]:
-        timed(Path(sys.argv[2]))
-    else:
-        main(sys.argv[1] if len(sys.argv) > 1 else BEFORE)
+    main()

@@ -1,14 +1,12 @@
 """SIC Figs. 1–3: relative difference between true and randomized counts for every two categories of different attributes.
 
-Run as ``python benchmarks/sic_figures.py [RUNS]`` (5 unless told, seconds). Adult's nine attributes, inverse-distance
-matrices, the paper's clusters as far as its printed ε identify them (see sic_table1.md). The paper shows pictures of
-the *randomized* counts only; the unbiased estimates from the same records stand beside them. Writes sic_figures.csv,
-.svg and .md.
+5 runs. Adult's nine attributes, inverse-distance matrices, the paper's clusters as far as its printed ε identify them (see
+sic_table1.md). The paper shows pictures of the *randomized* counts only; the unbiased estimates from the same records stand
+beside them. Writes sic_figures.csv, .svg and .md.
 """
 
 from __future__ import annotations
 
-import sys
 from itertools import combinations
 
 import numpy as np
@@ -118,8 +116,7 @@ def main(runs: int) -> None:
         "difference away: what remains is sampling noise of the randomization.",
     ]
     write_text("sic_figures.md", "\n".join(lines))
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(runs=5)

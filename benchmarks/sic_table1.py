@@ -141,7 +141,6 @@ def main() -> None:
         for r in rows
     ]
     write_text("sic_table1.md", "\n".join([*lines, "", *notes]))
-    print("\n".join([*lines, *notes]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Reports that a survey's collector keeps in a second, on SQLite; writes benchmarks/results/survey_rate.json.
 
-Run as ``python benchmarks/survey_rate.py [SECONDS]`` (of a round, 3 unless told). Beside the collector runs the same server
-with the same headers, group commit and database, but every body is stored as it came, unread: the ratio of the two is what
-checking, packing and counting once cost. Rounds of the two take turns, so that other work on the machine meets both. People are
-64 connections that send their next report when the last one is acknowledged; a report has Adult's nine attributes; every
-acknowledgement waits for the disk. The processor's seconds are those of the server's process alone.
+Rounds take three seconds. Beside the collector runs the same server with the same headers, group commit and database, but
+every body is stored as it came, unread: the ratio of the two is what checking, packing and counting once cost. Rounds of the
+two take turns, so that other work on the machine meets both. People are 64 connections that send their next report when the
+last one is acknowledged; a report has Adult's nine attributes; every acknowledgement waits for the disk. The processor's
+seconds are those of the server's process alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 import os
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 from contextlib import closing
@@ -170,7 +169,6 @@ def main(seconds: float) -> None:
         for _ in range(ROUNDS):
             for kind, measured in rounds.items():
                 measured.append(one_round(kind, path, bodies, seconds))
-                print(kind, {k: round(v, 2) for k, v in measured[-1].items()}, flush=True)
     medians = {
         kind: {k: statistics.median(r[k] for r in measured) for k in measured[0]} for kind, measured in rounds.items()
     }
@@ -185,8 +183,7 @@ def main(seconds: float) -> None:
     }
     out = Path(__file__).parent / "results" / "survey_rate.json"
     out.write_text(json.dumps(result, indent=1) + "\n")
-    print(out.read_text())
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else 3.0)
+    main(seconds=3.0)

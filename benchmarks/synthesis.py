@@ -1,10 +1,10 @@
 """Coverage of 95 % intervals that are combined from several synthetic data sets, for what is kept and for what is not.
 
-Run as ``python benchmarks/synthesis.py [RUNS] [JOBS]`` (200 surveys a setting and one process unless told; some ten minutes
-of one core). In each survey people are drawn from a population, randomized, and a log-linear model fitted to their reports; 20
-sets as large as the survey are drawn from laws fitted anew, as ``synthesize(…, sets=20)`` does. Of each set are computed the
-shares of pairs, the odds ratios of y and every other attribute, and the logistic regression of y on all others, as they are and
-with the product of two of them. Two models: all pairs, and all pairs with the table that the formula keeps.
+Takes eight minutes; 200 surveys a setting. In each survey people are drawn from a population, randomized, and a log-linear
+model fitted to their reports; 20 sets as large as the survey are drawn from laws fitted anew, as ``synthesize(…, sets=20)``
+does. Of each set are computed the shares of pairs, the odds ratios of y and every other attribute, and the logistic regression
+of y on all others, as they are and with the product of two of them. Two models: all pairs, and all pairs with the table that
+the formula keeps.
 
 "combined" is the rule of :func:`optrr.models.combine`, from the first 5 and from all 20 sets. "RRR" is that of Raghunathan,
 Reiter & Rubin (T = (1 + 1/m) b − v̄, or v̄ where that is not positive; t of (m − 1)(1 − v̄/((1 + 1/m) b))² degrees, at least
@@ -16,21 +16,20 @@ have no interval and are not counted; "none" is their share. With 200 surveys th
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 
 import numpy as np
-from derived_coverage import markdown, write
 from scipy.stats import norm, t
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, design
 from optrr.models.loglinear.fitting import Terms, fit
 from optrr.models.synthesis.combined import combine
 from optrr.models.synthesis.laws import drawn, every_record, likeliest_again
 
+SEED = 0
 RUNS, SETS, FEW = 200, 20, 5
 QUANTITIES = ("shares of pairs", "log odds ratios", "logistic, additive", "logistic, product")
 
@@ -142,7 +141,7 @@ def intervals(values: np.ndarray, own: np.ndarray) -> dict[str, tuple[np.ndarray
     return out
 
 
-def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
+def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     """Two models of one setting: a row for each quantity."""
     domain, population, n = setting.domain, setting.population(), setting.n
     how = {"method": "kronecker"} if setting.kind == "kronecker" else {"preserve": "pairs"}
@@ -153,11 +152,11 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
     chances = kernel.expected(population).ravel()
     out = []
     for model, kept in (("pairs", []), ("kept", [names])):
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(SEED + place)
         terms = Terms.of(domain, [*combinations(names, 2), *kept])
         held: dict[str, dict[str, list[np.ndarray]]] = {q: {} for q in QUANTITIES}
         width: dict[str, list[float]] = {q: [] for q in QUANTITIES}
-        for _ in range(runs):
+        for _ in range(RUNS):
             reports = rng.multinomial(n, chances / chances.sum()).reshape(kernel.sizes)
             law = fit(terms, reports / n, kernel).proportions
             laws = [likeliest_again(terms, law, n, mechanism, rng) for _ in range(SETS)]
@@ -178,7 +177,7 @@ def measured(setting: Setting, runs: int, seed: int) -> list[dict[str, object]]:
                 "product": setting.product,
                 "model": model,
                 "quantity": q,
-                "none": 1 - len(width[q]) / runs,
+                "none": 1 - len(width[q]) / RUNS,
             }
             row |= {rule: float(np.mean(shares[rule])) if rule in shares else np.nan for rule in RULES}
             wide = float(np.mean(width[q])) if width[q] else np.nan
@@ -196,7 +195,7 @@ def _set(law: np.ndarray, pool: np.ndarray, n: int, rng: np.random.Generator) ->
     return np.bincount(cells, minlength=law.size) / n
 
 
-def page(rows: list[dict[str, object]], runs: int) -> str:
+def page(rows: list[dict[str, object]]) -> str:
     """What holds, by model and quantity, and every row."""
     head = "| model | quantity | settings | none | " + " | ".join(RULES) + " | least of one number |\n"
     lines = []
@@ -205,26 +204,24 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
             of = [r for r in rows if r["model"] == model and r["quantity"] == q]
             if q == QUANTITIES[3]:
                 of = [r for r in of if r["product"]]
-            cells = [model, q, str(len(of)), f"{np.mean([float(str(r['none'])) for r in of]):.3f}"]
-            cells += [f"{np.nanmean([float(str(r[rule])) for r in of]):.3f}" for rule in RULES]
-            lines.append("| " + " | ".join([*cells, f"{np.nanmin([float(str(r['least'])) for r in of]):.3f}"]) + " |")
+            cells = [model, q, str(len(of)), f"{np.mean([r['none'] for r in of]):.3f}"]
+            cells += [f"{np.nanmean([r[rule] for r in of]):.3f}" for rule in RULES]
+            lines.append("| " + " | ".join([*cells, f"{np.nanmin([r['least'] for r in of]):.3f}"]) + " |")
     made = (
-        f"Made by `benchmarks/synthesis.py`: {runs} surveys for each of {len(settings())} settings. Coverage of 95 % intervals "
+        f"Made by `benchmarks/synthesis.py`: {RUNS} surveys for each of {len(settings())} settings. Coverage of 95 % intervals "
         "on average over numbers and settings; the product of two predictors where the population has one."
     )
     table = head + "|" + "---|" * (len(RULES) + 5) + "\n" + "\n".join(lines)
-    return "\n\n".join(["# Intervals from several synthetic data sets", made, table, markdown(rows)]) + "\n"
+    return (
+        "\n\n".join(["# Intervals from several synthetic data sets", made, table, markdown(rows, three_decimals)])
+        + "\n"
+    )
 
 
-def main(runs: int, jobs: int) -> None:
-    """Every setting."""
-    rows: list[dict[str, object]] = []
-    with ProcessPoolExecutor(jobs) as workers:
-        for new in workers.map(measured, settings(), [runs] * len(settings()), range(len(settings()))):
-            rows += new
-            print(*(f"{r['model']} {r['quantity']}: {r['combined, 20']:.3f}" for r in new), flush=True)
-    write("synthesis", rows, page(rows, runs))
+def main() -> None:
+    rows = measure_all(measured, settings(), range(len(settings())))
+    write("synthesis", rows, page(rows))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else RUNS, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main()

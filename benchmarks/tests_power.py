@@ -1,25 +1,24 @@
 """Power at 5 % of every test that `optrr test` and `optrr regress` offer, on randomized and on true records.
 
-Run as ``python benchmarks/tests_power.py`` (some minutes of processor time). Three attributes of sizes 2, 3 and 2, ε_i of 1 to
-6 for each, randomized jointly by the optimum that keeps pairs, 2,000 and 6,000 records. 2,000 data sets in each row, drawn from
-the true shares: standard errors of 1.1 % at most. Beside them what `optrr power` predicts, and how many times as many records
-give a power of 80 % as without randomization, by the same formula. Regressions test the coefficient of one attribute beside
-another: of b, as a number, on a, and of the odds of a on b, each beside c.
+Takes two minutes. Three attributes of sizes 2, 3 and 2, ε_i of 1 to 6 for each, randomized jointly by the optimum that keeps
+pairs, 2,000 and 6,000 records. 2,000 data sets in each row, drawn from the true shares: standard errors of 1.1 % at most.
+Beside them what `optrr power` predicts, and how many times as many records give a power of 80 % as without randomization, by
+the same formula. Regressions test the coefficient of one attribute beside another: of b, as a number, on a, and of the odds of
+a on b, each beside c.
 
 The genetic tests are in genomics_study.py. Writes results/tests_power.csv and .md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from inference_level import RESULTS, markdown, write
 from scipy.stats import chi2
 from test_levels import limit_or_simulated
+from writing import markdown, three_decimals, write
 
 from optrr import Domain, design
 from optrr.mechanisms.mechanism import Randomizer
@@ -56,6 +55,7 @@ EPSILONS = (1.0, 2.0, 3.0, 4.0, 6.0)
 # At this ε_i a record in 10^8 is changed.
 TRUE = 20.0
 SIZES = (2000, 6000)
+SEED = 11
 RUNS, LEVEL, WANTED = 2000, 0.05, 0.8
 # Enough draws to tell on which side of 5 % a p-value lies, but for those within a fifth of it.
 RULE = Simulation(hits=20, most=399)
@@ -211,17 +211,14 @@ def difference(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def main() -> None:
-    rows = []
-    for k, name in enumerate(TESTS):
-        for row in rows_of(name, np.random.default_rng([11, k])):
-            rows.append(row)
-            print(*row.values(), sep=" | ", file=sys.stderr, flush=True)
-    write("tests_power.csv", rows)
+    rows = [row for k, name in enumerate(TESTS) for row in rows_of(name, np.random.default_rng([SEED, k]))]
     offered, regressions = (
         np.max([difference(r) for r in rows if r["power"] != "" and (r["test"] in REGRESSIONS) == which], axis=0)
         for which in (False, True)
     )
-    text = [
+    write(
+        "tests_power",
+        rows,
         "# Power of every test at 5 %, on randomized and on true records",
         f"{RUNS:,} data sets in each row: standard errors of 1.1 % at most. Predicted: by `optrr power`, with its "
         f"standard error, 0 where nothing was drawn. It is {100 * offered[0]:.1f} points off at most here, and at most "
@@ -229,10 +226,8 @@ def main() -> None:
         f"2.8. The limit for regressions, which that command does not offer, is {100 * regressions[0]:.1f} points off at most. "
         "Refused: the records hardly show what is held fixed; the power is that of the others. Times as many records: "
         f"of those that give {100 * WANTED:g} % without randomization.",
-        markdown(rows),
-    ]
-    (RESULTS / "tests_power.md").write_text("\n\n".join(text) + "\n")
-    print("\n\n".join(text))
+        markdown(rows, three_decimals),
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""What `pip install optrr` brings and how long commands take, of this tree and of an earlier commit: weight.csv, weight.md.
+"""What `pip install optrr` brings, and how long commands take: weight.csv, weight.md.
 
-    python benchmarks/weight.py [COMMIT]
-
-Each version goes into a virtual environment of its own, with the versions of its constraints.txt. Sizes are those of the whole
-environment. Times are the processor's, user and system, the least of seven runs: other work on the machine hardly moves them.
+The last commit is installed into a virtual environment of its own, with the versions of constraints.txt. Sizes are those of the
+whole environment. Times are the processor's, user and system, the least of seven runs: other work on the machine hardly moves
+them.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 import resource
 import subprocess
@@ -16,14 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import optrr
+from writing import write_csv, write_text
 
-HERE = Path(__file__).parent
-# The checkout that is measured: benchmarks run in a scratch copy of their folder.
-ROOT = Path(optrr.__file__).resolve().parent.parent
-RESULTS = HERE / "results"
-# The last commit before its heavy parts became extras.
-BEFORE = "7b33154"
+ROOT = Path(__file__).resolve().parent.parent
 RUNS = 7
 RECORDS = 3_000
 SPECIFICATION = (
@@ -54,12 +47,11 @@ IMPORTS = (
 )
 
 
-def installed(commit: str | None, folder: Path) -> Path:
-    """The Python of a fresh environment with the base install of a commit, or of this tree."""
+def installed(folder: Path) -> Path:
+    """The Python of a fresh environment with the base install."""
     tree = folder / "tree"
     tree.mkdir(parents=True)
-    named = ["archive", commit or "HEAD"]
-    packed = subprocess.run(["git", "-C", str(ROOT), *named], capture_output=True, check=True).stdout
+    packed = subprocess.run(["git", "-C", str(ROOT), "archive", "HEAD"], capture_output=True, check=True).stdout
     subprocess.run(["tar", "x", "-C", str(tree)], input=packed, check=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     pip = [str(folder / "venv/bin/pip"), "install", "--quiet", "--disable-pip-version-check"]
@@ -85,11 +77,11 @@ def processor_seconds(command: list[str], folder: Path) -> float:
     return min(times)
 
 
-def measured(commit: str | None) -> dict[str, float]:
-    """Sizes in MB and times in s of one version."""
+def measured() -> dict[str, float]:
+    """Sizes in MB and times in s."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        python = installed(commit, folder / "install")
+        python = installed(folder / "install")
         out = {"base install, MB": megabytes(folder / "install/venv")}
         for path in sorted((folder / "install/venv/lib").glob("python*/site-packages/*")):
             size = megabytes(path)
@@ -105,28 +97,20 @@ def measured(commit: str | None) -> dict[str, float]:
         bare = processor_seconds([str(python), "-c", "pass"], folder)
         out["python -c pass, s"] = bare
         for name in IMPORTS:
-            try:
-                out[f"import {name}, s"] = processor_seconds([str(python), "-c", f"import {name}"], folder) - bare
-            except subprocess.CalledProcessError:
-                continue  # this version has it under another name
+            out[f"import {name}, s"] = processor_seconds([str(python), "-c", f"import {name}"], folder) - bare
         return out
 
 
-def write(before: dict[str, float], after: dict[str, float], commit: str) -> None:
-    names = list(dict.fromkeys([*after, *before]))
-    rows = [(name, before.get(name), after.get(name)) for name in names]
-    with (RESULTS / "weight.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([("what", "before", "now"), *rows])
-    lines = [f"| what | before ({commit}) | now |", "|---|---|---|"]
-    lines += [f"| {name} | {_shown(a, name)} | {_shown(b, name)} |" for name, a, b in rows]
-    text = "Base install and commands; times are the processor's, the least of seven runs (benchmarks/weight.py).\n\n"
-    (RESULTS / "weight.md").write_text(text + "\n".join(lines) + "\n")
-
-
-def _shown(value: float | None, name: str) -> str:
-    return "–" if value is None else f"{value:.0f}" if name.endswith("MB") else f"{value:.2f}"
+def main() -> None:
+    sizes = measured()
+    write_csv("weight.csv", [{"what": name, "now": value} for name, value in sizes.items()])
+    lines = [f"| {name} | {value:.{0 if name.endswith('MB') else 2}f} |" for name, value in sizes.items()]
+    write_text(
+        "weight.md",
+        "Base install and commands; times are the processor's, the least of seven runs (benchmarks/weight.py).",
+        "\n".join(["| what | now |", "|---|---|", *lines]),
+    )
 
 
 if __name__ == "__main__":
-    commit = sys.argv[1] if len(sys.argv) > 1 else BEFORE
-    write(measured(commit), measured(None), commit)
+    main()

@@ -1,10 +1,9 @@
 """Bias and coverage of weighted estimates under stratified samples with unequal weights and clusters, beside unweighted ones.
 
-Run as ``python benchmarks/weighted_coverage.py [RUNS] [JOBS]`` (2000 samples a setting and one process unless told; some
-half an hour of one core). Half of the settings are a grid of designs, ε_i and n over one population each; the other half are
-drawn at random: attributes, strata with their shares of the population and of the sample, kinds of people within strata who are
-sampled with different chances, clusters that are more alike inside than the population, ε_i in 0.5..4, the mechanism, n. Then
-the same twice with rare cells and a few heavy weights, which a sample may miss.
+Takes twenty minutes; 2000 samples a setting. Half of the settings are a grid of designs, ε_i and n over one population each;
+the other half are drawn at random: attributes, strata with their shares of the population and of the sample, kinds of people
+within strata who are sampled with different chances, clusters that are more alike inside than the population, ε_i in 0.5..4,
+the mechanism, n. Then the same twice with rare cells and a few heavy weights, which a sample may miss.
 
 A sample has a fixed number of records, or of clusters, in each stratum; kinds of people come in proportion to their numbers and
 chances, and the weight is what one record then stands for. The truth is the population's table. "covered" is the share of 95 %
@@ -24,16 +23,12 @@ results/weighted_measures.csv and .md.
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
-from derived_coverage import markdown
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, Mechanism, design
 from optrr.domain.public import PublicColumns
@@ -53,7 +48,7 @@ from optrr.tables.weighting.linearised import (
 )
 from optrr.tables.weighting.sampled import SampledRecords
 
-RESULTS = Path(__file__).parent / "results"
+SEED = 3
 RUNS, MORE_RUNS = 2000, 10_000
 # Samples whose printed intervals are compared with the test of the truth.
 CHECKED = 4
@@ -300,42 +295,42 @@ def measures_held(
     return weighted, plain, differ
 
 
-def measured_rows(setting: Setting, runs: int, seed: int) -> dict[str, object]:
+def measured_rows(setting: Setting, place: int) -> dict[str, object]:
     """A row of the measures' table."""
-    weighted, plain, differ = measures_held(setting, runs, np.random.default_rng([seed, 2]))
+    weighted, plain, differ = measures_held(setting, RUNS // PART, np.random.default_rng([place, 2]))
     clusters = setting.sizes // setting.each
     shares = setting.truth.reshape(setting.attributes).sum(axis=1)
     return {
         **{"weights": setting.name, "sizes": "×".join(map(str, setting.attributes)), "mechanism": setting.kind},
         **{"ε": " ".join(map(str, setting.epsilon)), "first group": float(shares[0]), "n": int(setting.sizes.sum())},
-        **{"strata": setting.sizes.size, "clusters": int(clusters.sum()), "runs": runs, "differ": differ},
+        **{"strata": setting.sizes.size, "clusters": int(clusters.sum()), "runs": RUNS // PART, "differ": differ},
         **{name: float(held.mean()) for name, held in weighted.items()},
         "unweighted covered": float(np.mean(list(plain.values()))),
     }
 
 
-def page_of_measures(rows: list[dict[str, object]], runs: int) -> str:
+def page_of_measures(rows: list[dict[str, object]]) -> str:
     names = [name for name in rows[0] if name in (*MEASURES, "contrast", "quantile")]
-    covered = np.array([[float(str(row[name])) for name in names] for row in rows])
-    plain = np.array([float(str(row["unweighted covered"])) for row in rows])
+    covered = np.array([[row[name] for name in names] for row in rows])
+    plain = np.array([row["unweighted covered"] for row in rows])
     means = ", ".join(f"{name} {value:.1%}" for name, value in zip(names, covered.mean(axis=0), strict=True))
     lines = [
         "# Measures of weighted samples: coverage",
-        f"Made by `benchmarks/weighted_coverage.py`: {runs} samples for each of {len(rows)} settings drawn at random.",
+        f"Made by `benchmarks/weighted_coverage.py`: {RUNS // PART} samples for each of {len(rows)} settings drawn at random.",
         f"95 % intervals of weighted measures cover {covered.mean():.1%} on average, {covered.min():.1%} to "
         f"{covered.max():.1%} in {covered.size} combinations of setting and measure: {means}. Of the truths that tests "
-        f"accept, {sum(int(str(row['differ'])) for row in rows)} are left out by printed intervals. Unweighted intervals from "
+        f"accept, {sum(row['differ'] for row in rows)} are left out by printed intervals. Unweighted intervals from "
         f"the same records cover {plain.mean():.1%} on average.",
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(lines)
 
 
-def measured(setting: Setting, runs: int, seed: int) -> dict[str, object]:
+def measured(setting: Setting, place: int) -> dict[str, object]:
     """A row."""
-    row = once(setting, runs, np.random.default_rng(seed))
-    again = float(str(row["worst cell"])) < USUAL
-    return once(setting, MORE_RUNS, np.random.default_rng([seed, 1])) if again else row
+    row = once(setting, RUNS, np.random.default_rng(place))
+    again = row["worst cell"] < USUAL
+    return once(setting, MORE_RUNS, np.random.default_rng([place, 1])) if again else row
 
 
 def once(setting: Setting, runs: int, rng: np.random.Generator) -> dict[str, object]:
@@ -382,15 +377,15 @@ def held(parts: Iterable[tuple[np.ndarray, WeightedMeans]], truth: np.ndarray) -
     return out
 
 
-def page(rows: list[dict[str, object]], runs: int) -> str:
-    column = {name: np.array([float(str(r[name])) for r in rows]) for name in rows[0] if name not in TEXTS}
+def page(rows: list[dict[str, object]]) -> str:
+    column = {name: np.array([r[name] for r in rows]) for name in rows[0] if name not in TEXTS}
     cells = column["cells"]
     mean = {name: np.average(column[name], weights=cells) for name in ("covered", "unweighted covered")}
     worst, ratio = column["worst cell"], column["ratio"]
     again = int(np.sum(column["runs"] == MORE_RUNS))
     lines = [
         "# Weighted estimates: bias and coverage",
-        f"Made by `benchmarks/weighted_coverage.py`: {runs} samples for each of {len(rows)} settings, {int(cells.sum())} "
+        f"Made by `benchmarks/weighted_coverage.py`: {RUNS} samples for each of {len(rows)} settings, {int(cells.sum())} "
         f"cells; half of the settings drawn at random. {MORE_RUNS} new ones for the {again} settings with a "
         f"cell below {USUAL:.1%} at first.",
         f"Weighted 95 % intervals cover {mean['covered']:.2%} on average, in the worst cell of all settings "
@@ -401,9 +396,9 @@ def page(rows: list[dict[str, object]], runs: int) -> str:
         f"Unweighted intervals from the same records cover {mean['unweighted covered']:.2%} on average; in the worst cell of "
         f"the median setting {np.median(column['its worst cell']):.2%}. Their estimates are off by up to "
         f"{column['its largest error'].max():.3f}.",
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(lines)
 
 
 TEXTS = ("sample", "sizes", "mechanism", "ε")
@@ -418,33 +413,13 @@ def measured_settings() -> list[Setting]:
     return [measured_setting(rng, k % 2 == 1) for k in range(MEASURED)]
 
 
-def main(runs: int, jobs: int) -> None:
-    settings, part = every_setting(np.random.default_rng(3)), max(runs // PART, 1)
-    with ProcessPoolExecutor(jobs) as pool:
-        rows = told(pool.map(measured, settings, [runs] * len(settings), range(len(settings))))
-        of_measures = measured_settings()
-        others = told(pool.map(measured_rows, of_measures, [part] * len(of_measures), range(len(of_measures))))
-    written("weighted_coverage", rows, page(rows, runs))
-    written("weighted_measures", others, page_of_measures(others, part))
-
-
-def told(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows, each printed when it is there."""
-    out = []
-    for row in rows:
-        out.append(row)
-        print(*(f"{v:.3f}" if isinstance(v, float) else v for v in row.values()), flush=True)
-    return out
-
-
-def written(name: str, rows: list[dict[str, object]], text: str) -> None:
-    with (RESULTS / f"{name}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
-    (RESULTS / f"{name}.md").write_text(text)
-    print(text[:1500])
+def main() -> None:
+    settings, of_measures = every_setting(np.random.default_rng(SEED)), measured_settings()
+    rows = measure_all(measured, settings, range(len(settings)))
+    write("weighted_coverage", rows, page(rows))
+    rows = measure_all(measured_rows, of_measures, range(MEASURED))
+    write("weighted_measures", rows, page_of_measures(rows))
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))
+    main()

@@ -1,11 +1,10 @@
 """Type I error, at nominal 5 % and 0.1 %, of the test of independence of weighted, stratified and clustered samples.
 
-Run as ``python benchmarks/weighted_levels.py [RUNS] [JOBS]`` (10,000 samples a setting and one process unless told; some ten
-minutes of one core). 100 settings drawn at random: tables of 2 × 2 to 3 × 3, a quarter of them with rare categories, 1 to 6
-strata of unequal size, two weights that differ by a factor of up to five within every stratum, clusters in which the first
-attribute is alike, ε_i in 0.7..6, the mechanism. 64 of them have 15 to 80 clusters in each stratum, of 4 or 20 people, or 100
-to 1500 people sampled one by one; 36 have 1000 to 100,000 people in all, one by one or in clusters of up to 66. The attributes
-are independent in every cluster, and both are distributed alike in all strata.
+Takes five minutes; 10,000 samples a setting. 100 settings drawn at random: tables of 2 × 2 to 3 × 3, a quarter of them with
+rare categories, 1 to 6 strata of unequal size, two weights that differ by a factor of up to five within every stratum,
+clusters in which the first attribute is alike, ε_i in 0.7..6, the mechanism. 64 of them have 15 to 80 clusters in each
+stratum, of 4 or 20 people, or 100 to 1500 people sampled one by one; 36 have 1000 to 100,000 people in all, one by one or in
+clusters of up to 66. The attributes are independent in every cluster, and both are distributed alike in all strata.
 
 Samples with a category whose share is not clear of 0 are refused; the level is that of the others. Within: 4–6 % and
 0.05–0.2 %. Stated: outside, and at least half of the results state the level that was measured, because the rarest report
@@ -16,15 +15,13 @@ that `tested_sample` gives. Writes results/weighted_levels.csv and .md.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
-from inference_level import RESULTS, markdown, write
 from scipy.stats import f as f_distribution
 from test_levels import MECHANISMS, WITHIN_01, WITHIN_5
+from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Domain, InvalidInput, design
 from optrr.domain.public import PublicColumns
@@ -33,6 +30,7 @@ from optrr.models.weighted import is_rough, rao_scott, tested_sample
 from optrr.tables.weighting.sampled import SampledRecords
 from optrr_solvers.arrays import FloatArray, IntArray
 
+SEED = 11
 RUNS, MORE_RUNS, TOGETHER, CHECKED = 10_000, 60_000, 100, 3
 SETTINGS, LARGE_SETTINGS, MOST_CLUSTERS = 64, 36, 1500
 # Of three kinds of clusters, how common each is, and where on the scale of the first attribute.
@@ -204,12 +202,11 @@ def records(setting: Setting, samples: Samples, which: int) -> SampledRecords:
     return SampledRecords(setting.domain, *plain, np.zeros(n, dtype=np.int64), ((),))
 
 
-def measured(setting: Setting, seed: int, runs: int) -> dict[str, object]:
-    row = once(setting, runs, np.random.default_rng([11, seed]))
+def measured(setting: Setting, place: int) -> dict[str, object]:
+    row = once(setting, RUNS, np.random.default_rng([SEED, place]))
     if row["verdict"] in ("outside", "stated"):
-        row = once(setting, MORE_RUNS, np.random.default_rng([12, seed]))
-    print(seed + 1, *row.values(), sep=" | ", file=sys.stderr, flush=True)
-    return {"setting": seed + 1} | row
+        row = once(setting, MORE_RUNS, np.random.default_rng([SEED + 1, place]))
+    return {"setting": place + 1} | row
 
 
 def once(setting: Setting, runs: int, rng: np.random.Generator) -> dict[str, object]:
@@ -268,36 +265,33 @@ def verdict(p: FloatArray, rough: IntArray) -> dict[str, object]:
     return out | {"flagged": told, "at_5_percent": five, "at_0.1_percent": tenth, "verdict": word}
 
 
-def page(rows: list[dict[str, object]], runs: int) -> str:
+def page(rows: list[dict[str, object]]) -> str:
     words = [str(r["verdict"]) for r in rows]
     said = []
     for word in ("within", "stated", "outside"):
         own = [r for r in rows if r["verdict"] == word]
         if own:
-            five, tenth = ([float(str(r[k])) for r in own] for k in ("at_5_percent", "at_0.1_percent"))
+            five, tenth = ([r[k] for r in own] for k in ("at_5_percent", "at_0.1_percent"))
             said.append(
                 f"{word}: {len(own)}, {min(five):.2%}–{max(five):.2%} at 5 % and {min(tenth):.3%}–{max(tenth):.3%} at 0.1 %"
             )
-    flagged = [float(str(r["flagged"])) for r in rows if r["verdict"] == "within"]
+    flagged = [r["flagged"] for r in rows if r["verdict"] == "within"]
     lines = [
         "# Type I error of the test of independence of sampled records, at nominal 5 % and 0.1 %",
-        f"Made by `benchmarks/weighted_levels.py`: {runs} samples in each of {len(rows)} settings, {MORE_RUNS} new ones in "
+        f"Made by `benchmarks/weighted_levels.py`: {RUNS} samples in each of {len(rows)} settings, {MORE_RUNS} new ones in "
         f"{sum(r['runs'] == MORE_RUNS for r in rows)} that were outside at first. Settings {'; '.join(said)}; refused in at "
         f"least half of the samples: {words.count('refused')}. Of samples in settings within, {np.mean(flagged):.1%} state "
         "another level.",
-        markdown(rows),
+        markdown(rows, three_decimals),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(lines)
 
 
-def main(runs: int, jobs: int) -> None:
+def main() -> None:
     known = [*settings(np.random.default_rng(2031)), *large_settings(np.random.default_rng(2032))]
-    with ProcessPoolExecutor(jobs) as pool:
-        rows = list(pool.map(measured, known, range(len(known)), [runs] * len(known)))
-    write("weighted_levels.csv", rows)
-    (RESULTS / "weighted_levels.md").write_text(page(rows, runs))
-    print(page(rows, runs)[:1500])
+    rows = measure_all(measured, known, range(len(known)))
+    write("weighted_levels", rows, page(rows))
 
 
 if __name__ == "__main__":
-    main(*(int(sys.argv[k]) if len(sys.argv) > k else default for k, default in ((1, RUNS), (2, 1))))
+    main()

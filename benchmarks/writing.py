@@ -52,6 +52,12 @@ def three_decimals(value: object) -> str:
     return "" if np.isnan(value) else f"{value:.2g}" if 0 < abs(value) < 0.01 else f"{value:.3f}"
 
 
+def write(name: str, rows: Sequence[Mapping[str, object]], *parts: str) -> None:
+    """Write rows with six significant digits as NAME.csv, and a page about them as NAME.md."""
+    write_csv(f"{name}.csv", rows, digits=6)
+    write_text(f"{name}.md", *parts)
+
+
 def save(figure: Any, name: str, **options: object) -> None:
     """Write a picture without a date."""
     if figure.get_layout_engine() is None and not options:
