@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -27,50 +28,45 @@ pytestmark = [
 
 ATTRIBUTES = {"a": 2, "b": 3, "c": 2}
 SPEC = "epsilon = 1.0\n" + "".join(f'[[attributes]]\nname = "{k}"\nsize = {r}\n' for k, r in ATTRIBUTES.items())
-TABLE = ["--design", "d.json", "--attributes", "a,b"]
-SHARES = ["--share", '{"of": {"b": 1}}', "--share", '{"of": {"b": 2}, "weight": -1}']
-CASES = ["--phenotype", "status.csv", "--phenotype-column", "status", "--case", "1"]
 # In this order: later ones read what earlier ones wrote.
-CALLS: dict[str, list[str]] = {
-    "plan": ["spec.toml", "--write", "-o", "planned"],
-    "spec": ["true.csv"],
-    "design": ["spec.toml", "-o", "d.json", "--preserve", "pairs"],
-    "compare": ["spec.toml"],
-    "allocate": ["spec.toml", "--total-epsilon", "3", "--workload", "pairs"],
-    "perturb": ["true.csv", "--design", "d.json", "-o", "out.csv"],
-    "estimate": ["out.csv", *TABLE, "--derive", "cramers-v"],
-    "test": ["out.csv", *TABLE],
-    "share": ["out.csv", "--design", "d.json", "--of", "b=1"],
-    "contrast": ["out.csv", "--design", "d.json", *SHARES],
-    "quantile": ["out.csv", "--design", "d.json", "--attributes", "a"],
-    "measure": ["out.csv", *TABLE, "--measure", "row-shares"],
-    "model": ["out.csv", "--design", "d.json", "--attributes", "a,b", "--terms", "a*b"],
-    "regress": ["out.csv", "--design", "d.json", "--formula", "a ~ b"],
-    "synthesize": ["out.csv", "--design", "d.json", "-o", "drawn.csv"],
-    "combine": ["sets.csv"],
-    "power": [*TABLE, "--proportions", ".1,.1,.1,.2,.2,.3"],
-    "cluster": ["out.csv", "--design", "d.json", "--max-combinations", "6", "--min-dependence", "0.01"],
-    "export": ["d.json", "-o", "sampler.json"],
-    "account": ["out.csv"],
-    "verify": ["d.json"],
-    "audit": ["sampler.json", "--queries", "500"],
-    "sign": ["d.json", "--key", "key.pem"],
-    "longitudinal-design": ["spec.toml", "--forever", "3", "-o", "long.json"],
-    "longitudinal-perturb": [
-        *["people.csv", "--design", "long.json", "--key", "key", "--new-key"],
-        *["--person", "who", "--round", "1", "-o", "round.csv"],
-    ],
-    "longitudinal-estimate": ["round.csv", "--design", "long.json", "--person", "who", "--attributes", "a"],
-    "worksheet": ["d.json"],
-    "gwas-design": ["snps.csv", "--total-epsilon", "20", "-o", "snps.json"],
-    "gwas-perturb": ["snps.csv", *CASES, "--design", "snps.json", "-o", "snps-out.csv"],
-    "gwas-merge": ["report.json", "--design", "panel.json", "-o", "merged.csv"],
-    "gwas": ["snps-out.csv", "--design", "snps.json"],
-    "gwas-variants": ["snps-out.csv", "--design", "snps.json", "--ld", "2"],
-    "gwas-study": ["snps.csv", *CASES, "--total-epsilon", "20", "--repeats", "2"],
-    "serve": ["d.json", "--port", "0", "--database", "kept.db"],
-    "demo": ["--random-state", "1"],
-}
+LINES = r"""
+plan spec.toml --write -o planned
+spec true.csv
+design spec.toml -o d.json --preserve pairs
+compare spec.toml
+allocate spec.toml --total-epsilon 3 --workload pairs
+perturb true.csv --design d.json -o out.csv
+estimate out.csv --design d.json --attributes a,b --derive cramers-v
+test out.csv --design d.json --attributes a,b
+share out.csv --design d.json --of b=1
+contrast out.csv --design d.json --share '{"of": {"b": 1}}' --share '{"of": {"b": 2}, "weight": -1}'
+quantile out.csv --design d.json --attributes a
+measure out.csv --design d.json --attributes a,b --measure row-shares
+model out.csv --design d.json --attributes a,b --terms 'a*b'
+regress out.csv --design d.json --formula 'a ~ b'
+synthesize out.csv --design d.json -o drawn.csv
+combine sets.csv
+power --design d.json --attributes a,b --proportions .1,.1,.1,.2,.2,.3
+cluster out.csv --design d.json --max-combinations 6 --min-dependence 0.01
+export d.json -o sampler.json
+account out.csv
+verify d.json
+audit sampler.json --queries 500
+sign d.json --key key.pem
+longitudinal-design spec.toml --forever 3 -o long.json
+longitudinal-perturb people.csv --design long.json --key key --new-key --person who --round 1 -o round.csv
+longitudinal-estimate round.csv --design long.json --person who --attributes a
+worksheet d.json
+gwas-design snps.csv --total-epsilon 20 -o snps.json
+gwas-perturb snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
+gwas-merge report.json --design panel.json -o merged.csv
+gwas snps-out.csv --design snps.json
+gwas-variants snps-out.csv --design snps.json --ld 2
+gwas-study snps.csv --phenotype status.csv --phenotype-column status --case 1 --total-epsilon 20 --repeats 2
+serve d.json --port 0 --database kept.db
+demo --random-state 1
+"""
+CALLS = {line.split()[0]: shlex.split(line)[1:] for line in LINES.split("\n") if line}
 # Those that an extra brings: without it they end in one line that names it.
 EXTRAS = {"regress": ("formulaic", "regression"), "serve": ("starlette", "serve")}
 

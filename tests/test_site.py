@@ -69,13 +69,6 @@ def test_the_reference_shows_every_public_name() -> None:
     assert {f"optrr.{name}" for name in optrr.__all__} <= shown
 
 
-def test_every_command_has_a_page() -> None:
-    context = click.Context(cli)
-    names = cli.list_commands(context)
-    assert len(names) > 20
-    assert {f"reference/commands/{name}.rst" for name in names} <= set(generated("commands"))
-
-
 def test_every_figure_is_in_the_gallery_with_its_script_and_a_sentence() -> None:
     (text,) = generated("gallery").values()
     figures = re.findall(r"^\.\. figure:: \.\./benchmarks/results/(.*\.svg)\n   :alt: (.+)$", text, re.MULTILINE)

@@ -14,7 +14,6 @@ import optrr.models.tests
 import optrr.tables.estimation
 import optrr.tables.measures
 import optrr.tables.weighting.estimating
-from optrr import genomics
 from optrr.analyses import Reports
 from optrr.domain.datasets import adult, adult_domain
 from optrr.ways.longitudinal import longitudinal
@@ -208,20 +207,3 @@ def test_opened_by_a_design_or_its_file(design: optrr.Design, people: pd.DataFra
     optrr.save(design, tmp_path / "design.json")
     for by in (design, tmp_path / "design.json"):
         assert optrr.reports(frame, by).table("sex").to_pandas().equals(design.reports(frame).table("sex").to_pandas())
-
-
-def test_a_genomic_study() -> None:
-    """One variant of three is associated; nothing is asserted of chance: with epsilon 30 hardly anything is randomized."""
-    rng, n = np.random.default_rng(1), 900
-    status = (np.arange(n) % 2).astype(np.int8)
-    codes = rng.binomial(2, 0.3, (n, 3)).astype(np.int8)
-    codes[:, 1] = rng.binomial(2, np.where(status == 1, 0.5, 0.2))
-    texts = np.array(["v0", "v1", "v2"], dtype=object)
-    alleles = np.array(["A"] * 3, dtype=object), np.array(["G"] * 3, dtype=object)
-    variants = genomics.Variants(np.array(["1"] * 3, dtype=object), np.arange(3), texts, *alleles)
-    names = np.array([f"p{i}" for i in range(n)], dtype=object)
-    cohort = genomics.Cohort(genomics.MatrixGenotypes(variants, names, codes), np.arange(n), status)
-    asked = genomics.design(cohort, total=30)
-    assert asked.design.epsilon <= 30
-    associations = asked.randomize(cohort, random_state=2).scan().to_pandas()
-    assert associations["P"].idxmin() == 1 and associations["P"].min() < 1e-6

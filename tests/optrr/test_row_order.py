@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from itertools import permutations
 from math import factorial
@@ -126,14 +125,12 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
     assert z_of_place(_codes(read(f"kept{suffix}"))[:, 0]) > 10 * FAR
 
 
-@pytest.mark.slow
-def test_places_tell_nothing_in_pipes(here):
-    command = [sys.executable, "-m", "optrr", "perturb", "-", "--design", "d.json", "-o", "-"]
-
+def test_places_tell_nothing_in_pipes(here, monkeypatch, capfdbinary):
     def through(*options):
-        with open("true.csv", "rb") as file:
-            done = subprocess.run([*command, *options], stdin=file, capture_output=True, check=True)
-        return _codes(pa_csv.read_csv(pa.BufferReader(done.stdout))), done.stderr.decode()
+        monkeypatch.setattr(sys, "stdin", open("true.csv"))  # noqa: SIM115
+        assert run(["perturb", "-", "--design", "d.json", "-o", "-", *options]) == 0
+        out, said = capfdbinary.readouterr()
+        return _codes(pa_csv.read_csv(pa.BufferReader(out))), said.decode()
 
     out, said = through()
     _tell_nothing(out)

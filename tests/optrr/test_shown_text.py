@@ -79,7 +79,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("command", DONE)
+@pytest.mark.parametrize("command", [pytest.param(c, marks=[pytest.mark.slow] * (c == "allocate")) for c in DONE])
 def test_a_command_shows_them_escaped_and_cut(command, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     assert run(DONE[command]) == 0

@@ -67,26 +67,6 @@ def test_a_plan_is_read_back_and_holds(seed: int, tmp_path: Path) -> None:
     assert result.compared > 10
 
 
-@pytest.mark.slow
-def test_numbers_are_those_of_an_allocation() -> None:
-    for seed in range(4):
-        plan = made(seed)
-        question, choice = plan.question, plan.summary()["choice"]
-        again = optrr.allocate(question.domain, question.total, learn=question.learn, n=question.n, keep=question.keep)
-        again = again if question.way is None else again.choosing(question.way)
-        said = again.summary()
-        assert (choice["total"], choice["way"]) == (said["epsilon"], said["way"])
-        assert choice["error"] == pytest.approx(said["error"], rel=1e-12)
-        assert choice["error_bound"] == pytest.approx(said["error_bound"], rel=1e-12)
-        assert choice["over_bound"] == pytest.approx(said["error_over_bound"], rel=1e-12)
-        for ours, theirs in zip(choice["tables"], said["tables"], strict=True):
-            assert ours["attributes"] == theirs["attributes"]
-            assert ours["margin"] == pytest.approx(100 * HALF_WIDTH * theirs["standard_error"], rel=1e-12)
-        if plan.asking.keeps_records and question.way:
-            stated = [each["conditional_epsilon"] for each in said["attributes"]]
-            assert [each["conditional_epsilon"] for each in choice["labels"]] == stated
-
-
 def _numbers(content: object, place: tuple = ()) -> list[tuple]:
     if isinstance(content, dict):
         return [each for key, value in content.items() for each in _numbers(value, (*place, key))]
@@ -273,14 +253,6 @@ def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
     assert max(t.margin for t in fewest.preview.tables) <= 5
     fewer = optrr.plan(domain, 2.0, margin=5, n=fewest.question.n - 1, keep=keep)
     assert max(t.margin for t in fewer.preview.tables) > 5
-
-
-@pytest.mark.slow
-def test_the_least_total_of_different_questions_is_near_the_least() -> None:
-    plan = optrr.plan({"a": 2, "b": 5}, margin=6, n=1000)
-    assert max(t.margin for t in plan.preview.tables) <= 6
-    less = optrr.plan({"a": 2, "b": 5}, plan.question.total * 0.998, n=1000)
-    assert max(t.margin for t in less.preview.tables) > 6
 
 
 def test_what_cannot_be_had_is_refused_in_one_line() -> None:

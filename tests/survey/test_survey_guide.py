@@ -248,6 +248,7 @@ def test_a_postgresql_survey_is_dumped_restored_and_tested_as_the_guide_says(her
     assert rows(f"{address}/restored") == kept
 
 
+@pytest.mark.slow
 def test_a_survey_of_sampled_tables_is_made_as_the_guide_says(here: Path, programs: Path) -> None:
     allocating, serving = block("optrr serve asked.json").splitlines()
     run(allocating, here)
