@@ -91,14 +91,15 @@ class Conformance:
         seen: Counter[Hashable] = Counter()
         for out, times in drawn.items():
             seen[self._changed(out)] += times
-        return chi_square(seen, self._exact_sets())
+        return chi_square(seen, self.exact_sets())
 
     def _outputs(self, drawn: Mapping[tuple[int, ...], int]) -> tuple[float, int]:
-        shares = {s: float(p) / self._others(s) for s, p in self._exact_sets().items()}
+        shares = {s: float(p) / self._others(s) for s, p in self.exact_sets().items()}
         outputs = itertools.product(*map(range, self.sizes))
         return chi_square(Counter(drawn), {out: shares[self._changed(out)] for out in outputs})
 
-    def _exact_sets(self) -> dict[tuple[int, ...], Fraction]:
+    def exact_sets(self) -> dict[tuple[int, ...], Fraction]:
+        """Probability of every change set, by docs/deployment-format.md §2 from the JSON alone."""
         start = (0,) * len(self.sizes)
         return self._exact(start, lambda s, i, change: (*s[:i], change, *s[i + 1 :]))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import mpmath as mp
 import numpy as np
 import pytest
+from conformance import Conformance
 
 from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.verify import verify_deployment
@@ -60,52 +59,10 @@ def texts(value: str, rng: np.random.Generator) -> str:
     return str(rng.choice(["", "change", "uniform", "choice", "optrr-deployment/2", "0", "x"]))
 
 
-def drawn(content: Content) -> dict[tuple[int, ...], Fraction]:
-    """Probability of every change set, by docs/deployment-format.md §2 from the JSON alone."""
-    bits, attributes = content["bits"], content["attributes"]
-    walks: dict[tuple[int, tuple[tuple[int, int], ...]], Fraction] = {(0, ()): Fraction(1)}
-    for layer in content["layers"]:
-        reached: dict[Any, Fraction] = defaultdict(Fraction)
-        for (state, changes), mass in walks.items():
-            for target, change, chance in _ways(layer, state, bits, attributes):
-                reached[target, (*changes, *change)] += mass * chance
-        walks = reached
-    out: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
-    for (_, changes), mass in walks.items():
-        out[tuple(dict(changes)[i] for i in range(len(attributes)))] += mass
-    return out
-
-
-def _ways(layer: Content, state: int, bits: int, attributes: list[Content]) -> list[tuple[int, Any, Fraction]]:
-    if layer["kind"] == "choice":
-        ends = [0, *_numbers(layer["ends"], bits), 1 << bits]
-        return [
-            (target, (), Fraction(high - low, 1 << bits))
-            for target, low, high in zip(layer["next"], ends[:-1], ends[1:], strict=True)
-        ]
-    i = layer["attribute"]
-    if layer["kind"] == "uniform":
-        r = len(attributes[i]["categories"])
-        target = layer["next"][state]
-        return [(target, ((i, 0),), Fraction(1, r)), (target, ((i, 1),), Fraction(r - 1, r))]
-    first = Fraction(_numbers(layer["threshold"], bits)[state], 1 << bits)
-    second = Fraction(_numbers(layer.get("second_threshold", "0" * (bits // 4) * (state + 1)), bits)[state], 1 << bits)
-    return [
-        (layer["kept"][state], ((i, 0),), 1 - first),
-        (layer["changed"][state], ((i, 1),), first - second),
-        (layer.get("second", layer["changed"])[state], ((i, 1),), second),
-    ]
-
-
-def _numbers(text: str, bits: int) -> list[int]:
-    width = bits // 4
-    return [int(text[k : k + width], 16) for k in range(0, len(text), width)]
-
-
 def broken_promises(content: Content) -> list[str]:
     """What a file says that its integers do not keep."""
     sizes = [len(a["categories"]) for a in content["attributes"]]
-    truth = naive.ExactTruth(sizes, drawn(content))
+    truth = naive.ExactTruth(sizes, Conformance(content).exact_sets())
     stated = content["epsilon"]
     out = []
     with mp.workdps(60):

@@ -12,13 +12,11 @@ import pytest
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design, verification
-from optrr.devices.deployment_file import hexadecimal
 from optrr.devices.exact import epsilons, shortened
 from optrr.devices.export import deployment_of, fitted_deployment, plain
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.errors import InvalidInput
 from optrr_solvers import Problem
-from optrr_solvers.automaton.layers import Layers
 from optrr_solvers.balls.coarse import CoarseBlocks
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from tests.solvers.test_automaton import random_law
@@ -200,15 +198,6 @@ def test_short_thresholds_keep_every_number(kind: str) -> None:
         assert all(abs(x - y) <= 1e-8 for x, y in zip(before.conditional, after.conditional, strict=True))
 
 
-def test_short_thresholds_take_fewer_bytes() -> None:
-    rng = np.random.default_rng(2)
-    problem = Problem(rng.integers(2, 5, 20), rng.uniform(0.4, 1.5, 20))
-    whole = plain(CoarseBlocks(problem, 1).law(0.1, 0.01).automaton.layers)
-    short = shortened(whole)
-    assert [layer.states for layer in short.layers] == [layer.states for layer in whole.layers]
-    assert compressed(short) < 0.75 * compressed(whole)
-
-
 def test_probabilities_that_need_many_bits_keep_them() -> None:
     law = ProductLaw(np.array([3, 2]), np.array([45.0, 1.0]))
     whole = plain(law.automaton.layers)
@@ -216,9 +205,3 @@ def test_probabilities_that_need_many_bits_keep_them() -> None:
     a, b = epsilons(whole), epsilons(shortened(whole))
     assert abs(a.attributes[0] - b.attributes[0]) <= 1e-12
     assert a.attributes[0] == pytest.approx(45)
-
-
-def compressed(layers: Layers) -> int:
-    """Bytes of the thresholds, written as a file writes them."""
-    words = [w for x in layers.layers for w in (x.words, x.high_words) if w is not None]
-    return len(gzip.compress("".join(map(hexadecimal, words)).encode(), 9))
