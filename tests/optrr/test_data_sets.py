@@ -1,7 +1,7 @@
 """Data as people have them, from a data frame to estimates that cover the truth, with nothing edited by hand.
 
 `fair` comes with statsmodels and `adult` with this package. The others are stand-ins with the columns, types and gaps of the
-well-known sets of R (Titanic, survey, jasa), of a vote in the Bundestag, and of taxi trips.
+well-known sets of R (survey, jasa), of a vote in the Bundestag, and of taxi trips.
 """
 
 from __future__ import annotations
@@ -44,21 +44,6 @@ def bundestag() -> pd.DataFrame:
             "partei": rng.choice(parties, n, p=[0.35, 0.3, 0.1, 0.1, 0.1, 0.05]),
             "land": rng.choice(["Baden-Württemberg", "Thüringen", "Köln, Stadt"], n),
             "alter": pd.cut(rng.uniform(18, 90, n), [18, 30, 45, 60, 90]),
-        }
-    )
-
-
-def titanic() -> pd.DataFrame:
-    """2,201 people: an ordered class, booleans, a nullable integer."""
-    rng = np.random.default_rng(3)
-    n = 2_201
-    return pd.DataFrame(
-        {
-            "Class": pd.Categorical(
-                rng.choice(["1st", "2nd", "3rd", "Crew"], n), categories=["1st", "2nd", "3rd", "Crew"], ordered=True
-            ),
-            "Survived": rng.random(n) < 0.32,
-            "siblings": pd.array(np.where(rng.random(n) < 0.2, None, rng.integers(0, 3, n)), dtype="Int64"),
         }
     )
 
@@ -119,7 +104,6 @@ def trips() -> pd.DataFrame:
 SETS = {
     "fair": (fair, Proposing(bins={"affairs": [0, 1e-9, 1, 5, np.inf]})),
     "bundestag": (bundestag, Proposing()),
-    "titanic": (titanic, Proposing()),
     "survey": (survey, Proposing(bins={"Pulse": 4, "Height": 5}, missing=["NA", "."])),
     "jasa": (jasa, Proposing(bins={"accept": 3, "transplant": ["-inf", "1970-01-01", "1972-01-01", "inf"]})),
     "adult": (lambda: adult().to_pandas(), Proposing()),
