@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+import sqlite3
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from optrr.survey.app import survey_app
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission
 from optrr.survey.store import database_url, open_database
-from tests.survey_client import called
+from tests.survey_client import call, report_body
 
 _SPECIFICATION = """
 epsilon = 1.0
@@ -42,28 +42,16 @@ def _survey() -> Survey:
         return made
 
 
-class _Application:
-    """One application for each process, with a database of its own."""
-
-    def __init__(self) -> None:
-        self._app: Any = None
-        self._loop = asyncio.new_event_loop()
-
-    def reply(self, folder: Path, method: str, path: str, body: bytes, headers: dict[str, str]) -> Any:
-        if self._app is None:
-            engine = open_database(database_url(str(folder / "collected.db")))
-            self._app = survey_app(_survey(), engine, Admission(_TOKEN), secure=False)
-        return self._loop.run_until_complete(called(self._app, method, path, body, **headers))
-
-
 @cache
-def _application() -> _Application:
-    return _Application()
+def _application(folder: Path) -> Any:
+    """An application with a database of its own."""
+    engine = open_database(database_url(str(folder / "collected.db")))
+    return survey_app(_survey(), engine, Admission(_TOKEN), secure=False)
 
 
 def bodies(data: bytes, folder: Path) -> None:
     """A report's body."""
-    reply = _application().reply(folder, "POST", "/reports", data, {"content_type": "application/json"})
+    reply = call(_application(folder), "POST", "/reports", data, content_type="application/json")
     assert reply.status in {200, 400, 409, 413, 422}, reply.status
     content = json.loads(reply.body)
     assert content == {"kept": True} or set(content) == {"error"}, content
@@ -78,19 +66,15 @@ def requests(data: bytes, folder: Path) -> None:
     given = {k.lower(): v.replace("TOKEN", _TOKEN) for k, v in headers.items() if k}
     # a body that is announced and does not come is waited for, by design
     given.pop("content-length", None)
-    reply = _application().reply(folder, method if method in _METHODS else "GET", f"/{path.lstrip('/')}", body, given)
+    method = method if method in _METHODS else "GET"
+    reply = call(_application(folder), method, f"/{path.lstrip('/')}", body, **given)
     assert reply.status in _STATUSES, reply.status
 
 
 def body_seeds() -> list[bytes]:
     """Reports of this survey."""
     design = _survey().deployment.design
-    out = []
-    for k, values in enumerate((["F", "3"], ["M", "0"])):
-        out.append(
-            json.dumps({"format": "optrr-report/1", "design": design, "id": f"{k:032x}", "values": values}).encode()
-        )
-    return out
+    return [report_body(design, f"{k:032x}", values) for k, values in enumerate((["F", "3"], ["M", "0"]))]
 
 
 def request_seeds() -> list[bytes]:
@@ -111,11 +95,8 @@ def request_seeds() -> list[bytes]:
 def database_seeds() -> list[bytes]:
     """A survey's database with two reports."""
     with tempfile.TemporaryDirectory() as folder:
-        application = _Application()
         for body in body_seeds():
-            application.reply(Path(folder), "POST", "/reports", body, {"content_type": "application/json"})
-        import sqlite3  # noqa: PLC0415 (only seeds need it)
-
+            bodies(body, Path(folder))
         place = Path(folder) / "collected.db"
         with sqlite3.connect(place) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

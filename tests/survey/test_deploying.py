@@ -45,15 +45,10 @@ def test_every_setting_is_explained(compose: dict[str, Any]) -> None:
     explained = (ROOT / "docs" / "survey.md").read_text(encoding="utf-8")
     # what can be pinned has a name that works without
     assert all(f"${{{name}:-" in text and f"`{name}`" in explained for name in images)
-    assert instructions("ARG") == [f"PYTHON_IMAGE={read_default(text)}"] and instructions("FROM") == ["${PYTHON_IMAGE}"]
+    (image,) = re.findall(r"\$\{PYTHON_IMAGE:-(.*)\}", text)
+    assert instructions("ARG") == [f"PYTHON_IMAGE={image}"] and instructions("FROM") == ["${PYTHON_IMAGE}"]
     # an example that can be copied, and a refusal to start without
     assert all(f"{name}=" in explained and f"${{{name}:?" in text for name in settings)
-
-
-def read_default(text: str) -> str:
-    """The image of the collector where no other is given."""
-    (image,) = re.findall(r"\$\{PYTHON_IMAGE:-(.*)\}", text)
-    return image
 
 
 def test_no_container_can_do_more_than_it_needs(compose: dict[str, Any]) -> None:
@@ -110,12 +105,6 @@ def test_the_image_holds_the_whole_package_and_nothing_else(tmp_path: Path) -> N
     assert wheel(copied, "of the image") == wheel(ROOT, "of the checkout")
 
 
-def unit() -> dict[str, str]:
-    """The lines of the systemd unit."""
-    text = (DEPLOY / "optrr-survey.service").read_text(encoding="utf-8").replace("\\\n", " ")
-    return dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
-
-
 @pytest.fixture(params=["compose", "systemd"])
 def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     """How a collector is started, with this machine's places."""
@@ -124,7 +113,8 @@ def command(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
         given = request.getfixturevalue("compose")["services"]["collector"]["command"]
         folder = "/survey/"
     else:
-        program, *given = shlex.split(unit()["ExecStart"])
+        unit = (DEPLOY / "optrr-survey.service").read_text(encoding="utf-8").replace("\\\n", " ")
+        program, *given = shlex.split(dict(re.findall(r"^(\w+)=(.*)$", unit, re.MULTILINE))["ExecStart"])
         assert program.endswith("/optrr")
         folder = "/etc/optrr-survey/"
     text = [x.replace("${SURVEY_HOST}", "survey.example.org").replace(folder, f"{tmp_path}/") for x in given]
@@ -141,9 +131,8 @@ def collector(command: list[str], tmp_path: Path) -> Iterator[int]:
     port = free_port()
     settings = {"OPTRR_DATABASE": str(tmp_path / "survey.db"), "OPTRR_RESULTS_TOKEN": "t" * 30}
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [*command, f"--port={port}"], env={**os.environ, **settings}, stdout=log, stderr=log, cwd=tmp_path
-        )
+        call, environment = [*command, f"--port={port}"], {**os.environ, **settings}
+        process = subprocess.Popen(call, env=environment, stdout=log, stderr=log, cwd=tmp_path)
     try:
         for _ in range(10 * PATIENCE):
             assert process.poll() is None, (tmp_path / "log").read_text()
