@@ -145,6 +145,12 @@ def test_what_lies_in_no_bin_is_refused_without_its_value(values):
 
 
 PLAIN = {
+    "texts": (["a", "b", "c"], pd.Series(["c", "a", "b"]), ["c", "a", "b"]),
+    "objects": (["a", "b", None], pd.Series(["b", None, "a"], dtype=object), ["b", None, "a"]),
+    "categories": (["a", "b", "c"], pd.Series(pd.Categorical(["c", "a"], categories=["c", "b", "a"])), ["c", "a"]),
+    "Arrow's texts": (["a", "b"], pd.Series(pd.array(["b", "a"], dtype=pd.ArrowDtype(pa.string()))), ["b", "a"]),
+    "narrow integers": ([0, 1, 2], pd.Series([2, 0, 1], dtype=np.int8), ["2", "0", "1"]),
+    "nullable booleans": ([True, False, None], pd.Series(pd.array([None, True], dtype="boolean")), [None, "true"]),
     "integers with a gap": ([1, 2, 3, None], pd.Series([3.0, 1.0, np.nan]), ["3", "1", None]),
     "nullable integers": ([1, 2, 3, None], pd.Series(pd.array([3, 1, None], dtype="Int64")), ["3", "1", None]),
     "halves": ([0.5, 2.5, 6], pd.Series([2.5, 0.5, 6.0]), ["2.5", "0.5", "6"]),
