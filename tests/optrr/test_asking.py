@@ -99,6 +99,7 @@ def hash_of(text):
     return sum(ord(c) * 31**k for k, c in enumerate(text)) % 2**32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_every_way_of_an_allocation_can_be_carried_out(tmp_path, seed):
     rng = np.random.default_rng(seed)

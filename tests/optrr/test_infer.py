@@ -215,6 +215,7 @@ def kept_width(domain, mechanism, truth, width, **wished):
     return n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "truth", "confidence", "width"),
     [

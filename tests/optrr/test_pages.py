@@ -199,6 +199,7 @@ def counted(place: Any, *names: str) -> optrr.Counts:
     return optrr.count(place[0] / "out.csv", place[1].domain, names, allow_extra=True)
 
 
+@pytest.mark.slow
 def test_a_design_s_page(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     page = report(place, monkeypatch, "design", "spec.json", "-o", "made.json", "--preserve", "pairs")
     made = load_design(place[0] / "made.json")

@@ -125,6 +125,7 @@ def test_places_tell_nothing_in_files(here, capsys, given, suffix):
     assert z_of_place(_codes(read(f"kept{suffix}"))[:, 0]) > 10 * FAR
 
 
+@pytest.mark.slow
 def test_places_tell_nothing_in_pipes(here, monkeypatch, capfdbinary):
     def through(*options):
         monkeypatch.setattr(sys, "stdin", open("true.csv"))  # noqa: SIM115

@@ -107,6 +107,7 @@ def test_the_bound_grows_with_what_is_required_and_is_the_known_one_for_single_a
     assert 0 < accuracy_bound(workload, some) <= bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_questions_reach_every_target_and_no_bound_is_passed(seed):
     rng = np.random.default_rng(100 + seed)

@@ -399,6 +399,7 @@ def test_too_many_waiting_reports_are_told_to_come_again(sqlite: sa.Engine, monk
     assert kept == set(held(sqlite))
 
 
+@pytest.mark.slow
 def test_a_report_that_comes_while_the_collector_ends_is_refused(sqlite: sa.Engine) -> None:
     """What waits is written; what comes afterwards may not be acknowledged, and is told so instead of failing."""
     sent, _ = random_reports(np.random.default_rng(10), 3)
