@@ -38,6 +38,7 @@ from optrr_solvers.arrays import FloatArray
 from optrr_solvers.partition import singles
 from optrr_solvers.randomness import as_source
 
+SEED = 0
 RUNS, COVERED, TAIL = 300, 50, 0.025
 TOTALS, PEOPLE = (0.5, 1.0, 2.0, 4.0), (2000, 20_000)
 GROUPS = {"Berkeley": ("department", "admitted"), "Adult": ("sex", "income"), "Genomes": ("people", "marker 1")}
@@ -154,7 +155,7 @@ def holds(table: CountedTable, true: FloatArray) -> list[bool]:
 
 
 def settings() -> Iterator[Setting]:
-    seed = 0
+    seed = SEED
     for name in GROUPS:
         for total in TOTALS:
             for n in PEOPLE:
@@ -172,7 +173,7 @@ def strata(total: float, n: int, runs: int, covered: int) -> dict[str, object]:
     names = (*pair, "department")
     asking = SampledTables(domain, (names, pair), np.array([0.7, 0.3]), total)
     within = np.einsum("gd,ad->gad", true.sum(axis=1), true.sum(axis=0)) / true.sum(axis=(0, 1))
-    rng, p, held = np.random.default_rng([n, round(10 * total)]), [], []
+    rng, p, held = np.random.default_rng([SEED + n, round(10 * total)]), [], []
     for _ in range(runs):
         table = survey(asking, names, within, n, rng)
         p.append([test_estimated(table, name).p_value for name in WITHIN])

@@ -16,6 +16,7 @@ from optrr_solvers import Problem, kl_bound, solve
 from optrr_solvers.balls.solve import BallOptions
 from optrr_solvers.balls.solve import solve as solve_ball
 
+SEED = 0
 SIZES = (3, 5, 10, 20, 50, 100, 300, 1000, 10_000, 100_000)
 SETTINGS = ("epsilon 1..8, r = 5", "epsilon 3, r in 2..10", "epsilon 0.05..1, r in 2..8")
 # From here on one run, below it the mean of three.
@@ -23,7 +24,7 @@ ONE_RUN_FROM = 300
 
 
 def draw(setting: str, m: int, run: int) -> Problem:
-    rng = np.random.default_rng(10_000 * SETTINGS.index(setting) + 10 * m + run)
+    rng = np.random.default_rng(SEED + 10_000 * SETTINGS.index(setting) + 10 * m + run)
     if setting == SETTINGS[0]:
         return Problem(np.full(m, 5), rng.uniform(1, 8, m))
     if setting == SETTINGS[1]:

@@ -32,6 +32,7 @@ from optrr.tables.estimation.simplex import projection
 from optrr.ways.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
 
+SEED = 0
 EPSILONS = (0.5, 1, 2, 3, 4, 5, 6, 7, 8)
 RUNS = 10
 DOMAIN = adult_domain()
@@ -188,7 +189,7 @@ def trivial() -> dict[str, tuple[float, float]]:
 def measure() -> list[dict]:
     rows = []
     for epsilon in EPSILONS:
-        rng = np.random.default_rng(int(10 * epsilon))
+        rng = np.random.default_rng(SEED + int(10 * epsilon))
         for name, run in methods(epsilon).items():
             for ways, e in zip((1, 2), run(rng), strict=True):
                 rows.append({"method": name, "ways": ways, "epsilon": epsilon, **vars(e)})

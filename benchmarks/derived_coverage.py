@@ -43,7 +43,8 @@ from optrr.tables.estimation.statistics import (
     phi_squared,
 )
 
-SEED, RUNS = 3, 2000
+SEED = 3
+RUNS = 2000
 STATISTICS = ("entropy", "mutual-information", "correlation", "cramers-v")
 DRAWN = 11
 # How a warning of what cannot be told from 0 begins.

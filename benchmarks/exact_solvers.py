@@ -17,6 +17,7 @@ import time
 import numpy as np
 from paper_settings import POR_SECONDS, POR_TIMED_EPSILONS, POR_TIMED_SIZES
 
+SEED = 0
 SIZES = {
     "lp": range(3, 15),
     "reduced": range(3, 21),
@@ -35,7 +36,7 @@ def one(method: str, m: int) -> dict[str, float]:
 
     times, gaps = [], []
     for run in range(RUNS):
-        rng = np.random.default_rng(1000 * m + run)
+        rng = np.random.default_rng(SEED + 1000 * m + run)
         low, high = POR_TIMED_SIZES
         problem = Problem(rng.integers(low, high + 1, m), rng.uniform(*POR_TIMED_EPSILONS, m))
         start = time.process_time()

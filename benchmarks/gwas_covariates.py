@@ -37,7 +37,8 @@ VARIANTS, AT_ONCE, ON_X = 1000, 100, 200
 FST, COMPONENTS = 0.1, 4
 CASES_OF_SEX = np.array([0.3, 0.6])
 LEVELS = (0.05, 0.001)
-SEED, RELEASES = 0, 20
+SEED = 0
+RELEASES = 20
 
 Rows = dict[tuple[str, str, str], list[FloatArray]]
 

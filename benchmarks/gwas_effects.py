@@ -32,7 +32,8 @@ from optrr_solvers.arrays import FloatArray
 FREQUENCIES, EPSILONS, PEOPLE, DESIGNED = (0.005, 0.02, 0.05, 0.2, 0.5), (1.0, 4.0, 12.0), 4000, 20
 STATUS_EPSILON, LOG_ODDS, SLOPE = 2.0, math.log(1.5), 0.2
 LOW, HIGH = 0.93, 0.97
-SEED, REPEATS = 7, 200
+SEED = 7
+REPEATS = 200
 
 
 def design_of(epsilon: float) -> GenomicDesign:

@@ -40,6 +40,7 @@ from optrr.genomics.study import record_tables
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
+SEED = 0
 PEOPLE, VARIANTS, TOTALS = (2000, 20_000, 50_000), (20, 55, 1000, 10_000), (0.5, 2.0, 8.0, 16.0)
 FREQUENCIES, CASES = (0.05, 0.2, 0.5), (0.5, 0.3)
 # Tests simulated in each setting, at least, a quarter where less power is predicted; and runs at least, because answers of few
@@ -105,7 +106,7 @@ def compared(
     way: Design | SampledVariants, name: str, scan: PlannedScan, variants: int, total: float
 ) -> Iterator[dict]:
     (frequency,) = scan.frequencies
-    rng = np.random.default_rng([scan.people, variants, int(10 * total)])
+    rng = np.random.default_rng([SEED + scan.people, variants, int(10 * total)])
     (test,) = tests_of(way)
     for level in LEVELS:
         odds = smallest_odds(test, scan, frequency, level)

@@ -31,7 +31,8 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.tables.estimation.estimator import estimate
 from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected, subset_mean
 
-SEED, RUNS, FRONT = 100, 3000, 5
+SEED = 100
+RUNS, FRONT = 3000, 5
 # Items tested together: their sums stay in the processor's memory.
 TOGETHER = 2000
 LEVEL = 0.05

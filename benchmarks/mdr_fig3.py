@@ -22,6 +22,7 @@ from optrr.ways.protocols.protocol import cluster_law
 from optrr_solvers.laws import BlockLaw, ProductLaw
 from optrr_solvers.laws.few_changes import retention_epsilons
 
+SEED = 3
 QUERIES = {sigma: 1500 if sigma == MDR_SIGMAS[0] else 150 for sigma in MDR_SIGMAS}
 RESAMPLES = 200
 ADJUSTED = " + Adjustment"
@@ -88,7 +89,7 @@ def measure(runs: int) -> tuple[list[dict[str, object]], Smallest]:
             "RR-Clusters": greedy_clusters(dependence, data.domain.sizes, *BEST[p]),
         }
         for name, clusters in settings.items():
-            measured = one(data, clusters, signed, runs, np.random.default_rng([3, round(10 * p)]))
+            measured = one(data, clusters, signed, runs, np.random.default_rng([SEED, round(10 * p)]))
             for (kind, sigma), values in measured.items():
                 rows.append({"p": p, "method": name + kind, "sigma": sigma, "relative": float(np.median(values))})
             for kind in ("", ADJUSTED):
@@ -101,7 +102,7 @@ def gain(plain: np.ndarray, other: np.ndarray, paired: bool = True) -> tuple[flo
 
     Both have shape (runs, queries); ``paired`` where their runs used the same randomized records.
     """
-    rng = np.random.default_rng(4)
+    rng = np.random.default_rng(SEED + 1)
     again = []
     for _ in range(RESAMPLES):
         first = rng.integers(0, len(plain), len(plain))

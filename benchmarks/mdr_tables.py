@@ -27,6 +27,7 @@ from optrr.ways.protocols.protocol import cluster_law
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import retention_epsilons
 
+SEED = 0
 QUERIES = 100
 KINDS = ("as_published", "correct", "direct", "learned")
 
@@ -114,11 +115,13 @@ def cells(copies: int, runs: int) -> list[dict[str, object]]:
     data = adult_eight(copies)
     sizes = data.domain.sizes
     dependence, printed, rows = true_dependence(data), published(copies), []
-    learned = {p: learned_dependence(data, p, np.random.default_rng([copies, k])) for k, p in enumerate(MDR_RETENTIONS)}
+    learned = {
+        p: learned_dependence(data, p, np.random.default_rng([SEED + copies, k])) for k, p in enumerate(MDR_RETENTIONS)
+    }
     for number, (p, t_d, t_v) in enumerate(printed):
         clusters = greedy_clusters(dependence, sizes, t_v, t_d)
         signed, absolute = retention_epsilons(sizes, p, signed=True), retention_epsilons(sizes, p)
-        seed = 1000 * copies + number
+        seed = SEED + 1000 * copies + number
         own_clusters = greedy_clusters(learned[p], sizes, t_v, t_d)
         row = {
             "data": "Adult" if copies == 1 else f"Adult{copies}",

@@ -16,6 +16,7 @@ from optrr.genomics.odds import odds_ratios
 from optrr.mechanisms.kernel import EffectKernel
 
 QUICK = True
+SEED = 1
 SETTINGS, TABLES = 80, 3_000
 
 
@@ -59,7 +60,7 @@ def measured(s: dict[str, float], tables: int, rng: np.random.Generator) -> list
 
 def main(settings: int = SETTINGS, tables: int = TABLES) -> None:
     """All settings; writes ``odds_coverage.md``."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(SEED)
     rows = [(s, measured(s, tables, rng)) for s in (setting(rng) for _ in range(settings))]
     cover = np.array([m[0] for _, m in rows])
     head = [*rows[0][0], "coverage", "open intervals", "median ratio", "no interval"]

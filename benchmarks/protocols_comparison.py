@@ -24,6 +24,7 @@ from optrr.ways.protocols import Collector, Protocol, optimum, rr_clusters, rr_i
 from optrr.ways.protocols.protocol import optimum_at_total
 from optrr_solvers.laws.few_changes import retention_epsilons
 
+SEED = 0
 QUERIES = 100
 # The smallest ε of a design. It stands for an attribute of which nothing is said: MDR's binary attributes at p = 0.5 have
 # exactly 0, which a design cannot have.
@@ -57,7 +58,7 @@ def measure(runs: int) -> list[dict[str, object]]:
     dependence = true_dependence(data)
     for p in MDR_RETENTIONS:
         for name, protocol in protocols(data, p, dependence).items():
-            errors = relative_errors(data, protocol, runs, seed=round(10 * p))
+            errors = relative_errors(data, protocol, runs, seed=SEED + round(10 * p))
             for sigma, values in errors.items():
                 rows.append(
                     {

@@ -26,6 +26,7 @@ from optrr_solvers.allocating.energy import error_bound
 from optrr_solvers.allocating.mixture import MixedQuestions, mixture
 from optrr_solvers.allocating.workload import TableWorkload
 
+SEED = 40
 TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 DOMAINS, MOST_CELLS = 40, 64
 STARTS, ROUNDS, STEPS = 2, 10, 250
@@ -51,7 +52,7 @@ class Case:
 
 def random_cases(count: int) -> Iterator[Case]:
     """2..6 attributes of 2..6 categories."""
-    rng, k = np.random.default_rng(40), 0
+    rng, k = np.random.default_rng(SEED), 0
     while k < count:
         sizes = [int(r) for r in rng.integers(2, 7, int(rng.integers(2, 7)))]
         if math.prod(sizes) <= MOST_CELLS:

@@ -23,6 +23,7 @@ from optrr.domain.domain import Domain
 from optrr.ways.protocols import Collector, rr_ind_joint, rr_independent
 
 QUICK = True
+SEED = 0
 BINS = ["0-19", "20-39", "40-59", "60-79", "80-99"]
 SEX = ["Male", "Female"]
 SOURCE = Path(__file__).parent / "data" / "adult_age_sex.csv"
@@ -48,7 +49,7 @@ def simulated(domain: Domain, codes: np.ndarray, runs: int) -> dict[str, list[np
         "RR-Ind-Joint (Fig. 12)": [],
     }
     for run in range(runs):
-        seen = joint.mechanism.perturb_codes(codes, run)
+        seen = joint.mechanism.perturb_codes(codes, SEED + run)
         tables = [shares(seen)]
         for protocol in (independent, joint):
             collector = Collector(protocol)

@@ -41,6 +41,7 @@ from optrr_solvers.allocating.energy import error_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import TableWorkload
 
+SEED = 3
 TOTALS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 DRAWN_TOTALS = (0.5, 1.0, 2.0, 4.0, 8.0)
 RUNS, LIBRARY_TOTALS, LIBRARY_PEOPLE = 3, (1.0, 4.0), 5_000
@@ -188,7 +189,7 @@ def drawn_one_way() -> Iterator[dict[str, object]]:
     rsfd, smps, spls = (
         importlib.import_module(f"multi_freq_ldpy.mdim_freq_est.{name}_solution") for name in ("RSpFD", "SMP", "SPL")
     )
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(SEED)
     for people, domain, codes in populations():
         sizes, m = domain.sizes.tolist(), domain.m
         chosen = codes[rng.integers(0, len(codes), LIBRARY_PEOPLE)]

@@ -26,6 +26,7 @@ from optrr.tables.estimation.derived import derive
 from optrr.tables.estimation.simplex import projection
 
 QUICK = True
+SEED = 3
 RUNS = 60
 EPSILONS = (1, 2, 3, 4, 5, 6, 8, 10)
 FAMILIES = {"randomized response": randomized_response, "Laplace": laplace}
@@ -187,7 +188,7 @@ def remarks(rows: list[dict]) -> list[str]:
 
 
 def main() -> None:
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(SEED)
     rows = [row for s in STATISTICS for f in FAMILIES for e in EPSILONS for row in measure(s, f, e, rng)]
     write_csv("rvl_derived.csv", rows, 6)
     picture(rows)

@@ -21,6 +21,7 @@ from optrr.tables.estimation.estimator import estimate
 from optrr.ways.protocols import sic_clusters
 
 QUICK = True
+SEED = 0
 CLUSTERS = {
     0.9: "workclass education / race native-country / marital-status occupation relationship sex income",
     0.8: "workclass education race native-country / occupation income / marital-status relationship sex",
@@ -42,7 +43,7 @@ def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     picture = np.full((int(domain.sizes.sum()),) * 2, np.nan)
     errors: dict[str, list[np.ndarray]] = {"randomized": [], "estimated": []}
     for run in range(runs):
-        seen = count_many(protocol.mechanism.perturb_codes(codes, 100 * round(10 * p) + run), domain, pairs)
+        seen = count_many(protocol.mechanism.perturb_codes(codes, SEED + 100 * round(10 * p) + run), domain, pairs)
         for a, b in pairs:
             x, y = truth[a, b].table, seen[a, b].table
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -33,6 +33,7 @@ from optrr.survey.results import Admission, new_token
 from optrr.survey.server import listening, run
 from optrr.survey.store import GroupCommit, Report, Store, begin_survey, database_url, open_database
 
+SEED = 1
 CONNECTIONS = 64
 ROUNDS = 5
 BODIES = 20_000
@@ -119,7 +120,7 @@ async def sustained(port: int, bodies: list[bytes], seconds: float) -> tuple[int
 
 def bodies_of(survey: Survey, number: int) -> list[bytes]:
     """Randomized records of the design as clients send them."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(SEED)
     domain = survey.design.domain
     true = np.stack([rng.integers(0, r, number) for r in domain.sizes], axis=1)
     codes = survey.design.mechanism.perturb_codes(true, 1).tolist()
