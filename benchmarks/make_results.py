@@ -45,11 +45,9 @@ def run(script: str, folder: Path = FOLDER) -> set[Path]:
     def times() -> set[tuple[Path, int]]:
         return {(f, f.stat().st_mtime_ns) for place in places if place.is_dir() for f in place.iterdir()}
 
-    one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     before = times()
-    subprocess.run(
-        [sys.executable, f"benchmarks/{script}.py"], cwd=folder.parent, env=os.environ | one_thread, check=True
-    )
+    one_thread = os.environ | {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+    subprocess.run([sys.executable, f"benchmarks/{script}.py"], cwd=folder.parent, env=one_thread, check=True)
     return {file for file, _ in times() - before}
 
 
@@ -67,29 +65,26 @@ def write_index(rows: dict[str, dict[str, str]]) -> None:
 
 
 def main(chosen: list[str]) -> int:
-    """Run scripts and write the index; 1 if one failed."""
+    """Run scripts, and state in the index what each wrote; 1 if one failed."""
     described = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     commit = subprocess.run(described, cwd=FOLDER, capture_output=True, text=True, check=True).stdout.strip()
     versions = "; ".join(f"{name} {version(name)}" for name in ("optrr", "numpy", "scipy", "highspy"))
     failed = []
     for script in chosen:
-        print(f"{script} …", flush=True)
+        print(script, flush=True)
         try:
             written = run(script)
         except subprocess.CalledProcessError:
             failed.append(script)
             continue
         seed = re.search(r"^SEED = (.*)$", scripts()[script], flags=re.MULTILINE)
-        made = (script, seed[1] if seed else "", versions, commit, datetime.date.today().isoformat())
-        new = {f.name: dict(zip(COLUMNS, (f.name, *made), strict=True)) for f in written if f.parent == INDEX.parent}
-        write_index(index() | new)
-    if failed:
-        print("failed:", *failed, file=sys.stderr)
+        made = (script, seed[1] if seed else "", versions, commit, str(datetime.date.today()))
+        write_index(index() | {f.name: dict(zip(COLUMNS, (f.name, *made), strict=True)) for f in written})
+    print("failed:", ", ".join(failed) or "none")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    sys.exit(
-        main(list(scripts()) if given == ["--all"] else [s for s in scripts() if s in given] if given else quick())
-    )
+    asked = list(scripts()) if sys.argv[1:] == ["--all"] else sys.argv[1:] or quick()
+    unknown = sorted(set(asked) - set(scripts()))
+    sys.exit(f"no script {', '.join(unknown)}" if unknown else main(asked))
