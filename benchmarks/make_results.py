@@ -79,7 +79,8 @@ def main(chosen: list[str]) -> int:
             continue
         seed = re.search(r"^SEED = (.*)$", scripts()[script], flags=re.MULTILINE)
         made = (script, seed[1] if seed else "", versions, commit, str(datetime.date.today()))
-        write_index(index() | {f.name: dict(zip(COLUMNS, (f.name, *made), strict=True)) for f in written})
+        results = [f.name for f in written if f.parent == INDEX.parent]
+        write_index(index() | {name: dict(zip(COLUMNS, (name, *made), strict=True)) for name in results})
     print("failed:", ", ".join(failed) or "none")
     return 1 if failed else 0
 
