@@ -30,7 +30,7 @@ GENOTYPES = Domain.of({"status": ["control", "case"]} | {f"rs{k}": ["0", "1", "2
 SCHOOL = Domain.of({name: YES_NO for name in ("theft", "drugs", "bullied", "hit someone", "cheated")})
 STORIES = {
     "a school": (SCHOOL, "marginals", 2, 1000, 1280),
-    "Adult": (adult_domain(), "pairs", 1, 32561, 360),
+    "four attributes of Adult": (adult_domain().subset(["sex", "income", "race", "education"]), "pairs", 1, 32561, 360),
     "genotypes": (GENOTYPES, [["status", f"rs{k}"] for k in range(20)], 2, 50000, 1280),
 }
 
