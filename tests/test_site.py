@@ -280,44 +280,6 @@ def test_the_search_answers_without_a_network(browser: Any) -> None:
     assert "conditional" in page.locator("#search-results").inner_text()
 
 
-def focused_by_tabs(page: Any, selector: str, most: int) -> bool:
-    """Whether the Tab key reaches what the selector names, from the page's beginning."""
-    for _ in range(most):
-        page.keyboard.press("Tab")
-        if page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
-            return True
-    return False
-
-
-@built
-@pytest.mark.slow
-def test_search_and_menu_are_reached_by_the_keyboard_alone(browser: Any) -> None:
-    address = (SITE / "quick-start.html").as_uri()
-    page = browser.new_page(viewport=SCREENS["wide"])
-    page.set_default_timeout(PATIENCE)
-    page.goto(address)
-    # seven links of the menu stand before the search
-    assert focused_by_tabs(page, "header .nav-link", 8) and focused_by_tabs(page, "header .search-button__button", 15)
-    page.keyboard.press("Enter")
-    page.locator("dialog input[type=search]").wait_for(state="visible")
-    page.keyboard.type("certificate")
-    with page.expect_navigation(wait_until="commit"):
-        page.keyboard.press("Enter")
-    assert "search.html?q=certificate" in page.url
-    page.close()
-    page = browser.new_page(viewport=SCREENS["phone"])
-    page.set_default_timeout(PATIENCE)
-    page.goto(address)
-    assert focused_by_tabs(page, "header button.primary-toggle", 10)
-    page.keyboard.press("Enter")
-    menu = page.locator("dialog[open]")
-    menu.get_by_role("link", name="Gallery").wait_for(state="visible")
-    assert focused_by_tabs(page, "dialog[open] a", 5)
-    page.keyboard.press("Escape")
-    menu.wait_for(state="detached")
-    page.close()
-
-
 @built
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)

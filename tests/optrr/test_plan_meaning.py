@@ -117,17 +117,12 @@ def test_a_design_for_several_attributes_has_no_more_clones_than_any_report():
 
 
 def test_laplace_noise_has_the_errors_asked_for():
-    """Each table gets the share of the ε that its error needs; counts are drawn, and noise of scale 2/ε_t is added."""
-    rng, n, runs = np.random.default_rng(20), 3000, 20_000
-    shares = []
-    for cells, error, sampling in [(4, 0.02, 0.0079), (3, 0.012, 0.0086)]:
-        epsilon = curator([(cells, error, sampling)], n)
-        shares.append(epsilon)
-        # of a cell whose share p has the given sampling error √(p(1−p)/n)
-        p = (1 - math.sqrt(1 - 4 * n * sampling**2)) / 2
-        estimates = (rng.binomial(n, p, runs) + rng.laplace(scale=2 / epsilon, size=runs)) / n
-        assert estimates.std() == pytest.approx(error, rel=0.02)
-    assert curator([(4, 0.02, 0.0079), (3, 0.012, 0.0086)], n) == pytest.approx(sum(shares))
+    """Each table gets the share of the ε that its error needs: a count's noise of scale 2/ε has variance 8/ε²."""
+    n, tables = 3000, [(4, 0.02, 0.0079), (3, 0.012, 0.0086)]
+    shares = [curator([table], n) for table in tables]
+    for epsilon, (_, error, sampling) in zip(shares, tables, strict=True):
+        assert sampling**2 + 8 / (epsilon * n) ** 2 == pytest.approx(error**2, rel=1e-9)
+    assert curator(tables, n) == pytest.approx(sum(shares))
 
 
 @pytest.mark.parametrize("error", [0.0005, 0.003, 0.05])
@@ -168,18 +163,15 @@ def test_forced_response_spends_just_its_epsilon(epsilon, forced_yes):
     assert ratios.max() == pytest.approx(epsilon, rel=1e-9)
 
 
-def test_classical_methods_by_simulation():
-    rng, n, share, epsilon, runs = np.random.default_rng(21), 500, 0.2, 1.2, 40_000
+def test_classical_methods_have_their_published_errors():
+    """Warner (1965) and forced response: the variance of a share of "yes" over what a "yes" tells."""
+    n, share, epsilon = 500, 0.2, 1.2
     p, error = warner(epsilon, n, share)
     assert math.log(p / (1 - p)) == pytest.approx(epsilon)
-    said = rng.binomial(n, share * p + (1 - share) * (1 - p), runs) / n
-    estimates = (said - (1 - p)) / (2 * p - 1)
-    assert estimates.mean() == pytest.approx(share, abs=4 * error / math.sqrt(runs))
-    assert estimates.std() == pytest.approx(error, rel=0.02)
+    assert error**2 == pytest.approx(share * (1 - share) / n + p * (1 - p) / (n * (2 * p - 1) ** 2))
     q, error = forced_response(epsilon, n, share, 0.25)
-    estimates = (rng.binomial(n, q * share + (1 - q) * 0.25, runs) / n - (1 - q) * 0.25) / q
-    assert estimates.mean() == pytest.approx(share, abs=4 * error / math.sqrt(runs))
-    assert estimates.std() == pytest.approx(error, rel=0.02)
+    yes = q * share + (1 - q) * 0.25
+    assert error**2 == pytest.approx(yes * (1 - yes) / n / q**2)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
