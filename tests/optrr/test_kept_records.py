@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from optrr_solvers.allocating.questions import SubsetReport, at_patterns, chance
 from optrr_solvers.allocating.workload import TableWorkload, pairs
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.partition import singles
-from tests.questions import enumerated
 
 
 def wanted(sizes):
@@ -30,26 +28,10 @@ def effects(m):
 
 
 def energy_of_reports(question, sizes, epsilon):
-    """‖P_S d_y‖² averaged over the reports y of one question, for every S, from the chances of its reports."""
-    return _energy_of_reports(question, tuple(sizes), epsilon)
-
-
-@cache
-def _energy_of_reports(question, sizes, epsilon):
+    """‖P_S d_y‖² averaged over the reports y of one question, for every S; of a report's energies other tests say that."""
     shape = [sizes[i] for i in question.attributes]
-    records, reports, chance = enumerated(shape, epsilon, question.report)
-    out = dict.fromkeys(effects(len(shape)), 0.0)
-    for y in reports:
-        channel = np.array([float(chance[y, x]) for x in records]).reshape(shape)
-        if not channel.mean():
-            continue
-        density = channel / channel.mean()
-        for s in out:
-            part = density.mean(axis=tuple(i for i in range(len(shape)) if i not in s), keepdims=True)
-            for i in s:
-                part = part - part.mean(axis=i, keepdims=True)
-            out[s] += channel.mean() * float(np.mean(np.broadcast_to(part, shape) ** 2))
-    return {tuple(question.attributes[i] for i in s): e for s, e in out.items()}
+    held = question.report.energies(shape, epsilon)
+    return {tuple(question.attributes[i] for i in s): held[sum(1 << i for i in s)] for s in effects(len(shape))}
 
 
 def energies(mixed, sizes, epsilon):

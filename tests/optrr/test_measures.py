@@ -157,38 +157,6 @@ def odds_of(domain: Domain, seen: np.ndarray) -> list[Odds]:
     ]
 
 
-def of_bounded_mean(seen: float) -> tuple[float, float]:
-    """Feldman and Cousins (Phys. Rev. D 57, 3873, §IV.B) by sums on a grid: 95 % limits of μ ≥ 0 from one draw of N(μ, 1)."""
-    x = np.linspace(-8, 16, 24_001)
-    held = []
-    for mu in np.arange(0, 7, 0.01):
-        ratio = stats.norm.logpdf(x - mu) - stats.norm.logpdf(x - np.maximum(x, 0))
-        order = np.argsort(-ratio)
-        inside = order[np.cumsum(stats.norm.pdf(x[order] - mu)) * (x[1] - x[0]) <= 0.95]
-        if x[inside].min() <= seen <= x[inside].max():
-            held.append(mu)
-    return min(held), max(held)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seen", [-2.5, -1.0, 0.0, 0.7, 1.5, 3.0])
-def test_near_an_end_limits_are_those_of_feldman_and_cousins(seen: float) -> None:
-    """A share in half of the people, under so much noise that its error hardly depends on it: 0.004, 250 of them to 1."""
-    kernel = design(Domain.of({"group": 2, "outcome": 2}), 0.4).mechanism.kernel(("group", "outcome"))
-    hit, miss = np.array([1.0, 0, 0, 0]), np.array([0.0, 1, 0, 0])
-    odds = quantities.share(hit, miss)
-
-    def inversion(share: float, n: int) -> Inversion:
-        table = np.array([[share, 1 - share], [0.5, 0.5]]) / 2
-        return Inversion(odds, Sampling(kernel, n, odds.sums), kernel.forward(table).ravel())
-
-    error, n = 0.004, 10_000
-    n = round(n * (inversion(0.0, n).deviation() / error) ** 2)
-    wanted = of_bounded_mean(seen)
-    got = np.array(inversion(seen * error, n).limits(0.025)) / error
-    np.testing.assert_allclose(got, wanted, atol=0.06)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "share", "epsilon", "n"), [((2, 4), 0.16, 0.52, 2600), ((4, 2), 0.05, 0.7, 9000)])
 def test_small_groups_are_covered_neither_too_seldom_nor_too_often(

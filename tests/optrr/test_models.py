@@ -16,14 +16,12 @@ from optrr import Counts, Domain, InvalidInput, count, design
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel, SingularMarginal
 from optrr.models.loglinear.comparing import (
-    STRATIFIED,
     compare_models,
     stratified_test,
     within_strata,
 )
 from optrr.models.loglinear.estimating import coefficient_intervals, fit_loglinear, fitted_model, stepwise
 from optrr.models.loglinear.fitting import NullModel, TableFits, Terms, parse_terms
-from optrr.models.tests.simulation import Simulation
 from optrr.models.tests.testing import test as tested
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 2})
@@ -188,23 +186,6 @@ def test_interactions_that_the_mechanism_hides_are_named() -> None:
     searched = stepwise(counts, hiding)
     assert searched.hidden == ("a*b", "a*c", "b*c")
     assert "hides a*b, a*c, b*c" in searched.warnings[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STRATIFIED)
-def test_levels_under_joint_randomization(name: Any) -> None:
-    """Of 3000 tests at 5 %, more than 197 or fewer than 106 come out 1 time in 5000; four tests here."""
-    kernel, rng = NOISY.kernel(("a", "b", "c")), np.random.default_rng(9)
-    pi = conditionally_independent(rng)
-    if name == "same-odds-ratios":
-        factor = np.array([[1.0, 1.0, 1.0], [1.0, 1.6, 0.5]])[:, :, None]
-        pi = pi * factor / (pi * factor).sum()
-    lam = kernel.forward(pi).ravel()
-    draws = rng.multinomial(20_000, lam, size=3000).reshape(-1, 2, 3, 2).astype(float)
-    out = within_strata(name, DOMAIN, NOISY).p_values(draws, rng, Simulation(1, 999))
-    assert 106 <= np.sum(out.p_value <= 0.05) <= 197
-    one = stratified_test(counts_of(draws[0].astype(int)), NOISY, name)
-    assert (one.statistic, one.df) == (pytest.approx(out.statistic[0], rel=1e-6), within_strata(name, DOMAIN, NOISY).df)
 
 
 def test_few_expected_records_are_bootstrapped_and_a_marginal_association_vanishes_within_strata() -> None:
