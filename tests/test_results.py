@@ -15,15 +15,14 @@ from comparison import difference
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
-# Relative: what other versions of the libraries may change in draws of a few thousand, and in a solver's answer.
-SIMULATED, SOLVED = 0.1, 2e-3
+SIMULATED, SOLVED = 0.1, 2e-3  # relative: what other versions of the libraries may change in draws, and elsewhere
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", make_results.quick())
 def test_quick_script_writes_its_kept_results(script: str, tmp_path: Path) -> None:
     copy = tmp_path / "benchmarks"
-    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(FOLDER, copy)
     shutil.copytree(ROOT / "docs" / "papers", tmp_path / "docs" / "papers")
     shutil.copy(ROOT / "README.md", tmp_path)
     written = make_results.run(script, copy)
@@ -35,10 +34,9 @@ def test_quick_script_writes_its_kept_results(script: str, tmp_path: Path) -> No
 
 
 def test_index_has_one_row_for_each_result() -> None:
-    with make_results.INDEX.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = list(csv.DictReader(make_results.INDEX.read_text(encoding="utf-8").splitlines()))
     assert tuple(rows[0]) == make_results.COLUMNS
-    kept = {file.name for file in (FOLDER / "results").iterdir()} - {make_results.INDEX.name}
+    kept = [file.name for file in (FOLDER / "results").iterdir() if file != make_results.INDEX]
     assert sorted(row["file"] for row in rows) == sorted(kept)
     for row in rows:
         assert row["script"] in make_results.scripts()
@@ -77,6 +75,6 @@ def test_pictures_of_a_paper_s_page_exist(paper: str) -> None:
     ],
 )
 def test_results_are_compared_in_words_and_numbers(tmp_path: Path, old: str, new: str, agrees: bool) -> None:
-    (tmp_path / "old.md").write_text(old)
-    (tmp_path / "new.md").write_text(new)
-    assert (difference(tmp_path / "old.md", tmp_path / "new.md", 1e-6) is None) is agrees
+    before, now = tmp_path / "old.md", tmp_path / "new.md"
+    assert before.write_text(old) and now.write_text(new)
+    assert (difference(before, now, 1e-6) is None) is agrees
