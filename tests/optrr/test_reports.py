@@ -1,6 +1,5 @@
 """Reports: randomized records opened once and bound to their design, the same from Python and for commands."""
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -97,14 +96,6 @@ def test_another_design_and_a_copy_are_refused_whoever_opened_them(design):
             refused.counts("a")
     with pytest.raises(InvalidInput, match="is given twice"):
         _ = design.reports("out.csv", "out.csv").doubts
-
-
-def test_doubts_are_those_that_commands_tell(design, capsys):
-    pa_csv.write_csv(pa_csv.read_csv("out.csv"), "unbound.csv")
-    assert run(["estimate", "unbound.csv", "--design", "d.json", "--attributes", "a", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["doubts"]
-    assert told == design.reports("unbound.csv").doubts
-    assert len(told) == 1
 
 
 def test_frames_say_what_they_were_given(design):
