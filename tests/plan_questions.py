@@ -6,6 +6,8 @@ import math
 from dataclasses import is_dataclass
 from typing import Any
 
+import numpy as np
+
 from optrr.designs.specification import declared
 from optrr.plans.preview import Point, Way
 from optrr.plans.question import Question
@@ -59,3 +61,29 @@ class AtOnce:
 
     def stop(self) -> None:
         self.stops += 1
+
+
+WORDS = ("sex", "Alter × Klasse", 'say "a, b"', "π̂ <b>", "back\\slash", "two  spaces", "income, net", "日本")
+
+
+def random_question(seed: int, most: int = 4) -> Question:
+    """2 to ``most`` attributes with names that need care, every kind of workload, with or without records."""
+    rng = np.random.default_rng([32, seed])
+    m = int(rng.integers(2, most + 1))
+    names = rng.choice(WORDS, m, replace=False).tolist()
+    attributes: list[dict[str, Any]] = [
+        {"name": name, "size": int(rng.integers(2, 6)), "question": f"What of {name}?"} for name in names
+    ]
+    attributes[0] = {"name": names[0], "categories": ["yes", "no", "=1+1", "🙂"][: int(rng.integers(2, 5))]}
+    tables = [[names[0], names[1]], *([name] for name in names)]
+    learn = ("marginals", "pairs", tables)[seed % 3]
+    state = {
+        "attributes": attributes,
+        "title": f"A survey <{seed}>",
+        "learn": learn,
+        "total": float(np.exp(rng.uniform(np.log(0.3), np.log(6)))),
+        "n": int(rng.integers(50, 20_000)),
+        "prior": float(rng.choice([0.01, 0.1, 0.5])),
+        "releases": int(rng.integers(1, 4)),
+    }
+    return Question.from_state(state | ({"keep": "records", "way": "optimum"} if seed % 2 else {}))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import json
 import re
 import shlex
@@ -14,6 +13,7 @@ from typing import Any
 import browsers
 import numpy as np
 import pytest
+from html_page import Read
 
 import optrr
 import optrr.models.loglinear
@@ -33,51 +33,6 @@ from tests.javascript import called, of_the_page
 WORDS = of_the_page("words.js")
 ODD = "<b>$x^ & 'y'</b>"
 CALL = ("--design", "design.json", "--attributes")
-
-
-class Read(html.parser.HTMLParser):
-    """A page as its reader has it: tables by heading, paragraphs, what is in the charts, tags, ids and references."""
-
-    def __init__(self, markup: str) -> None:
-        super().__init__()
-        self.tables: dict[str, list[list[list[str]]]] = {}
-        self.warnings, self.quotes, self.tags, self.ids, self.references = [], [], [], [], []
-        self.text, self.heading, self._open = "", "", []
-        self.feed(markup)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
-        self.references += [v for k, v in attrs if k in ("src", "href", "xlink:href", "data", "action", "srcset")]
-        self._open.append((tag, dict(attrs).get("class") or ""))
-        if tag == "h2":
-            self.heading = ""
-        elif tag == "table":
-            self.tables.setdefault(self.heading, []).append([])
-        elif tag == "tr":
-            self.tables[self.heading][-1].append([])
-        elif tag in ("th", "td"):
-            self.tables[self.heading][-1][-1].append("")
-        elif tag == "p" and self._open[-1][1] == "warning":
-            self.warnings.append("")
-        elif tag == "blockquote":
-            self.quotes.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        while self._open and self._open.pop()[0] != tag:
-            pass
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-        inside = [tag for tag, _ in self._open]
-        if "h2" in inside:
-            self.heading += data
-        if inside[-1:] in (["td"], ["th"]):
-            self.tables[self.heading][-1][-1][-1] += data
-        if self._open and self._open[-1] == ("p", "warning"):
-            self.warnings[-1] += data
-        if "blockquote" in inside:
-            self.quotes[-1] += data
 
 
 def chart(label="rising"):

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from plan_cases import random_question
-from plan_questions import alike
+from plan_questions import alike, random_question
 
 import optrr
 from optrr.cli.main import run

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_cases import random_question
+from plan_questions import random_question
 
 import optrr
 from optrr.cli.main import run

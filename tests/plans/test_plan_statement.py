@@ -12,7 +12,8 @@ from typing import Any
 
 import browsers
 import pytest
-from plan_cases import PageTables, random_question
+from html_page import Read
+from plan_questions import random_question
 
 import optrr
 from optrr.cli.main import run
@@ -36,7 +37,7 @@ def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch
     plan = Plan.of(random_question(seed), "for a test")
     plan.save(tmp_path / "plan")
     monkeypatch.chdir(tmp_path / "plan")
-    page = PageTables(Path("statement.html").read_text(encoding="utf-8"))
+    page = Read(Path("statement.html").read_text(encoding="utf-8"))
     lines = [
         line for line in page.text.splitlines() if line.startswith(("optrr verify", "optrr plan", "optrr allocate"))
     ]
@@ -86,7 +87,7 @@ def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch
 @pytest.mark.parametrize("seed", [1, 2])
 def test_all_that_a_design_can_answer_is_answered(seed: int) -> None:
     plan = Plan.of(random_question(seed))
-    text = PageTables(page_html(plan.statement())).text
+    text = Read(page_html(plan.statement())).text
     spent = plan.point.epsilon * plan.question.releases
     assert all(each in text for each in (promise(spent), example(spent), *plan.meaning.sentences()))
     # every question of the sheet, and of what is left to people six lines
@@ -97,11 +98,11 @@ def test_all_that_a_design_can_answer_is_answered(seed: int) -> None:
     for entry in sheet.entries:
         assert entry.question in text
         assert not any(asked in text for asked in entry.for_you)
-    page = PageTables(page_html(plan.statement()))
-    (answered,) = (table for table in page.tables if table[0] == ["question", "answer"])
+    page = Read(page_html(plan.statement()))
+    (answered,) = (table for table in page.all_tables if table[0] == ["question", "answer"])
     assert [row[0] for row in answered[1:]] == for_you("") and len(answered) <= 7
     assert all(row[1] == "" for row in answered[1:])
-    assert all(len(table) <= 13 for table in page.tables)
+    assert all(len(table) <= 13 for table in page.all_tables)
 
 
 def test_what_is_not_promised_is_the_list_of_the_security_page() -> None:
@@ -109,14 +110,14 @@ def test_what_is_not_promised_is_the_list_of_the_security_page() -> None:
     named = {name.rstrip(".") for name in re.findall(r"^- \*\*(.+?)\*\*", section, re.MULTILINE)}
     assert set(NOT_PROMISED) == named - OF_FILES and named > OF_FILES
     public = declared({"attributes": [{"name": "a", "size": 2}], "public": {"weight": "w"}})
-    said = PageTables(page_html(Plan.of(Question.of(public)).statement())).text
+    said = Read(page_html(Plan.of(Question.of(public)).statement())).text
     assert "Public columns (w)" in said
 
 
 def test_alternatives_seen_stand_beside_the_ways() -> None:
     question = random_question(0)
     seen = [SeenWay(0.5 + k, 100 + k, "kronecker", 12.5, math.inf if k else 3.0) for k in range(6)]
-    page = PageTables(page_html(Plan.of(question, "", seen).statement()))
+    page = Read(page_html(Plan.of(question, "", seen).statement()))
     rows = page.table("way of asking")[1:]
     assert [row[-1] for row in rows if row[0] == "kronecker"] == [f"seen with {100 + k} people" for k in range(4)]
     assert "listed in plan.toml" in page.text

@@ -12,7 +12,6 @@ import secrets
 import sqlite3
 import tempfile
 import threading
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +20,7 @@ import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from html_page import Read
 from survey_client import TOKEN, Reply, acceptable, call, called, malformed, report_body
 from survey_client import kept_reports as kept
 
@@ -378,16 +378,6 @@ def fill(design: Design, engine: sa.Engine, n: int, seed: int) -> np.ndarray:
     return codes
 
 
-class Tags(HTMLParser):
-    def __init__(self, html: bytes) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(html.decode())
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-
 def test_results_show_the_estimates_of_what_is_stored(app, survey, engine, admitted) -> None:
     assert b"Estimates begin" in call(app, "GET", "/results", **admitted).body
     assert call(app, "GET", "/results/counts.csv", **admitted).status == 400
@@ -406,18 +396,18 @@ def test_results_show_the_estimates_of_what_is_stored(app, survey, engine, admit
     assert b"Test of independence: statistic" in page.body
     crossed = count(codes, survey.design.domain, ["income", "sex"])
     assert poisoning(crossed, survey.design.mechanism, 1).hundredth.encode() in page.body
-    tags = Tags(page.body)
-    assert sum(tag == "svg" for tag, _ in tags.tags) == 1
-    assert not [t for t, a in tags.tags if t == "script" or any(name.startswith("on") for name in a)]
-    assert not [v for _, a in tags.tags for k, v in a.items() if k in ("src", "href") and re.match(r"\w+:|//", v or "")]
+    tags = Read(page.body.decode()).with_attributes
+    assert sum(tag == "svg" for tag, _ in tags) == 1
+    assert not [t for t, a in tags if t == "script" or any(name.startswith("on") for name in a)]
+    assert not [v for _, a in tags for k, v in a.items() if k in ("src", "href") and re.match(r"\w+:|//", v or "")]
     assert b"&lt;b&gt;" in page.body
     assert b"<b>" not in page.body
 
 
 def test_results_are_downloaded_as_they_are_shown(app, survey, engine, admitted) -> None:
     codes = fill(survey.design, engine, 300, 4)
-    page = Tags(call(app, "GET", "/results?attribute=sex&attribute=%3Cage%3E", **admitted).body)
-    links = [a["href"] for t, a in page.tags if t == "a"]
+    page = call(app, "GET", "/results?attribute=sex&attribute=%3Cage%3E", **admitted).body.decode()
+    links = [a["href"] for t, a in Read(page).with_attributes if t == "a"]
     assert len(links) == 4
     for link in links:
         reply = call(app, "GET", f"/{link}", **admitted)
