@@ -156,18 +156,8 @@ def test_homogeneity(place, capsys):
     save_design(optrr.design({"a": 2}, 4.0), "few.json")
     Path("few.csv").write_text("a\n" + "0\n" * 986 + "1\n" * 14)
     Path("alike.csv").write_text("a\n" + "1\n" * 14 + "0\n" * 986)
-    same = [
-        "test",
-        "few.csv",
-        "--design",
-        "few.json",
-        "--attributes",
-        "a",
-        "--test",
-        "homogeneity",
-        "--group",
-        "alike.csv",
-    ]
+    same = ["test", "few.csv", "--design", "few.json", "--attributes", "a", "--test", "homogeneity"]
+    same += ["--group", "alike.csv"]
     assert answer(capsys, *same)["p_value"] == 1
     assert run(same) == 0 and "rejects at most α of the time" in capsys.readouterr().out
     assert "is for --test homogeneity" in refused(capsys, "test", "here.csv", *CALL, "--group", "there.csv")
