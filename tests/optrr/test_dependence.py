@@ -174,15 +174,6 @@ def test_learning_from_randomized_records_ranks_as_the_truth():
     assert learned.account.epsilon == pytest.approx(6.0, rel=1e-12)
 
 
-def test_learning_by_correlation():
-    rng = np.random.default_rng(8)
-    data = records(rng, 40_000)
-    mechanism = Mechanism(DOMAIN, ProductLaw(DOMAIN.sizes, np.full(4, 1.5)))
-    learned = dependences_from_randomized(mechanism.perturb_codes(data, 9), mechanism, ordinal=("a", "b", "d"))
-    assert learned.of("a", "b") == pytest.approx(1.0, abs=0.06)
-    assert learned.of("a", "d") == pytest.approx(0.5, abs=0.06)
-
-
 def test_learning_from_randomized_pairs():
     rng = np.random.default_rng(10)
     data = records(rng, 40_000)

@@ -152,14 +152,6 @@ def test_the_warning_example_of_naive_pearson():
     assert 0.035 < (score_tests(t, kernel).p_value < 0.05).mean() < 0.065
 
 
-def test_homogeneity_with_one_mechanism_is_pearson_on_the_reports(pairs):
-    kernel = pairs.kernel(("g", "s"))
-    groups = [Counts(PAIR, t) for t in tables(kernel, EFFECT, 2000, 3, 7)]
-    result = homogeneity(groups, pairs)
-    pearson = chi2_contingency([g.table.ravel() for g in groups], correction=False)
-    assert (result.statistic, result.df, result.n) == pytest.approx((pearson.statistic, pearson.dof, 6000))
-
-
 def test_power_is_what_simulation_finds(mechanism):
     """4000 tables: standard deviation at most 0.8 %; the noncentral limit is good to 1.5 % here."""
     kernel = mechanism.kernel(("g", "s"))

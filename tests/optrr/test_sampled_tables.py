@@ -9,7 +9,6 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 
 import optrr
@@ -207,19 +206,3 @@ def test_cells_that_all_or_none_support_have_no_standard_error():
     assert (estimated.upper - estimated.lower > 0).all()
     with pytest.raises(InvalidInput, match="1 record has no standard error"):
         estimate_of_supports(domain, np.array([0.0, 1, 0, 0, 0]), 1, (p, q), 0.95)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_rare_cells_on_the_command_line(tmp_path, capsys, suffix):
-    """Few people and many cells: what nobody supported prints no standard error of 0, in any form."""
-    way = SampledTables(Domain.of({"a": 20, "b": 2}), (("a",), ("b",)), np.array([0.99, 0.01]), 6.0)
-    optrr.save(way, tmp_path / "asking.json")
-    records, released = tmp_path / "records.parquet", tmp_path / f"released.{suffix}"
-    pq.write_table(pa.table({"a": np.arange(400) % 3, "b": np.zeros(400, int)}), records)
-    way.release_file(records, released, 5)
-    command = ["estimate", str(released), "--design", str(tmp_path / "asking.json"), "--attributes", "a"]
-    assert run([*command, "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    errors = printed["standard_error"]
-    assert errors.count(None) > 0 and 0 not in errors
-    assert any(f"{errors.count(None)} of 20 cells have no standard error" in line for line in printed["warnings"])

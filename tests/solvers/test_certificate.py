@@ -166,7 +166,3 @@ def test_too_large_to_add_or_to_evaluate(monkeypatch):
     with pytest.raises(InvalidCertificate, match="cells cannot be evaluated"):
         kept = Problem([2] * 22, [1.0] * 22, pairs=((0, 1),))
         lower_bound(kept, Certificate(single_classes(22), (1,) * 22, ((0, 1, 1),)))
-
-
-def test_zero_weights_prove_nothing():
-    assert lower_bound(Problem([2, 2], [1.0, 1.0]), Certificate(single_classes(2), (0, 0))) == 0.0

@@ -51,32 +51,38 @@ def table_errors(workload, questions, shares, total):
     return np.asarray(out)
 
 
-def least_excess(workload, targets, total):
-    """min over energies of max_U G_U/τ_U, under the constraints of design §3.9 written down one by one."""
-    sizes, m = workload.sizes, workload.m
+def energy_rules(sizes, total, tables):
+    """Effects, their dimensions, their energies as a variable, and the constraints of design §3.9 written down one by one."""
+    m, cells = len(sizes), math.prod(sizes)
     effects = [e for k in range(1, m + 1) for e in itertools.combinations(range(m), k)]
-    dims = np.array([math.prod((sizes[list(e)] - 1).tolist()) for e in effects], dtype=float)
+    dims = np.array([math.prod(sizes[i] - 1 for i in e) for e in effects], dtype=float)
     energy = cp.Variable(len(effects), nonneg=True)
-    cells = math.prod(sizes.tolist())
-    rules = [cp.sum(energy) <= energy_cap(cells, total), energy <= dims]
-    for table in workload.tables:
-        inside = [k for k, e in enumerate(effects) if set(e) <= set(table)]
-        rules.append(cp.sum(energy[inside]) <= energy_cap(math.prod(sizes[list(table)].tolist()), total))
+
+    def inside(block):
+        return cp.sum(energy[[k for k, e in enumerate(effects) if set(e) <= set(block)]])
 
     def rate(block):
-        k = math.prod(sizes[list(block)].tolist())
+        k = math.prod(sizes[i] for i in block)
         t = k * math.exp(total) / (k - 1 + math.exp(total))
         return (t * math.log(t) - t + 1) / (t - 1) ** 2
 
+    rules = [cp.sum(energy) <= energy_cap(cells, total), energy <= dims]
+    rules += [inside(t) <= energy_cap(math.prod(sizes[i] for i in t), total) for t in tables]
     pairings = {
         tuple(sorted(tuple(sorted(p[i : i + 2])) for i in range(0, m, 2))) for p in itertools.permutations(range(m))
     }
     for blocks in [tuple((i,) for i in range(m)), *pairings]:
-        parts = [rate(b) * cp.sum(energy[[k for k, e in enumerate(effects) if set(e) <= set(b)]]) for b in blocks]
-        rules.append(cp.sum(cp.hstack(parts)) <= entropy_cap(cells, total))
+        rules.append(cp.sum(cp.hstack([rate(b) * inside(b) for b in blocks])) <= entropy_cap(cells, total))
+    return effects, dims, energy, rules
+
+
+def least_excess(workload, targets, total):
+    """min over energies of max_U G_U/τ_U, under the constraints."""
+    sizes = workload.sizes.tolist()
+    effects, dims, energy, rules = energy_rules(sizes, total, workload.tables)
     excess = cp.Variable()
     for table, target in zip(workload.tables, targets, strict=True):
-        of_table = math.prod(sizes[list(table)].tolist())
+        of_table = math.prod(sizes[i] for i in table)
         terms = [dims[k] ** 2 / of_table * cp.inv_pos(energy[k]) for k, e in enumerate(effects) if set(e) <= set(table)]
         rules.append(cp.sum(cp.hstack(terms)) <= target * excess)
     return float(cp.Problem(cp.Minimize(excess), rules).solve(solver=cp.CLARABEL))

@@ -1,7 +1,5 @@
 """The walk through an automaton's layers, against one that takes one record after another, in Python's integers."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from scripted import Scripted
@@ -131,17 +129,6 @@ def test_a_tie_of_one_record_in_one_layer_is_seen(seconds, limbs):
                 drawn = Sampler(layers).changes(n, source)
                 np.testing.assert_array_equal(drawn, naive.walked(layers, n, Scripted(script), 1 << 18)[0])
                 assert source.left == []
-
-
-def test_the_rest_of_a_word_is_drawn_where_its_beginning_ties():
-    layers = ProductLaw(np.array([2]), np.array([1.0])).automaton.layers
-    threshold = int(layers.layers[0].words[0, 0])
-    top, rest = threshold >> 32, threshold & 0xFFFFFFFF
-    for given, changes in ((rest - 1, True), (rest, False), (rest + 1, False)):
-        # two records a word, the low half first; the second record's half is clear
-        script = Scripted([top | (0 << 32), given | (99 << 32)])
-        assert Sampler(layers).changes(2, script)[:, 0].tolist() == [changes, True]
-    assert Fraction(threshold, 1 << 64) > Fraction(1, 4)
 
 
 LAWS = {
