@@ -230,6 +230,7 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("measure --attributes sex,level --measure means --weight w --unweighted", "--unweighted ignores"),
         ("estimate --attributes level --among town=a --by region", "takes no --among"),
         ("estimate --attributes level --among town=a --derive entropy --weight w", "takes no --derive"),
+        ("estimate --attributes level --method mle --weight w", "takes no --method"),
         ("test --attributes sex,level --pool few", "give a share such as 1%"),
     ],
 )

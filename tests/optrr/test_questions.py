@@ -139,41 +139,6 @@ def asked(sizes, total, shares=None):
     return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions)), mixed
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sizes", "total", "n"), [((3, 4, 2, 5), 1.0, 3000), ((2, 2, 3, 2), 3.0, 1500), ((4, 6, 3), 6.0, 1500)]
-)
-def test_intervals_cover_and_errors_are_as_said(sizes, total, n):
-    """60 runs of a skewed, dependent population: coverage 95 %, the standard errors' mean square, and no bias.
-
-    Three cases at five standard errors of the runs' means: false alarm below 1e-5.
-    """
-    way, _ = asked(sizes, total)
-    rng, cells = np.random.default_rng(3), math.prod(sizes)
-    population = rng.dirichlet(np.full(cells, 0.4))
-    names = list(itertools.combinations(way.domain.names, 2))
-    axes = list(itertools.combinations(range(len(sizes)), 2))
-    truths = [population.reshape(sizes).sum(axis=tuple(k for k in range(len(sizes)) if k not in pair)) for pair in axes]
-    covered, squares, stated, bias = [], [], [], 0.0
-    for _ in range(60):
-        codes = np.unravel_index(rng.choice(cells, n, p=population), sizes)
-        answers = way.perturb(pa.table(dict(zip(way.domain.names, codes, strict=True))), rng)
-        tables = [way.estimate(answers, pair) for pair in names]
-        covered.append(np.mean([np.mean((e.lower <= t) & (t <= e.upper)) for e, t in zip(tables, truths, strict=True)]))
-        squares.append(sum(float(np.sum((e.proportions - t) ** 2)) for e, t in zip(tables, truths, strict=True)))
-        stated.append(sum(float(np.sum(e.standard_errors**2)) for e in tables))
-        bias = bias + np.concatenate(
-            [((e.proportions - t) / e.standard_errors).ravel() for e, t in zip(tables, truths, strict=True)]
-        )
-
-    def margin(values):
-        return 5 * np.std(values, ddof=1) / math.sqrt(len(values))
-
-    assert abs(np.mean(covered) - 0.95) < margin(covered) + 0.005
-    assert abs(np.mean(squares) / np.mean(stated) - 1) < margin(squares) / np.mean(stated) + 0.01
-    assert np.abs(bias / 60).max() < 5 / math.sqrt(60)
-
-
 def test_tables_that_share_attributes_agree():
     """Each from all answers that tell about it, so that margins are the same, whichever table they are taken from."""
     way, _ = asked((3, 4, 2), 1.0)

@@ -9,6 +9,10 @@ from optrr import InvalidInput, allocate
 from optrr.budgets.options import partition
 from optrr.cli.main import run
 from optrr.domain.domain import Domain
+from optrr.mechanisms.mechanism import Mechanism
+from optrr.tables.estimation.accuracy import expected_squared_error
+from optrr_solvers.allocating.split import best_split, cluster_blocks
+from optrr_solvers.laws import BlockLaw, ProductLaw, TableLaw
 
 DOMAIN = Domain.of({"a": 2, "b": 3, "c": 4})
 TOTAL = 2.0
@@ -16,6 +20,39 @@ TOTAL = 2.0
 
 def option(allocation, name):
     return next(o for o in allocation.ways if o.name == name)
+
+
+def laws_of_the_ways(workload):
+    """Each full-record option as a law, built from its definition."""
+    allocation = allocate(DOMAIN, TOTAL, learn=workload, clusters=[["a", "c"]])
+    arrays = allocation.workload.arrays(DOMAIN, [np.arange(3.0)])
+    split = best_split(arrays, cluster_blocks(arrays, [(0,), (1,), (2,)]), TOTAL)
+    joint = best_split(arrays, cluster_blocks(arrays, [(0, 2), (1,)]), TOTAL)
+    whole = np.zeros((2, 2, 2))
+    whole[0, 0, 0] = TOTAL
+    pair = np.zeros((2, 2))
+    pair[0, 0] = joint.epsilons[0]
+    inside = TableLaw(DOMAIN.sizes[[0, 2]], pair)
+    return allocation, {
+        "optimum": allocation.design.law,
+        "kronecker-even": ProductLaw(DOMAIN.sizes, np.full(3, TOTAL / 3)),
+        "kronecker": ProductLaw(DOMAIN.sizes, split.epsilons),
+        "whole-record": TableLaw(DOMAIN.sizes, whole),
+        "clusters": BlockLaw([((0, 2), inside), ((1,), ProductLaw(DOMAIN.sizes[[1]], joint.epsilons[1:]))]),
+    }
+
+
+@pytest.mark.parametrize("workload", ["marginals", "pairs"])
+def test_predictions_of_options_are_the_exact_errors_of_their_laws(workload):
+    allocation, laws = laws_of_the_ways(workload)
+    least = sum(1 - 1 / t.cells(DOMAIN) for t in allocation.workload.tables)
+    for name, law in laws.items():
+        assert law.epsilon == pytest.approx(TOTAL, rel=1e-9)
+        kernels = (Mechanism(DOMAIN, law).kernel(t.attributes) for t in allocation.workload.tables)
+        error = sum(expected_squared_error(kernel, 1, target="data") for kernel in kernels)
+        assert option(allocation, name).error - least == pytest.approx(error, rel=1e-6), name
+        conditional = float(law.conditional_epsilons().max())
+        assert option(allocation, name).conditional_epsilon == pytest.approx(conditional, rel=1e-9)
 
 
 @pytest.mark.parametrize("total", [0.5, 1.0, 2.0, 4.0])

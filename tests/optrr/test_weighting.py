@@ -16,7 +16,6 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.models.weighted import rao_scott
-from optrr.tables.estimation import statistics
 from optrr.tables.weighting.estimating import estimate_weighted
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": [0, 1]})
@@ -418,22 +417,6 @@ def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
     line = "sampled by weight 'w', stratum 'region', cluster 'school', which is ignored here"
     assert line in warned
     assert any(line in doubt for doubt in said["doubts"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--method", "mle"), "takes no --method"),
-        (("--derive", "mean"), "takes no --derive"),
-        (("--unweighted", "--weight", "w"), "--unweighted ignores the sample"),
-    ],
-)
-def test_what_weighted_estimates_cannot_do_is_refused(declared, capsys, arguments, said):
-    command = ["estimate", str(declared / "true.csv"), "--design", str(declared / "design.json"), "--attributes", "a"]
-    if arguments[0] == "--derive":
-        arguments = ("--derive", statistics.STATISTICS[0])
-    assert run([*command, *arguments]) == 2
-    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
