@@ -33,8 +33,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
@@ -187,20 +185,6 @@ class Elsewhere:
     standard_errors: tuple[float, ...]
     delta: float = 0.0
     parameter: float | None = None
-
-
-def clone_rate(probabilities: ArrayLike) -> float:
-    """The largest r with P(y|x) ≥ (r/2)(P(y|x₀) + P(y|x₁)) for all x, y and x₀ ≠ x₁, for :func:`shuffled`; rounded down.
-
-    ``probabilities`` has shape (records, reports): P of each report (columns) under each record (rows), at least two of them.
-    """
-    p = np.asarray(probabilities, dtype=np.float64)
-    if p.ndim != 2 or len(p) < 2 or not ((p >= 0).all() and np.allclose(p.sum(axis=1), 1)):
-        raise InvalidInput(
-            "the rate of clones needs chances of reports: a row for each of at least two records, which sums to 1"
-        )
-    p = np.sort(p[:, p.any(axis=0)], axis=0)
-    return float((2 * p[0] / (p[-1] + p[-2])).min()) / _OUTWARD
 
 
 def shuffled(epsilon: float, n: int, delta: float = 1e-6, clones: float | None = None) -> float | None:

@@ -9,7 +9,6 @@ from optrr.lazy_names import lazy_names
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "optrr.tables.estimation.simplex": ("consistent_tables",),
         "optrr.tables.estimation.derived": ("Derived", "derive"),
         "optrr.tables.estimation.estimator": ("Estimate", "estimate"),
         "optrr.tables.estimation.fake_reports": ("Poisoning", "poisoning"),

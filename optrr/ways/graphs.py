@@ -74,7 +74,7 @@ from math import ceil, inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import brentq
 from scipy.stats import gamma
@@ -307,47 +307,6 @@ def randomize(graph: Any, channel: EdgeChannel, nodes: Any = None, random_state:
     flipped = _flipped(given.slots, channel, as_source(random_state))
     slots = np.setxor1d(given.edge_slots(), flipped, assume_unique=True)
     return RandomizedGraph(from_slots(given.n, slots, given.labels), channel)
-
-
-def report_ties(ties: ArrayLike, channel: EdgeChannel, random_state: RandomState = None) -> BoolArray:
-    """What node i sends: its ties to the later nodes i+1..n−1, shape (n−1−i,), each bit through the channel.
-
-    This is the owner's side of :func:`randomize`; the ties to earlier nodes are reported by those.
-
-    Raises InvalidInput for anything but one row of truth values (or zeros and ones).
-    """
-    out = _bits(np.asarray(ties), "a node's row of ties")
-    if out.size:
-        flipped = _flipped(out.size, channel, as_source(random_state))
-        out[flipped] = ~out[flipped]
-    return out
-
-
-def _bits(given: NDArray[Any], what: str) -> BoolArray:
-    """A copy as truth values, where it is one row of them or of zeros and ones."""
-    if given.ndim != 1 or not np.isin(given, (0, 1)).all():
-        raise InvalidInput(
-            f"{what}, of shape {given.shape}, is not one row of zeros and ones; give one bit a later node"
-        )
-    return given.astype(bool)
-
-
-def assemble(reports: Sequence[ArrayLike], channel: EdgeChannel) -> RandomizedGraph:
-    """The collected graph from every node's report, in order; the last node's is empty.
-
-    Raises InvalidInput where a report has another length than the number of later nodes, or holds anything but truth values (or
-    zeros and ones); for fewer than two nodes.
-    """
-    rows = [_bits(np.asarray(r), f"the report of node {i}") for i, r in enumerate(reports)]
-    if len(rows) < 2:
-        raise InvalidInput(f"a graph of {len(rows)} nodes has no pairs; collect from at least two")
-    for i, row in enumerate(rows):
-        if row.shape != (len(rows) - 1 - i,):
-            raise InvalidInput(
-                f"the report of node {i} has shape {row.shape}; with {len(rows)} nodes it holds {len(rows) - 1 - i} bits, "
-                "one for each later node"
-            )
-    return RandomizedGraph(from_slots(len(rows), np.flatnonzero(np.concatenate(rows))), channel)
 
 
 def _flipped(slots: int, channel: EdgeChannel, source: BitSource) -> IntArray:

@@ -15,7 +15,6 @@ from optrr.tables.estimation.accuracy import (
     relative_error,
 )
 from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.simplex import consistent_tables
 from optrr.tables.measures.among import box, count_query, query_errors, records
 
 DOMAIN = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
@@ -142,53 +141,3 @@ def test_the_exact_expected_error(mechanism, names):
     p = kernel.matrix()
     fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
     assert expected_squared_error(kernel, 50, target="data") == pytest.approx(np.trace(q @ fixed @ q.T) / 50)
-
-
-def test_a_shared_effect_becomes_the_weighted_mean():
-    """Two tables that share one attribute: its effect is the weighted mean, spread evenly; everything else stays."""
-    rng = np.random.default_rng(0)
-    ab, bc = rng.dirichlet(np.ones(6)).reshape(3, 2), rng.dirichlet(np.ones(8)).reshape(2, 4)
-    consistent = consistent_tables(
-        {("a", "b"): ab, ("b", "c"): bc}, {("a", "b"): 300, ("b", "c"): 100}, proper=False
-    ).tables
-    mean = 0.75 * ab.sum(axis=0) + 0.25 * bc.sum(axis=1)
-    np.testing.assert_allclose(consistent["a", "b"].sum(axis=0), mean)
-    np.testing.assert_allclose(consistent["b", "c"].sum(axis=1), mean)
-    np.testing.assert_allclose(consistent["a", "b"].sum(axis=1), ab.sum(axis=1))
-    np.testing.assert_allclose(consistent["a", "b"], ab + (mean - ab.sum(axis=0)) / 3)
-    np.testing.assert_allclose(consistent["b", "c"], bc + (mean - bc.sum(axis=1))[:, None] / 4)
-
-
-def test_consistency_across_all_pairs_and_a_triple(mechanism):
-    rng = np.random.default_rng(1)
-    sets = [("a", "b"), ("c", "b"), ("a", "c"), ("c", "a", "b")]
-    sizes = {"a": 3, "b": 2, "c": 2}
-    noisy = {}
-    for names in sets:
-        t = rng.normal(0.2, 0.2, size=[sizes[x] for x in names])
-        noisy[names] = t + (1 - t.sum()) / t.size
-    consistent = consistent_tables(noisy, mechanism=mechanism)
-    assert consistent.convergence.converged
-    t = consistent.tables
-    assert min(x.min() for x in t.values()) >= 0
-    np.testing.assert_allclose(t["c", "a", "b"].sum(axis=0), t["a", "b"], atol=1e-8)
-    np.testing.assert_allclose(t["c", "a", "b"].sum(axis=1), t["c", "b"], atol=1e-8)
-    np.testing.assert_allclose(t["c", "a", "b"].sum(axis=2), t["a", "c"].T, atol=1e-8)
-    # consistent and proper tables are left alone
-    again = consistent_tables(t)
-    for names in sets:
-        np.testing.assert_allclose(again.tables[names], t[names], atol=1e-8)
-
-
-def test_tables_that_do_not_fit_are_refused():
-    with pytest.raises(InvalidInput, match="size 3 in one table and 2"):
-        consistent_tables({("a", "b"): np.full((3, 2), 1 / 6), ("a",): np.full(2, 0.5)})
-    with pytest.raises(InvalidInput, match="sums to"):
-        consistent_tables({("a",): np.full(2, 0.6)})
-    with pytest.raises(InvalidInput, match="at least one"):
-        consistent_tables({})
-    with pytest.raises(InvalidInput, match="twice"):
-        consistent_tables({("a", "a"): np.full((2, 2), 0.25)})
-    for given in ({}, {("a",): 0}):
-        with pytest.raises(InvalidInput, match="number of records above 0"):
-            consistent_tables({("a",): np.full(2, 0.5)}, given)

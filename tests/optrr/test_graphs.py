@@ -15,7 +15,6 @@ from optrr.ways.graphs import (
     Graph,
     RandomizedGraph,
     as_graph,
-    assemble,
     degree_query,
     estimate_degrees,
     estimate_triangles,
@@ -24,7 +23,6 @@ from optrr.ways.graphs import (
     laplace_dilation,
     local_triangle_sensitivities,
     randomize,
-    report_ties,
     response_channel,
     smooth_triangle_query,
     smooth_triangle_sensitivity,
@@ -113,39 +111,17 @@ def test_channels_flip_at_least_as_often_as_asked():
             assert 0 < channel.coarse <= 1 << 15 and 0 < channel.fine < 1 << 64
 
 
-def by_owners(graph, channel, rng):
-    """Every node reports its own ties."""
-    joined = graph.adjacency().toarray()
-    return assemble([report_ties(joined[i, i + 1 :], channel, rng) for i in range(graph.n)], channel)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "collect", [lambda graph, channel, rng: randomize(graph, channel, random_state=rng), by_owners]
-)
-def test_draws_flip_every_slot_alike(collect):
+def test_draws_flip_every_slot_alike():
     """Chi-square over 45 slots and both kinds of bit of 4,000 collections; false alarm 1e-4."""
     graph, channel = as_graph(nx.path_graph(10)), response_channel(1.0)
     runs, rng = 4000, np.random.default_rng(9)
     seen = np.zeros(graph.slots)
     for _ in range(runs):
-        seen[collect(graph, channel, rng).reported.edge_slots()] += 1
+        seen[randomize(graph, channel, random_state=rng).reported.edge_slots()] += 1
     edge = np.isin(np.arange(graph.slots), graph.edge_slots())
     expected = runs * np.where(edge, 1 - channel.flip, channel.flip)
     assert chi2.sf(np.sum((seen - expected) ** 2) / (runs * channel.flip * (1 - channel.flip)), graph.slots) > 1e-4
-
-
-def test_owners_reports_that_are_no_ties_are_refused():
-    channel = response_channel(1.0)
-    for bad in ([0.5], [[0, 1]], [2]):
-        with pytest.raises(InvalidInput, match="zeros and ones"):
-            report_ties(bad, channel)
-    for garbage in ([0, 1], [0.5], [math.nan], ["x"], [2], [[1]], [None]):
-        with pytest.raises(InvalidInput, match="report of node 1"):
-            assemble([[0, 1], garbage, []], channel)
-    for few in ([], [[]]):
-        with pytest.raises(InvalidInput, match="at least two"):
-            assemble(few, channel)
 
 
 def test_slots_and_edges_are_inverse():

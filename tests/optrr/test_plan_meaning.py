@@ -1,7 +1,7 @@
 """What an ε means, by Bayes' rule on explicit channels, and comparisons with other trust models, by published values."""
 
 import math
-from itertools import combinations, product
+from itertools import combinations
 
 import mpmath
 import numpy as np
@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from optrr import Domain, design
 from optrr.errors import InvalidInput
 from optrr.plans.meaning import (
     Meaning,
-    clone_rate,
     comparisons,
     curator,
     forced_response,
@@ -85,35 +83,6 @@ def test_the_bound_covers_the_exact_divergence(epsilon, n, delta, stronger):
             other = (1 - true) * with_more + true * with_less
             excess += weight * np.maximum(one - math.exp(central) * other, 0).sum()
     assert excess <= delta
-
-
-@pytest.mark.parametrize(
-    ("p", "known"),
-    [
-        (response(2, 1.1), None),
-        (response(6, 1.5), 2 / (math.exp(1.5) + 1)),
-        # two records named by one subset are equally likely, so that a third is a clone as rarely as of any report
-        (subsets(5, 2, 1.5), math.exp(-1.5)),
-        (np.kron(response(3, 1.0), response(2, 0.5)), None),
-    ],
-)
-def test_the_rate_of_clones_by_enumeration(p, known):
-    records = range(len(p))
-    rates = [
-        2 * p[x, y] / (p[a, y] + p[b, y])
-        for (a, b), x, y in product(combinations(records, 2), records, range(p.shape[1]))
-    ]
-    assert clone_rate(p) == pytest.approx(min(rates), rel=1e-12)
-    assert clone_rate(p) <= min(rates)
-    assert known is None or clone_rate(p) == pytest.approx(known)
-
-
-def test_a_design_for_several_attributes_has_no_more_clones_than_any_report():
-    """So the stronger theorem says nothing of it, and the comparisons do not use it unless they are told a rate."""
-    wanted = design(Domain.of({"a": 3, "b": 4, "c": 2}), 0.8)
-    kernel = wanted.mechanism.kernel(("a", "b", "c"))
-    p = np.stack([kernel.expected(one.reshape(3, 4, 2)).ravel() for one in np.eye(24)])
-    assert clone_rate(p) == pytest.approx(math.exp(-wanted.epsilon), rel=1e-9)
 
 
 def test_laplace_noise_has_the_errors_asked_for():
@@ -309,8 +278,6 @@ def test_a_conditional_epsilon_counts_at_most_as_the_total():
         (lambda: shuffled(1, math.inf), "people"),
         (lambda: shuffled(1, 10, 0.0), "delta"),
         (lambda: shuffled(1, 10, clones=1.5), "clones"),
-        (lambda: clone_rate([[0.5, 0.5]]), "clones"),
-        (lambda: clone_rate([[0.5, 0.5], [0.5, 0.6]]), "clones"),
         (lambda: curator([], 10), "table"),
         (lambda: curator([(4, 0.1, 0.1)], 10), "noise"),
         (lambda: curator([(1, 0.1, 0.0)], 10), "cells"),
