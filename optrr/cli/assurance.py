@@ -22,7 +22,7 @@ from optrr.devices.audit import LEVEL, QUERIES, AuditOptions
 from optrr.devices.audit import audit as audited
 from optrr.devices.clients import CommandClient, LogClient
 from optrr.devices.label import label_of
-from optrr.devices.planting import FEWEST, Layout, planned, plant
+from optrr.devices.planting import FEWEST, PlantedRecords, planned, plant
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr.errors import InvalidInput
@@ -219,7 +219,7 @@ def audit(
 
 
 def _plant(label: Label | QueryLabel, queries: int, output: Path, as_json: bool) -> int:
-    layout = Layout.of(queries, max(label.width, label.domain.m))
+    layout = PlantedRecords.of(queries, max(label.width, label.domain.m))
     plant(output, planned(layout, label.sizes), label.domain)
     planted = 2 * layout.rows
     print_json({"output": str(output), "queries": planted}) if as_json else say(f"{planted} records in {output}")

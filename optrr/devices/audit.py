@@ -17,7 +17,7 @@ from optrr.devices.audit_checks import AskedAgain, Evidence, lags_and_shifts, te
 from optrr.devices.clients import Answering, AuditedClient, FunctionClient, LogClient, own_client
 from optrr.devices.epsilon_bounds import total_bound
 from optrr.devices.label import Labelling, label_of
-from optrr.devices.planting import Codes, Layout, Run, planned, read_planted
+from optrr.devices.planting import Codes, PlantedRecords, Run, planned, read_planted
 from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr.devices.result import FLIPS, REPEATS, REPLACEMENTS, Audit, Finding, Worst, at_least
@@ -98,7 +98,7 @@ def audit(
     elif isinstance(client, LogClient):
         raise InvalidInput("a log answers records that were planted before; name their file in AuditOptions(planted=…)")
     else:
-        layout = Layout.of(how.queries, max(promised.width, promised.domain.m))
+        layout = PlantedRecords.of(how.queries, max(promised.width, promised.domain.m))
         runs = planned(layout, promised.sizes)
     codes = client.answers(runs)
     asked = _asked_again(client, layout, runs, codes)
@@ -145,7 +145,7 @@ def _replying(label: QueryLabel, function: Any) -> FunctionClient:
     return FunctionClient(answer, width=label.width)
 
 
-def _uniform(sizes: IntArray, records: Codes, layout: Layout) -> float:
+def _uniform(sizes: IntArray, records: Codes, layout: PlantedRecords) -> float:
     """Compute a p-value for uniform planted records, on which the bound of ε rests."""
     worst = Worst()
     for rows in (slice(run.start + layout.alike, run.stop) for run in layout.runs):
@@ -157,7 +157,7 @@ def _uniform(sizes: IntArray, records: Codes, layout: Layout) -> float:
 
 
 def _asked_again(
-    client: AuditedClient, layout: Layout, runs: Sequence[Run], codes: Sequence[Codes]
+    client: AuditedClient, layout: PlantedRecords, runs: Sequence[Run], codes: Sequence[Codes]
 ) -> list[AskedAgain]:
     """First and second answers of the same people: within the runs, and after a restart.
 
@@ -180,7 +180,11 @@ def _asked_again(
 
 
 def _repeats(
-    label: Label | QueryLabel, evidence: Evidence, layout: Layout, asked: Sequence[AskedAgain], how: AuditOptions
+    label: Label | QueryLabel,
+    evidence: Evidence,
+    layout: PlantedRecords,
+    asked: Sequence[AskedAgain],
+    how: AuditOptions,
 ) -> Finding:
     worst = Worst()
     for fingerprints in evidence.fingerprints():

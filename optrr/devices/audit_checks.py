@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from optrr.devices.epsilon_bounds import Cells
-from optrr.devices.planting import Codes, Layout
+from optrr.devices.planting import Codes, PlantedRecords
 from optrr.devices.result import Worst, at_least, table_bound, two_sided
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -106,7 +106,7 @@ _CANDIDATES = 4
 _BY_CHANCE = 1e-6
 
 
-def lags_and_shifts(worst: Worst, of: Fingerprints, layout: Layout) -> None:
+def lags_and_shifts(worst: Worst, of: Fingerprints, layout: PlantedRecords) -> None:
     """Test whether answers near each other, of both runs, or of both halves of a run share their noise."""
     first, second = (of.numbers[rows] for rows in layout.runs)
     half = layout.once // 2

@@ -45,7 +45,7 @@ MOST_CELLS = 1 << 26
 
 
 @dataclass(frozen=True)
-class Layout:
+class PlantedRecords:
     """How many records of a run are of each kind."""
 
     alike: int
@@ -53,7 +53,7 @@ class Layout:
     again: int
 
     @classmethod
-    def of(cls, queries: int, width: int) -> Layout:
+    def of(cls, queries: int, width: int) -> PlantedRecords:
         """Divide this many queries between two runs; ask fewer where records are wide.
 
         Raises InvalidInput for fewer than 200 queries.
@@ -95,7 +95,7 @@ class Run:
     records: Codes
 
 
-def planned(layout: Layout, sizes: IntArray, random_state: RandomState = None) -> list[Run]:
+def planned(layout: PlantedRecords, sizes: IntArray, random_state: RandomState = None) -> list[Run]:
     """Draw the records of both runs."""
     source = as_source(random_state)
     kind = np.min_scalar_type(int(sizes.max()))
@@ -151,13 +151,13 @@ def lines_of(path: str | os.PathLike[str]) -> list[bytes]:
         raise InvalidInput(f"cannot read {path}: {error.strerror or error}; check the path") from error
 
 
-def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[Layout, list[Run]]:
+def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[PlantedRecords, list[Run]]:
     """Read what :func:`plant` wrote for two runs.
 
     Raises InvalidInput for another file, and for one that was planted for another label.
     """
     lines = lines_of(path)
-    layout = Layout.of(len(lines), domain.m)
+    layout = PlantedRecords.of(len(lines), domain.m)
     if 2 * layout.rows != len(lines):
         raise InvalidInput(f"{path} has {len(lines)} lines; give the whole file that --plant wrote")
     decode = msgspec.json.Decoder(_Question).decode

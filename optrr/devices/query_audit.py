@@ -29,7 +29,7 @@ from optrr_solvers.arrays import FloatArray, IntArray
 _MOST_LISTED = 64
 
 
-class _Reply(msgspec.Struct):
+class _QueryReply(msgspec.Struct):
     table: int
     cells: str
 
@@ -72,7 +72,7 @@ class QueryLabel:
         """Read the codes of ``count`` lines, each a JSON object with ``table`` and ``cells``."""
         out = np.zeros((count, self.width), dtype=np.int32)
         form = '{"table": 1, "cells": "…"} as the deployment format says'
-        for row, reply in enumerate(read_answers(lines, count, name, _Reply, form)):
+        for row, reply in enumerate(read_answers(lines, count, name, _QueryReply, form)):
             members = self.deployed.members(reply.table, reply.cells)
             out[row, 0] = reply.table - 1 if members else -1
             out[row, 1 : 1 + len(members)] = members

@@ -16,7 +16,7 @@ from optrr.devices.audit import AuditOptions
 from optrr.devices.epsilon_bounds import total_bound
 from optrr.devices.export import deployment_of
 from optrr.devices.label import label_of
-from optrr.devices.planting import Layout, planned
+from optrr.devices.planting import PlantedRecords, planned
 from optrr.devices.record_audit import Label
 from optrr.devices.result import Audit
 from optrr.domain.domain import Domain
@@ -325,7 +325,7 @@ def test_false_alarms_are_within_the_level() -> None:
 
 def bound_of(label: Label, channel: Callable, queries: int, rng: np.random.Generator) -> float:
     """The bound of ε for records that ``channel`` randomizes, wrong with probability 0.1: its share of a level of 0.4."""
-    layout = Layout.of(queries, label.domain.m)
+    layout = PlantedRecords.of(queries, label.domain.m)
     records = np.concatenate([run.records[: layout.once] for run in planned(layout, label.sizes, rng)])
     answers = label.answers(records, channel(records))
     bound = total_bound(answers.events(layout.parts), label.epsilon, 0.4).bound

@@ -28,7 +28,7 @@ from optrr.devices.clients import LogClient
 from optrr.devices.deployment_file import canonical, digest_of
 from optrr.devices.export import deployment_of
 from optrr.devices.label import label_of
-from optrr.devices.planting import Layout, answered_codes, planned, plant, read_planted
+from optrr.devices.planting import PlantedRecords, answered_codes, planned, plant, read_planted
 from optrr.devices.verify import load_deployment, verify_deployment
 from optrr.domain.domain import Domain
 from optrr.errors import OptrrError
@@ -292,7 +292,7 @@ def _deployment_seeds() -> list[bytes]:
 
 
 def _log_seeds() -> list[bytes]:
-    layout = Layout.of(200, DOMAIN.m)
+    layout = PlantedRecords.of(200, DOMAIN.m)
     return [
         b'{"values":["F","3",null]}\n["M",4,"yes"]\n',
         _saved(lambda p: plant(p, planned(layout, DOMAIN.sizes, 1), DOMAIN)),
