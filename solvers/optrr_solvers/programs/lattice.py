@@ -4,7 +4,9 @@ A cell k = (k_1, …, k_G) says how many attributes of each class change; classe
 Every requirement is E_μ[q g] ≥ 0 (see :mod:`optrr_solvers.certificates.certificate`), averaged over alike attributes:
 
     accuracy of class g    (f_g − k_g/m_g) / (f_g (1−f_g))            (so scaled that flips near 0 and near 1 count)
-    pairs of classes g, h  mean of χ_ij over the pairs − κ λ_g λ_h
+    pairs of classes g, h  (mean of χ_ij over the pairs − κ λ_g λ_h) / s_gh,  s_gh = max(1 − λ_g λ_h, |1 − κ λ_g λ_h|)
+
+At large ε both χ and λ are near 1, so pair rows are computed from 1 − χ and 1 − λ, which lose no digits.
 """
 
 from __future__ import annotations
@@ -96,12 +98,24 @@ class Lattice:
 
     @cached_property
     def means(self) -> FloatArray:
-        """E_μ g of every row, shape (rows,): −(d−f)/(f(1−f)) for accuracies, −κ λ λ for pairs."""
+        """E_μ g of every row, shape (rows,): −(d−f)/(f(1−f)) for accuracies, −κ λ λ / s for pairs."""
         p = self.problem
         accuracy = -p.gaps[self.firsts] / self._spread
         lam = p.eigenvalues[self.firsts]
-        pairs = [-p.kappa * lam[a] * lam[b] for a, b in self.class_pairs]
+        pairs = [-p.kappa * lam[a] * lam[b] / s for (a, b), (_, s) in zip(self.class_pairs, self._margins, strict=True)]
         return np.append(accuracy, pairs)
+
+    @cached_property
+    def _margins(self) -> list[tuple[float, float]]:
+        """1 − κ λ λ' and the scale s of every pair of classes."""
+        p, out = self.problem, []
+        lam = p.eigenvalues[self.firsts]
+        lost = (p.flips / p.uniform_flips)[self.firsts]
+        for a, b in self.class_pairs:
+            less = float(lost[a] + lam[a] * lost[b])
+            margin = less if p.kappa == 1 else (1 - p.kappa) + p.kappa * less
+            out.append((margin, max(less, abs(margin))))
+        return out
 
     def _axis(self, values: FloatArray, g: int) -> FloatArray:
         shape = [1] * len(self.classes)
@@ -126,14 +140,14 @@ class Lattice:
         return [(1 - x) / k - x / g for x, k, g in zip(share, self._kept, f, strict=True)]
 
     @cached_property
-    def _effects(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Per class, for every count: the mean of χ_i over the members, and of χ_i χ_j over its pairs."""
+    def _lost(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Per class, for every count: 1 less the mean of χ_i over the members, and 1 less that of χ_i χ_j over its pairs."""
         out = []
         for members, r in zip(self.classes, self.problem.sizes[self.firsts], strict=True):
             n, k = members.size, np.arange(members.size + 1.0)
-            single = (n - k - k / (r - 1)) / n
-            both = ((n * single) ** 2 - (n - k) - k / (r - 1) ** 2) / max(n * (n - 1), 1)
-            out.append((single, both))
+            u = k * (r / (r - 1))
+            both = (u * (2 * n - u) - k + k / (r - 1) ** 2) / max(n * (n - 1), 1)
+            out.append((u / n, both))
         return out
 
     def combine(self, multipliers: FloatArray) -> FloatArray:
@@ -143,8 +157,11 @@ class Lattice:
     def magnitude(self, multipliers: FloatArray) -> FloatArray:
         """At least Σ |multipliers · g| on every cell, shape ``shape``: what the rounding error of h is relative to."""
         sizes = [np.abs(values) for values in self._accuracy_values]
-        on_pairs = 2 * float(np.abs(multipliers[len(self.classes) :]).sum())
-        return self._accuracies_added(np.abs(multipliers), sizes) + on_pairs
+        out = self._accuracies_added(np.abs(multipliers), sizes)
+        extra = np.abs(multipliers[len(self.classes) :])
+        for (a, b), v, (margin, scale) in zip(self.class_pairs, extra, self._margins, strict=True):
+            out = out + v / scale * (abs(margin) + np.abs(self._lost_pair(a, b)))
+        return out
 
     def _accuracies_added(self, multipliers: FloatArray, rows: list[FloatArray]) -> FloatArray:
         out = np.zeros((1,) * len(self.classes))
@@ -154,25 +171,29 @@ class Lattice:
 
     def _pairs_added(self, out: FloatArray, multipliers: FloatArray) -> FloatArray:
         extra = multipliers[len(self.classes) :]
-        for (a, b), v, mean in zip(self.class_pairs, extra, self.means[len(self.classes) :], strict=True):
+        for pair, v in enumerate(extra.tolist()):
             if v != 0:
-                out = out + (v * self._pair_values(a, b) + v * mean)
+                out = out + v * self._pair_values(pair)
         return out
 
-    def _pair_values(self, a: int, b: int) -> FloatArray:
+    def _pair_values(self, pair: int) -> FloatArray:
+        """The row of a pair of classes on every cell, of a shape that broadcasts to ``shape``."""
+        margin, scale = self._margins[pair]
+        return np.asarray((margin - self._lost_pair(*self.class_pairs[pair])) / scale)
+
+    def _lost_pair(self, a: int, b: int) -> FloatArray:
+        """1 − χ of two classes on every cell."""
         if a == b:
-            return self._axis(self._effects[a][1], a)
-        return self._axis(self._effects[a][0], a) * self._axis(self._effects[b][0], b)
+            return self._axis(self._lost[a][1], a)
+        one, other = self._axis(self._lost[a][0], a), self._axis(self._lost[b][0], b)
+        return one + (1 - one) * other
 
     def rows_at(self, cells: IntArray) -> FloatArray:
         """Every row at the given flat cells, shape (rows, cells)."""
         counts = np.unravel_index(cells, self.shape)
         rows = [values[k] for values, k in zip(self._accuracy_values, counts, strict=True)]
-        for (a, b), mean in zip(self.class_pairs, self.means[len(self.classes) :], strict=True):
-            if a == b:
-                rows.append(self._effects[a][1][counts[a]] + mean)
-            else:
-                rows.append(self._effects[a][0][counts[a]] * self._effects[b][0][counts[b]] + mean)
+        for pair in range(len(self.class_pairs)):
+            rows.append(np.broadcast_to(self._pair_values(pair), self.shape)[counts])
         return np.stack(rows)
 
     def mass_times_rows(self, mass: FloatArray) -> FloatArray:
@@ -181,8 +202,8 @@ class Lattice:
         out = []
         for g, values in enumerate(self._accuracy_values):
             out.append(float(mass.sum(axis=tuple(a for a in axes if a != g)) @ values))
-        for (a, b), mean in zip(self.class_pairs, self.means[len(self.classes) :], strict=True):
-            out.append(float(np.sum(mass * self._pair_values(a, b))) + mean * float(mass.sum()))
+        for pair in range(len(self.class_pairs)):
+            out.append(float(np.sum(mass * self._pair_values(pair))))
         return np.asarray(out)
 
     def certificate(self, multipliers: FloatArray, caps: Sequence[tuple[int, int, bool, float]] = ()) -> Certificate:
@@ -192,8 +213,8 @@ class Lattice:
         n = np.asarray([c.size for c in self.classes])
         weights = np.maximum(multipliers[:groups], 0) / (n * self._spread)
         scales = np.asarray([self._pair_count(a, b) * (r[a] - 1) * (r[b] - 1) for a, b in self.class_pairs])
-        pairs = np.maximum(multipliers[groups:], 0) / scales
-        total = float(weights @ n + np.sum(np.abs(multipliers[groups:])))
+        pairs = np.maximum(multipliers[groups:], 0) / scales / [s for _, s in self._margins]
+        total = float(weights @ n + pairs @ scales)
         if not (np.isfinite(total) and total > 0):
             weights, pairs, total = np.ones(groups), np.zeros(len(pairs)), float(n.sum())
         unit = (1 << (_EXACT_BITS if self.cells <= EXACT_CELLS else _BITS)) / total

@@ -93,8 +93,9 @@ class _Small:
         self.log_caps = lattice.log_mu.ravel() + scale
         self.caps = np.exp(self.log_caps[columns])
         self.raw = lattice.rows_at(columns)
-        # columns scaled to a largest entry of 1: an attribute with a tiny flip has entries of 1/f
-        self.column_scale = 1 / np.abs(self.raw).max(axis=0)
+        # columns scaled to entries around 1: an attribute with a tiny flip has entries of 1/f beside others of 1
+        sizes = np.abs(self.raw)
+        self.column_scale = 1 / np.sqrt(sizes.max(axis=0) * sizes.min(axis=0, where=sizes > 0, initial=np.inf))
         self.entries = self.raw * self.column_scale
         self.fixed_inside = h > 0
         fixed = np.where(self.fixed_inside, np.exp(np.minimum(self.log_caps, 700)), 0.0)
