@@ -49,6 +49,7 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
         return exact
     deadline = options.deadline(started)
     tried = _Tried(problem, failures)
+    _without_pairs(tried, replace(options, time_limit=limit))
     _certified(tried, options, deadline)
     if tried.best is None or tried.best.status is not Status.OPTIMAL:
         # POR's heuristic, where it keeps every ε_i, and Kronecker
@@ -129,6 +130,15 @@ class _Tried:
             f"solved by {solution.method!r}, since an exact program failed ({why})" for why in self.failures[:1]
         )
         return replace(solution, notes=(*notes, *solution.notes), seconds=time.perf_counter() - started)
+
+
+def _without_pairs(tried: _Tried, options: SolveOptions) -> None:
+    """The problem without its pairs: its lower bound holds with them, and its law may keep them already."""
+    problem = tried.problem
+    if problem.pairs:
+        plain = _exact(replace(problem, pairs=(), kappa=1.0), options, failures=[])
+        if plain is not None:
+            tried.add(replace(plain, problem=problem))
 
 
 def _certified_methods() -> list[Method]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.count import CountLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
-from optrr_solvers.programs import sifting
+from optrr_solvers.programs import checking
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import EXACT_GAP, Solution, checked
+from optrr_solvers.solution import Solution
 
 
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
@@ -26,14 +27,8 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
     if problem.caps is not None:
         raise MethodTooLarge("method 'classes' does not take conditional caps; use 'reduced' (up to 10 attributes)")
     lattice = Lattice(problem, problem.classes)
-    optimum = sifting.solve(lattice, method="classes", deadline=options.deadline(started))
-    law = CountLaw(problem.sizes, problem.classes, optimum.log_density)
-    return checked(
-        problem,
-        "classes",
-        law,
-        optimum.certificate,
-        started=started,
-        tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon),
-        statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
-    )
+
+    def law(log_density: FloatArray) -> CountLaw:
+        return CountLaw(problem.sizes, problem.classes, log_density)
+
+    return checking.solve(lattice, law, "classes", options, started)

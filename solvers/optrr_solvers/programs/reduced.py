@@ -6,13 +6,14 @@ import time
 
 import numpy as np
 
+from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import MethodTooLarge
 from optrr_solvers.laws.table import MAX_TABLE, TableLaw
 from optrr_solvers.options import SolveOptions
 from optrr_solvers.problem import Problem
-from optrr_solvers.programs import capped, sifting
+from optrr_solvers.programs import capped, checking
 from optrr_solvers.programs.lattice import Lattice
-from optrr_solvers.solution import EXACT_GAP, Solution, checked
+from optrr_solvers.solution import Solution
 
 
 def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
@@ -29,18 +30,11 @@ def solve(problem: Problem, options: SolveOptions = SolveOptions()) -> Solution:
             "use 'auto', 'classes' (few different ones) or 'ball'"
         )
     lattice = Lattice(problem, tuple(np.asarray([i]) for i in range(problem.m)))
-    deadline = options.deadline(started)
+
+    def law(log_density: FloatArray) -> TableLaw:
+        return TableLaw(problem.sizes, log_density)
+
     if capped.binding(problem).size:
-        optimum = capped.solve(lattice, deadline)
-    else:
-        optimum = sifting.solve(lattice, method="reduced", deadline=deadline)
-    law = TableLaw(problem.sizes, optimum.log_density)
-    return checked(
-        problem,
-        "reduced",
-        law,
-        optimum.certificate,
-        started=started,
-        tolerance=options.tolerance_or(EXACT_GAP) * max(1.0, law.epsilon),
-        statistics={"rounds": optimum.rounds, "iterations": optimum.iterations, "columns": optimum.columns},
-    )
+        optimum = capped.solve(lattice, options.deadline(started))
+        return checking.check(optimum, lattice, law, "reduced", options, started)
+    return checking.solve(lattice, law, "reduced", options, started)
