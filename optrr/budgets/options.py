@@ -20,6 +20,7 @@ is about all attributes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -207,7 +208,9 @@ def whole_record(domain: Domain, wanted: Workload, total: float) -> Option:
     # every attribute is a class of its own, as clusters need it
     arrays = wanted.arrays(domain, [np.arange(domain.m, dtype=np.float64)])
     split = even_split(arrays, cluster_blocks(arrays, [range(domain.m)]), total)
-    visible = 1 / float(split.eigenvalues[0]) if domain.m > 1 else None
+    # the eigenvalue underflows with a thousand attributes
+    share = float(split.eigenvalues[0])
+    visible = None if domain.m == 1 else 1 / share if share > 0 else math.inf
     epsilons = _within(split, total)
     option = Option(
         "whole-record",
