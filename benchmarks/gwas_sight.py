@@ -29,14 +29,14 @@ from optrr.genomics import (
     genomic_design,
     layout_of,
     randomize_records,
-    score_test,
-    star_kernel,
 )
 from optrr.genomics.designing import sampled_variants
+from optrr.genomics.layout import star_kernel
 from optrr.genomics.sampled_scan import likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.sight import LEVELS, USEFUL_ODDS, power_seen, smallest_odds, tests_of
 from optrr.genomics.study import record_tables
+from optrr.genomics.tests import score_test
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 

@@ -330,8 +330,8 @@ class Reports(OpenedRecords):
         attributes
             that the hypothesis is about: two for an association.
         hypothesis
-            "independence" (unless something else follows from what is given), "trend", "genotypic", "allelic", "allelic-hwe" or
-            "likelihood-ratio" (:func:`optrr.models.test`); with ``given`` "conditional-independence",
+            "independence" (unless something else follows from what is given), "trend", "genotypic" or "likelihood-ratio"
+            (:func:`optrr.models.test`); with ``given`` "conditional-independence",
             "common-association", "common-trend" or "same-odds-ratios" (:func:`optrr.models.stratified_test`);
             "goodness-of-fit" with ``proportions``; "homogeneity" of reports that were opened from several places, which are
             groups of people.

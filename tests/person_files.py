@@ -7,13 +7,10 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from optrr.genomics import vcf, vcf_worker
-from optrr.genomics.cohort import Cohort
 from optrr.genomics.filters import GenotypeFilter
-from optrr.genomics.genotypes import MatrixGenotypes, Variants
 
 HEADER = (
     "##fileformat=VCFv4.2\n##contig=<ID=1>\n##contig=<ID=X>\n"
@@ -45,10 +42,8 @@ def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         out = io.BytesIO()
         order = chosen.order() | {"most_records": vcf.MOST_RECORDS, "single": sorted(vcf.SINGLE)}
         file = cyvcf2.VCF(str(path), gts012=True, strict_gt=True)
-        if genotypes:
-            vcf_worker._send_genotypes(file, order, out)
-        else:
-            vcf_worker._send_variants(file, order, out)
+        send = vcf_worker._send_genotypes if genotypes else vcf_worker._send_variants
+        send(file, order, out)
         held, at = out.getvalue(), 0
         while held[at : at + 1] != b"Z":
             kind, length = struct.unpack_from("<cQ", held, at)
@@ -56,11 +51,3 @@ def read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
             yield kind, held[at - length : at]
 
     monkeypatch.setattr(vcf, "frames", frames)
-
-
-def cohort_of(records: np.ndarray, names: Sequence[str], alleles: Sequence[tuple[str, str]]) -> Cohort:
-    """True records, status first, as a cohort."""
-    variants = Variants.of([("1", 10 + k, n, *alleles[k]) for k, n in enumerate(names)])
-    people = np.array([f"p{k}" for k in range(len(records))], dtype=object)
-    codes = records[:, 1:].astype(np.int8)
-    return Cohort(MatrixGenotypes(variants, people, codes), np.arange(len(records)), records[:, 0].astype(np.int8))

@@ -59,7 +59,6 @@ longitudinal-estimate round.csv --design long.json --person who --attributes a
 worksheet d.json
 gwas-design snps.csv --total-epsilon 20 -o snps.json
 gwas-perturb snps.csv --phenotype status.csv --phenotype-column status --case 1 --design snps.json -o snps-out.csv
-gwas-merge report.json --design panel.json -o merged.csv
 gwas snps-out.csv --design snps.json
 gwas-variants snps-out.csv --design snps.json --ld 2
 gwas-study snps.csv --phenotype status.csv --phenotype-column status --case 1 --total-epsilon 20 --repeats 2
@@ -83,11 +82,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (here / "snps.csv").write_text("sample,rs1,rs2,rs3\n" + "".join(f"p{k},{x},{y},{z}\n" for k, x, y, z, _ in people))
     (here / "status.csv").write_text("sample,status\n" + "".join(f"p{k},{s}\n" for k, *_, s in people))
     (here / "key.pem").write_text(PRIVATE)
-    (here / "one.csv").write_text("rs1,rs2\n0,2\n")
-    panel = ["gwas-design", "one.csv", "--total-epsilon", "4", "-o", "panel.json"]
-    report = ["gwas-perturb", "one.csv", "--design", "panel.json", "--status", "case", "-o", "report.json"]
-    for command in (panel, report):
-        subprocess.run([NEWEST, "-m", "optrr", *command], cwd=here, check=True, capture_output=True)
     return here
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from optrr.cli.genotype_options import (
     STATUS_OPTIONS,
-    check_around,
     check_outputs,
     design_option,
     filter_options,
@@ -27,12 +24,8 @@ from optrr.cli.genotype_options import (
     plot_options,
     progress_bar,
     refuse_genotype_options,
-    save_plots,
-    scan_files,
     scan_output_options,
-    study_of,
     test_option,
-    write_results,
 )
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import TABBED, page_given, report_option, write_report
@@ -41,12 +34,10 @@ from optrr.designs.design import Design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
-from optrr.genomics.alleles import read_allele_tables, scan_alleles
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.covariates import (
     NO_COVARIATES,
     CovariateColumns,
-    CovariateValues,
     read_covariates,
     refuse_without_table,
 )
@@ -56,20 +47,24 @@ from optrr.genomics.layout import STATUS, STATUS_CATEGORIES, layout_of
 from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.pages import scan_page, variants_page
 from optrr.genomics.people_tables import table_columns
+from optrr.genomics.person_reports import CollectedReports, holds_reports, read_reports
 from optrr.genomics.phenotypes import PhenotypeColumns
-from optrr.genomics.result_files import ScannedStudy
+from optrr.genomics.plots import save_figure
+from optrr.genomics.result_files import check_form
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, cohort_kernel, scan
+from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.tests import GENOME_WIDE
-from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
+from optrr.genomics.variant_report import answers_report, variant_report
 from optrr.models.tests.result import bonferroni
 from optrr.records.counts import OpenedRecords
 from optrr.records.reading.source import RecordsAt
 from optrr.records.whole_files import held_back
-from optrr.show.parts import Page
 from optrr.show.result import SHOWN, in_json
 from optrr.show.text import amount, epsilon_text
+
+if TYPE_CHECKING:
+    from optrr.pages.sections import Given
 
 
 @click.command()
@@ -105,6 +100,7 @@ from optrr.show.text import amount, epsilon_text
 def gwas(
     input: Path,
     design_file: Path,
+    output: Path | None,
     test: str,
     naive: bool,
     covariate_file: Path | None,
@@ -119,6 +115,8 @@ def gwas(
     **options: Any,
 ) -> None:
     """Association tests of every variant of already randomized INPUT, valid under its design.
+
+    INPUT is a file that gwas-perturb wrote, or reports of single people: a folder of them, or a file .jsonl.
 
     \b
     Columns of the table that -o writes, NA where undefined (unless --format says otherwise):
@@ -141,125 +139,126 @@ def gwas(
     told from the threshold is said. The Hardy-Weinberg test sees of a departure what the
     randomization leaves of it, so that it leaves out fewer variants than on true genotypes.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    written = [*scan_files(options["output"], options["form"]), report, *plot_files(options).values()]
-    check_outputs(written, [input, design_file, covariate_file, options["phenotype_file"], options["keep"]])
+    plots = plot_files(options)
+    check_outputs(
+        [output, report, *plots.values()],
+        [input, design_file, covariate_file, options["phenotype_file"], options["keep"]],
+    )
     design = load_genomic_design(design_file)
-    check_around(options, design.names if isinstance(design, SampledVariants) else layout_of(design.domain).names)
     wanted = ScanOptions(test, naive, Thresholds(maf, hwe, call_rate))
-    study = study_of(options, design.epsilon, design.digest, wanted)
+    check_form(options["form"], naive)
+    if output is None:
+        refuse_options("is of the table of results; give -o too, or leave it out", "form")
     if covariate_file is None:
         refuse_without_table(bool(covariate_names), strata, trait)
     else:
         refuse_adjusted(wanted)
+    given = _given(input, design)
     if isinstance(design, SampledVariants):
-        refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
         if covariate_file is not None:
             raise InvalidInput(NO_COVARIATES)
-        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
-        if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
-            raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
-        reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
-        doubts, conditional = reports.doubts, design.epsilon
-        scanned = scan_answers(design, reports, wanted)
+        conditional = design.epsilon
+        scanned = scan_answers(design, given.reports, wanted)
     else:
-        reports = design.reports(RecordsAt(input))
-        doubts, conditional = reports.doubts, float(design.conditional_epsilons.max())
-        given = phenotype_of(options, input), genotype_filter(options)
+        conditional = float(design.conditional_epsilons.max())
+        layout = layout_of(design.domain)
         if covariate_file is None:
-            scanned = _scanned(input, design, wanted, *given)
+            cohort, turned = given.people(design, options)
+            cohort.check_varies()
+            with progress_bar("scanning") as progress:
+                scanned = scan(cohort, design.law, layout, wanted, progress)
         else:
             asked = CovariateColumns(covariate_file, options["sample_column"], covariate_names, strata, trait)
-            cohort, turned = _people_to_adjust(input, design, *given, asked, reports)
+            cohort, turned = _people_to_adjust(given, design, options, asked)
             values = read_covariates(asked, cohort.people)
             with progress_bar("scanning") as progress:
-                layout = layout_of(design.domain)
                 scanned = adjusted_scan(cohort, design.law, layout, values, wanted.thresholds, progress)
-            scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
-            if study is not None:
-                named = tuple(name for name in values.names if name != values.trait_name)
-                study = replace(study, covariates=named, cases=_share_of_cases(cohort, design, values))
+        scanned = replace(scanned, warnings=(*turned, *scanned.warnings))
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in scanned.skipped.items())
-    warn(dict.fromkeys([*doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
+    warn(dict.fromkeys([*given.doubts, *scanned.warnings, *left_out, *([scanned.notes_on_naive] if naive else [])]))
 
-    def page() -> Page:
-        # answers have no page that says how they were asked
-        where = None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, doubts)
-        return scan_page(scanned, design, f"Association scan of {input.name}", where)
-
-    _write_files(scanned, options, study, report, page)
+    with held_back():
+        if output is not None:
+            (scanned.write_plink2 if options["form"] == "plink2" else scanned.write_tsv)(output)
+        for kind, path in plots.items():
+            save_figure(scanned.plot(kind), path)
+        title = f"Association scan of {input.name}"
+        write_report(report, lambda: scan_page(scanned, design, title, given.page(design, design_file)))
     if as_json:
         epsilons = {"epsilon": design.epsilon, "max_conditional_epsilon": conditional}
-        print_json(scanned.summary() | epsilons | {"doubts": doubts})
+        print_json(scanned.summary() | epsilons | {"doubts": given.doubts})
     else:
         _show_scan(scanned, design)
 
 
-def _write_files(
-    scanned: Associations,
-    options: dict[str, Any],
-    study: ScannedStudy | None,
-    report: Path | None,
-    page: Callable[[], Page],
-) -> None:
-    """Table, plots and page: where one of them cannot be made, none is left."""
-    with held_back():
-        if options["output"] is not None:
-            warn(write_results(scanned, options["output"], options["form"], study))
-        save_plots(scanned, options)
-        write_report(report, page)
+@dataclass(frozen=True)
+class _Given:
+    """What is to be analysed: a file of many people, or reports of single people, and what is in doubt of it."""
+
+    path: Path
+    reports: OpenedRecords
+    collected: CollectedReports | None
+
+    @property
+    def doubts(self) -> list[str]:
+        return self.reports.doubts
+
+    def people(self, design: Design, options: dict[str, Any]) -> tuple[Cohort, list[str]]:
+        """Randomized genotypes and status, with the design's A1 counted, and what to say of turned alleles."""
+        if self.collected is not None:
+            return self.collected.cohort(), []
+        cohort = randomized_people(self.path, phenotype_of(options, self.path), design.domain, genotype_filter(options))
+        return aligned(cohort, layout_of(design.domain))
+
+    def page(self, design: Design | SampledVariants, design_file: Path) -> Given | None:
+        """Where a page says that records come from; nothing of answers and of single people's reports."""
+        if isinstance(design, SampledVariants) or self.collected is not None:
+            return None
+        return page_given(design, design_file, self.reports, self.doubts)
+
+
+def _given(input: Path, design: Design | SampledVariants) -> _Given:
+    """Raises InvalidInput for options and files that the design's answers, or reports of single people, are none of."""
+    if isinstance(design, SampledVariants):
+        refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
+        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
+        if input.suffix.lower() in (".bed", ".pgen", ".bcf") or ".vcf" in input.suffixes:
+            raise InvalidInput(f"{input} holds genotypes, and this design asks questions about them; give the answers")
+    if not holds_reports(input):
+        asked = (
+            design.reports(RecordsAt(input))
+            if isinstance(design, Design)
+            else OpenedRecords.of(design, RecordsAt(input))
+        )
+        return _Given(input, asked, None)
+    refuse_options("is of people's status, which reports hold themselves; leave it out", *STATUS_OPTIONS)
+    refuse_genotype_options("is of a file of genotypes, and these are reports of single people; leave it out")
+    collected = read_reports(design, input)
+    if collected.left_out:
+        warn([f"left out by their endings: {amount(collected.left_out, 'file')} in {input}"])
+    answers = [collected.answers()] if isinstance(design, SampledVariants) else []
+    return _Given(input, OpenedRecords.of(design, *answers), collected)
 
 
 def _people_to_adjust(
-    path: Path,
-    design: Design,
-    phenotype: PhenotypeColumns,
-    chosen: GenotypeFilter,
-    asked: CovariateColumns,
-    reports: OpenedRecords,
+    given: _Given, design: Design, options: dict[str, Any], asked: CovariateColumns
 ) -> tuple[Cohort, list[str]]:
     """The cohort whose people's covariates are asked for, by name, and what to say of turned alleles."""
-    layout = layout_of(design.domain)
-    if layout.status is None:
-        raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
+    path, phenotype = given.path, phenotype_of(options, given.path)
+    if given.collected is not None:
+        raise InvalidInput(f"{path} holds reports that name nobody, so no covariate can be told whose it is")
     is_table = path.suffix.lower() in (".csv", ".parquet")
     # the column of names that is given may be that of the covariates alone
     own = phenotype.sample if phenotype.table or (is_table and phenotype.sample in table_columns(path)) else None
-    people = randomized_people(path, replace(phenotype, sample=own), design.domain, chosen)
+    people = randomized_people(path, replace(phenotype, sample=own), design.domain, genotype_filter(options))
     if asked.trait is None:
         people.check_varies()
-    cohort, turned = aligned(people, layout)
-    if reports.stated and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
+    cohort, turned = aligned(people, layout_of(design.domain))
+    if given.reports.stated and np.array_equal(cohort.people.astype(str), np.arange(1, cohort.n + 1).astype(str)):
         raise InvalidInput(
             f"{path} numbers its people anew, so no covariate can be told whose it is; randomize with gwas-perturb --keep-names"
         )
     return cohort, turned
-
-
-def _share_of_cases(cohort: Cohort, design: Design, values: CovariateValues) -> float | None:
-    """Among the people with all covariates: of a trait of two values those of the larger, else of the status, estimated."""
-    if values.trait is not None:
-        return float(np.mean(values.trait == values.trait.max())) if values.is_binary else None
-    layout = layout_of(design.domain)
-    kept = cohort_kernel(cohort, design.law, layout).part(0).eigenvalues.reshape(-1, 2, 2)[0, 0, 1]
-    return float((np.mean(cohort.status[values.rows]) - (1 - kept) / 2) / kept)
-
-
-def _scanned(
-    path: Path, design: Design, options: ScanOptions, phenotype: PhenotypeColumns, chosen: GenotypeFilter
-) -> Associations:
-    layout = layout_of(design.domain)
-    with progress_bar("scanning") as progress:
-        if layout.status is None:
-            refuse_options(
-                "is of people's status, which reports of the alleles layout hold; leave it out", *STATUS_OPTIONS
-            )
-            refuse_genotype_options("is of genotypes, and reports of the alleles layout are none; leave it out")
-            reports = read_allele_tables(path, design.domain, layout, progress)
-            return scan_alleles(reports, design.law, layout, options)
-        cohort, turned = aligned(randomized_people(path, phenotype, design.domain, chosen), layout)
-        cohort.check_varies()
-        result = scan(cohort, design.law, layout, options, progress)
-    return replace(result, warnings=(*turned, *result.warnings))
 
 
 def randomized_people(path: Path, phenotype: PhenotypeColumns, declared: Domain, chosen: GenotypeFilter) -> Cohort:
@@ -346,38 +345,34 @@ def gwas_variants(
     check_outputs([output, ld_output, report], [input, design_file, options["phenotype_file"], options["keep"]])
     design = load_genomic_design(design_file)
     pairs: Linkage | None = None
+    given = _given(input, design)
     if isinstance(design, SampledVariants):
-        refuse_options("is of people's status, which answers hold themselves; leave it out", *STATUS_OPTIONS)
-        refuse_genotype_options("is of genotypes, and this design's answers are none; leave it out")
         if window is not None:
             raise InvalidInput(
                 "answers tell of one variant each, or of few; r² of pairs needs whole records: leave out --ld"
             )
-        reports: OpenedRecords = OpenedRecords.of(design, RecordsAt(input))
-        estimated = answers_report(design, reports, by_status)
+        estimated = answers_report(design, given.reports, by_status)
     else:
-        reports = design.reports(RecordsAt(input))
-        given = phenotype_of(options, input), design.domain, genotype_filter(options)
-        cohort_of = partial(randomized_people, input, *given)
-        estimated, pairs = _reported(cohort_of, design, by_status, window)
+        cohort, turned = given.people(design, options)
+        warn(turned)
+        layout = layout_of(design.domain)
+        with progress_bar("counting") as progress:
+            estimated = variant_report(cohort, design.law, layout, by_status, progress)
+        if window is not None:
+            with progress_bar("pairs") as progress:
+                pairs = linkage(cohort, design.law, layout, window, progress)
     left_out = (f"{amount(count, 'variant')} left out: {reason}" for reason, count in estimated.skipped.items())
-    warn(dict.fromkeys([*reports.doubts, *estimated.warnings, *(pairs.warnings if pairs else ()), *left_out]))
-
-    def page() -> Page:
-        # answers have no page that says how they were asked
-        where = (
-            None if isinstance(design, SampledVariants) else page_given(design, design_file, reports, reports.doubts)
-        )
-        return variants_page(estimated, pairs, design, f"Variants of {input.name}", where)
+    warn(dict.fromkeys([*given.doubts, *estimated.warnings, *(pairs.warnings if pairs else ()), *left_out]))
 
     with held_back():
         for path, table in ((output, estimated), (ld_output, pairs)):
             if path is not None and table is not None:
                 table.write_tsv(path)
-        write_report(report, page)
+        title = f"Variants of {input.name}"
+        write_report(report, lambda: variants_page(estimated, pairs, design, title, given.page(design, design_file)))
     if as_json:
         linked = {} if pairs is None else {"linkage": pairs.summary()}
-        print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": reports.doubts})
+        print_json(estimated.summary() | linked | {"epsilon": design.epsilon, "doubts": given.doubts})
         return
     shown = estimated.brief(SHOWN)
     print_shown(estimated.headline(), shown)
@@ -385,21 +380,3 @@ def gwas_variants(
         click.echo(shown.note)
     if pairs is not None:
         print_shown(pairs.headline(), pairs.top_table())
-
-
-def _reported(
-    people: Callable[[], Cohort], design: Design, by_status: bool, window: int | None
-) -> tuple[VariantReport, Linkage | None]:
-    layout = layout_of(design.domain)
-    if layout.status is None:
-        raise InvalidInput(
-            "this design randomizes alleles with the status, and this command reads genotypes; design with --layout genotype"
-        )
-    cohort, turned = aligned(people(), layout)
-    warn(turned)
-    with progress_bar("counting") as progress:
-        report = variant_report(cohort, design.law, layout, by_status, progress)
-    if window is None:
-        return report, None
-    with progress_bar("pairs") as progress:
-        return report, linkage(cohort, design.law, layout, window, progress)

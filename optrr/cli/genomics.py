@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ from optrr.designs.design import Design, solution_warnings
 from optrr.designs.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.genomics.asking import AssociationDesign
-from optrr.genomics.cohort import named_variants, read_cohort
+from optrr.genomics.cohort import Cohort, named_variants, read_cohort
 from optrr.genomics.designing import (
     Budget,
     Wanted,
@@ -53,19 +52,27 @@ from optrr.genomics.designing import (
     unmet_total,
 )
 from optrr.genomics.genotypes import refuse_single_copies, required
-from optrr.genomics.layout import STATUS, layout_of
+from optrr.genomics.layout import STATUS, Alleles, layout_of
 from optrr.genomics.people_tables import text_column
-from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of, variants_with_missing
+from optrr.genomics.randomize import (
+    MissingPolicy,
+    randomize_records,
+    randomized_cohort,
+    records_of,
+    variants_with_missing,
+)
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, save_sampled_variants
 from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, compared_ways, sight
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
+from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.writing import WRITTEN, released_file
+from optrr.releases.provenance import Provenance
 from optrr.show.text import amount, bound_text, counted, epsilon_text
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.randomness import as_source
+from optrr_solvers.randomness import BitSource, as_source
 
 # Those of gwas-perturb that one person's report has no use for.
-_OF_MANY = ("keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
+_OF_MANY = ("after", "keep_order", "keep_names", "random_state", "keep", *STATUS_OPTIONS)
 
 
 _NAMES_KEPT = (
@@ -88,13 +95,6 @@ _NAMES_KEPT = (
 )
 @click.option(
     "--status-epsilon", type=float, help="Epsilon of the status; default: the most useful one at the total, else 1."
-)
-@click.option(
-    "--layout",
-    type=click.Choice(["genotype", "alleles"]),
-    default="genotype",
-    show_default=True,
-    help="What is an attribute: a genotype, with one for the status; or an allele together with the status.",
 )
 @click.option(
     "--missing",
@@ -146,35 +146,60 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     """Design for the variants of INPUT (bed, pgen, VCF, CSV, Parquet) and a case/control status; no genotype is looked at."""
     check_outputs([output], [input, *(options[k] for k in ("budgets", "frequencies", "phenotype_file", "keep"))])
     planned = _planned(options)
-    if options["purpose"] == "association":
-        _design_for_association(input, output, as_json, options, planned)
-        return
-    refuse_options("is for association; give --for association too, or leave it out", "frequencies")
-    if planned is None:
-        refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
-    _check_budget(options)
+    association = options["purpose"] == "association"
+    if association:
+        refuse_options(
+            "does not go with --for association, which finds out what to ask from a total; leave it out",
+            *("variant_epsilon", "budgets", "status_epsilon", "missing", "method", "preserve"),
+        )
+        if options["total_epsilon"] is None:
+            raise InvalidInput("no epsilon is given; add --total-epsilon")
+    else:
+        refuse_options("is for association; give --for association too, or leave it out", "frequencies")
+        if planned is None:
+            refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
+        _check_budget(options)
     names, alleles, skipped = named_variants(input, phenotype_of(options, input), genotype_filter(options))
     kept = options["preserve"] == "pairs"
-    wanted = Wanted(names, options["layout"], options["missing"] == "category", options["method"], kept, alleles)
-    made = genomic_design(wanted, _budget(names, options))
-    if output is not None:
-        save_design(made, output)
-    unmet = unmet_total(made, options["total_epsilon"])
-    warn([*_not_designed(skipped), *solution_warnings(made), *association_warnings(made), *unmet])
+    wanted = Wanted(names, options["missing"] == "category", options["method"], kept, alleles)
+    made: Design | SampledVariants
+    if association:
+        made, said = _for_association(names, alleles, output, options), []
+        name = "association"
+    else:
+        made = genomic_design(wanted, _budget(names, options))
+        if output is not None:
+            save_design(made, output)
+        unmet = unmet_total(made, options["total_epsilon"])
+        said = [*solution_warnings(made), *association_warnings(made), *unmet]
+        name = "pairs" if kept else "optimum" if options["method"] == "auto" else options["method"]
+    not_designed = (f"left out of the design: {counted(count, reason)}" for reason, count in skipped.items() if count)
+    warn([*not_designed, *said])
     seen = None
     if planned is not None:
-        name = "pairs" if kept else "optimum" if options["method"] == "auto" else options["method"]
         seen = sight(compared_ways(wanted, made.epsilon, options["case_share"], {name: made}), planned)
     if as_json:
-        print_json(made.summary() | _in_summary(seen))
+        print_json(made.summary() | ({} if seen is None else {"sight": seen.summary()}))
+        return
+    if isinstance(made, SampledVariants):
+        click.echo(made.headline())
     else:
         _show_design(made)
-        _show_sight(seen)
+    _show_sight(seen)
 
 
-def _not_designed(skipped: Mapping[str, int]) -> list[str]:
-    """What to say of the file's records that the design has no variant for, a line for each reason."""
-    return [f"left out of the design: {counted(count, reason)}" for reason, count in skipped.items() if count]
+def _for_association(
+    names: list[str], alleles: list[Alleles], output: Path | None, options: dict[str, Any]
+) -> SampledVariants:
+    """Questions about a few variants each, at a total."""
+    file = options["frequencies"]
+    frequencies = None if file is None else _column_of(file, "frequency", names)
+    made = sampled_variants(
+        names, options["total_epsilon"], alleles=alleles, cases=options["case_share"], frequencies=frequencies
+    )
+    if output is not None:
+        save_sampled_variants(made, output)
+    return made
 
 
 def _planned(options: dict[str, Any]) -> PlannedScan | None:
@@ -182,15 +207,9 @@ def _planned(options: dict[str, Any]) -> PlannedScan | None:
     if options["people"] is None:
         refuse_options("is for --people; give it too, or leave it out", "odds_ratio", "risk_frequencies")
         return None
-    if options["layout"] == "alleles":
-        raise InvalidInput("--people is for the genotype layout, and not for alleles; leave out one of them")
     given = {"cases": options["case_share"], "odds_ratio": options["odds_ratio"]}
     given["frequencies"] = options["risk_frequencies"] or None
     return PlannedScan(options["people"], **{name: value for name, value in given.items() if value is not None})
-
-
-def _in_summary(seen: Sight | None) -> dict[str, Any]:
-    return {} if seen is None else {"sight": seen.summary()}
 
 
 def _show_sight(seen: Sight | None) -> None:
@@ -221,44 +240,8 @@ def _finite(number: float, otherwise: str) -> str:
     return f"{number:.3g}" if np.isfinite(number) else otherwise
 
 
-def _design_for_association(
-    input: Path, output: Path | None, as_json: bool, options: dict[str, Any], planned: PlannedScan | None
-) -> None:
-    """Questions about a few variants each, at a total."""
-    refuse_options(
-        "does not go with --for association, which finds out what to ask from a total; leave it out",
-        *("variant_epsilon", "budgets", "status_epsilon", "layout", "missing", "method", "preserve"),
-    )
-    if options["total_epsilon"] is None:
-        raise InvalidInput("no epsilon is given; add --total-epsilon")
-    names, alleles, skipped = named_variants(input, phenotype_of(options, input), genotype_filter(options))
-    file, cases = options["frequencies"], options["case_share"]
-    frequencies = None if file is None else _column_of(file, "frequency", names)
-    made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=frequencies)
-    if output is not None:
-        save_sampled_variants(made, output)
-    warn(_not_designed(skipped))
-    seen = None
-    if planned is not None:
-        seen = sight(compared_ways(Wanted(names, alleles=alleles), made.epsilon, cases, {"association": made}), planned)
-    if as_json:
-        print_json(made.summary() | _in_summary(seen))
-    else:
-        click.echo(made.headline())
-        _show_sight(seen)
-
-
 def _check_budget(options: dict[str, Any]) -> None:
     total, each, file = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets"))
-    if options["layout"] == "alleles":
-        for given, name in (
-            (options["status_epsilon"] is not None, "--status-epsilon"),
-            (options["preserve"] == "pairs", "--preserve pairs"),
-        ):
-            if given:
-                raise InvalidInput(
-                    f"{name} is for the genotype layout; in the alleles layout status has no attribute of its own"
-                )
     if each is not None and (file is not None or total is not None):
         raise InvalidInput(
             "--variant-epsilon gives every variant the same epsilon, so --budgets and --total-epsilon say something else; "
@@ -296,14 +279,11 @@ def _show_design(made: Design) -> None:
     layout = layout_of(made.domain)
     one, conditional = made.attribute_epsilons, made.conditional_epsilons
     click.echo(
-        f"{amount(layout.variants, 'variant')} in the {layout.kind} layout, {made.domain.m} attributes: "
-        f"total epsilon {epsilon_text(made.epsilon)}   "
+        f"{amount(layout.variants, 'variant')} and the status: total epsilon {epsilon_text(made.epsilon)}   "
         f"certified lower bound {bound_text(made.lower_bound)}   Kronecker's total "
         f"{epsilon_text(made.kronecker_epsilon)}   method {made.method}"
     )
-    groups = [("variants", layout.attributes.ravel())] + (
-        [] if layout.status is None else [(STATUS, np.array([layout.status]))]
-    )
+    groups = (("variants", layout.attributes), (STATUS, np.array([layout.status])))
     print_table(
         "epsilon in nats; one person's genotypes and status are one record",
         ["attributes", "smallest", "largest", "largest conditional"],
@@ -348,37 +328,68 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     People are written in random order and numbered anew, because a place or a name may tell the status.
 
     With --status, INPUT is one person's file, and OUTPUT that person's report. It is drawn once for a design and remembered, so
-    that another run writes the same one again. Whoever collects such reports makes one file of them by optrr gwas-merge.
+    that another run writes the same one again. optrr gwas takes a folder of such reports.
     """
     alone = is_of_one_person(options, output)
     if alone:
         refuse_options("is for a file of many people; leave it out with --status or --status-file", *_OF_MANY)
     else:
         _check_output(output)
-    read = [input, design_file, *(options[k] for k in ("phenotype_file", "keep", "reference_file"))]
+    read = [input, design_file, *(options[k] for k in ("phenotype_file", "keep"))]
     check_outputs([output], read)
     design = load_genomic_design(design_file)
     if alone:
         report_one_person(input, design, output, as_json, options)
         return
-    if isinstance(design, SampledVariants):
-        _answer(input, design, output, as_json, options)
-        return
+    answers = isinstance(design, SampledVariants)
+    if answers:
+        refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
+        if output.suffix.lower() not in WRITTEN:
+            raise InvalidInput(
+                f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
+            )
     layout = layout_of(design.domain)
-    by_variant = write_plink if _is_plink(output) else write_vcf if is_written_vcf(output) else None
-    if by_variant is not None and layout.status is None:
-        kind = "PLINK files" if _is_plink(output) else "a VCF"
-        raise InvalidInput(f"cannot write {output}: {kind} cannot hold the alleles layout; write .csv or .parquet")
     how = following(design.earlier, options["after"], **{x: options[x] for x in ("limit", "keep_order")})
     source = as_source(options["random_state"])
-    provenance = how.provenance(design.mechanism, source, input)
+    provenance = how.provenance(design if isinstance(design, SampledVariants) else design.mechanism, source, input)
     replaced = replaced_release(output)
     chosen = genotype_filter(options)
     cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), layout)
+    given = cohort.n
+    if isinstance(design, SampledVariants):
+        given = _write_answers(design, cohort, output, (how, provenance, source), options["missing"])
+        gone = [f"people without a call that was asked for gave no answer ({cohort.n - given}): no epsilon covers who"]
+        said, exposed = gone if given < cohort.n else [], 0
+    else:
+        exposed = _write_people(design, cohort, output, (provenance, source), options)
+        said = [_NAMES_KEPT] if options["keep_names"] else []
+    absent = chosen.absent_names(cohort.genotypes.people)
+    warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *said])
+    left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
+    warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
+    warn(provenance.not_private(str(output)))
+    if exposed:
+        which = f"the missing calls of {amount(exposed, 'variant')}"
+        warn([f"{which} are published as they are: no epsilon covers which calls are missing"])
+    if as_json:
+        made = {"records": given, "variants": layout.variants, **release_summary(provenance)}
+        print_json(made | {"output": str(output), "left_out": left_out})
+        return
+    variants = amount(layout.variants, "variant")
+    what = amount(given, "answer") if answers else f"{counted(given, 'people')} × {variants} randomized"
+    click.echo(f"{what} at {epsilon_phrase(provenance)}, written to {output}")
+
+
+def _write_people(
+    design: Design, cohort: Cohort, output: Path, release: tuple[Provenance, BitSource], options: dict[str, Any]
+) -> int:
+    """Everybody's record; returns how many variants have missing calls that are published as they are."""
+    layout, (provenance, source) = layout_of(design.domain), release
+    by_variant = write_plink if _is_plink(output) else write_vcf if is_written_vcf(output) else None
     if by_variant is None:
         remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
-    records = records_of(cohort, layout, options["missing"], source)
+    records = records_of(cohort, layout, options["missing"])
     with progress_bar("randomizing") as progress:
         randomize_records(records, design.mechanism, source, progress)
     people: dict[str, Any] = {"random_state": source, **{x: options[x] for x in ("keep_order", "keep_names")}}
@@ -387,69 +398,32 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
             by_variant(randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
             write_records(records, design.domain, cohort.people, output, provenance, **people)
-    named = [_NAMES_KEPT] if options["keep_names"] else []
-    absent = chosen.absent_names(cohort.genotypes.people)
-    warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *named])
-    left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
-    warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
-    warn(provenance.not_private(str(output)))
-    if exposed := variants_with_missing(records):
-        which = f"the missing calls of {amount(exposed, 'variant')}"
-        warn([f"{which} are published as they are: no epsilon covers which calls are missing"])
-    if as_json:
-        made = {"records": cohort.n, "variants": layout.variants, **release_summary(provenance)}
-        print_json(made | {"output": str(output), "left_out": left_out})
-    else:
-        click.echo(
-            f"{counted(cohort.n, 'people')} × {amount(layout.variants, 'variant')} randomized at {epsilon_phrase(provenance)}, "
-            f"written to {output}"
-        )
+    return variants_with_missing(records)
 
 
-def _answer(input: Path, design: SampledVariants, output: Path, as_json: bool, options: dict[str, Any]) -> None:
-    """Everybody's answer about a few variants."""
-    refuse_options("is for records of people; answers have no names to keep, so leave it out", "keep_names")
-    if output.suffix.lower() not in WRITTEN:
-        raise InvalidInput(
-            f"cannot write {output}: this design is for association, and answers are written as .csv or .parquet"
-        )
-    how = following((), options["after"], **{x: options[x] for x in ("limit", "keep_order")})
-    source = as_source(options["random_state"])
-    provenance = how.provenance(design, source, input)
-    replaced = replaced_release(output)
-    chosen = genotype_filter(options)
-    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), design.layout)
-    records = AssociationDesign(design).records(cohort, options["missing"], source)
-    given = 0
+def _write_answers(
+    design: SampledVariants,
+    cohort: Cohort,
+    output: Path,
+    release: tuple[ReleaseOptions, Provenance, BitSource],
+    missing: MissingPolicy,
+) -> int:
+    """Everybody's answer about a few variants; returns how many gave one."""
+    how, provenance, source = release
+    records, given = AssociationDesign(design).records(cohort, missing), 0
     with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:
         for batch in how.in_order(design.batches(records, source), source, writer.folder):
             given += batch.num_rows
             writer.write(batch)
-    silent = cohort.n - given
-    gone = [f"people without a call that was asked for gave no answer ({silent}): no epsilon covers who"]
-    absent, gone = chosen.absent_names(cohort.genotypes.people), gone if silent else []
-    warn([*replaced, *turned, *absent, *cohort.doubts(), *how.warnings(str(output)), *gone])
-    left_out = {**cohort.genotypes.skipped, **{f"people {k}": v for k, v in cohort.left_out.items()}}
-    warn(f"left out: {counted(count, reason)}" for reason, count in left_out.items())
-    warn(provenance.not_private(str(output)))
-    if as_json:
-        made = {"records": given, "variants": len(design.names), **release_summary(provenance)}
-        print_json(made | {"output": str(output), "left_out": left_out})
-    else:
-        click.echo(f"{amount(given, 'answer')} at {epsilon_phrase(provenance)}, written to {output}")
+    return given
 
 
 def _is_plink(output: Path) -> bool:
     return output.suffix.lower() == ".bed"
 
 
-def _holds_variants(output: Path) -> bool:
-    """Whether such a file says of its variants where they are."""
-    return _is_plink(output) or is_written_vcf(output)
-
-
 def _check_output(output: Path) -> None:
-    if not _holds_variants(output) and output.suffix.lower() not in WRITTEN:
+    if not _is_plink(output) and not is_written_vcf(output) and output.suffix.lower() not in WRITTEN:
         raise InvalidInput(
             f"{output} ends in {output.suffix!r}; randomized genotypes are written as .bed, .vcf, .vcf.gz, .csv or .parquet"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,26 +14,24 @@ from optrr.cli.outputs import PLOT, TABBED
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design
 from optrr.designs.specification import refuse_specification
-from optrr.domain.domain import shown
-from optrr.errors import InvalidInput, did_you_mean
+from optrr.errors import InvalidInput
 from optrr.genomics.filters import GenotypeFilter
 from optrr.genomics.phenotypes import PhenotypeColumns, side_file
 from optrr.genomics.plink import PGEN_FILES, PLINK_FILES
-from optrr.genomics.plots import WINDOW, check_plot, check_top, check_window, save_figure
-from optrr.genomics.result_files import FORMATS, META, NOT_REPORTED, ScannedStudy, check_form
+from optrr.genomics.plots import check_plot
+from optrr.genomics.result_files import FORMATS
 from optrr.genomics.sampled_variants import SampledVariants, load_sampled_variants
-from optrr.genomics.scan import PLOTS, TOP_DRAWN, Associations, ScanOptions
+from optrr.genomics.scan import PLOTS
 from optrr.genomics.tests import Progress
 from optrr.genomics.writing import is_written_vcf
 from optrr.models.tests.testing import GENOTYPE_TESTS
 from optrr.releases.sealed import SAMPLED_VARIANTS, content_of, kind_of
-from optrr.show.text import amount
 
 # The arguments of these options.
-GENOTYPE_OPTIONS = ("regions", "keep", "all_filters", "min_gq", "min_dp", "dosage_threshold")
+GENOTYPE_OPTIONS = ("regions", "keep", "all_filters")
 
 
-# The options that choose variants, people and calls.
+# The options that choose variants and people.
 genotype_options = several(
     click.option(
         "--region",
@@ -44,22 +42,11 @@ genotype_options = several(
     ),
     click.option("--keep", type=FILE, help="Text file of the people to use: a name, or FID and IID, on each line."),
     click.option("--all-filters", is_flag=True, help="VCF: use records, too, that did not pass its filters (FILTER)."),
-    click.option(
-        "--min-gq", type=float, help="VCF: make calls of a smaller quality (GQ), or of none that is said, missing."
-    ),
-    click.option(
-        "--min-dp", type=float, help="VCF: make calls of a smaller depth (DP), or of none that is said, missing."
-    ),
-    click.option(
-        "--dosage-threshold",
-        type=float,
-        help="VCF (DS) and .pgen: make calls of dosages that are this near to 0, 1 or 2 (such as 0.1), others missing.",
-    ),
 )
 
 
 def genotype_filter(options: dict[str, Any]) -> GenotypeFilter:
-    """What to use of the file, from the options above. Raises InvalidInput for regions and numbers that are none."""
+    """What to use of the file, from the options above. Raises InvalidInput for regions that are none."""
     return GenotypeFilter(*(options[name] for name in GENOTYPE_OPTIONS))
 
 
@@ -82,102 +69,24 @@ scan_output_options = several(
         type=click.Choice(FORMATS),
         default=FORMATS[0],
         show_default=True,
-        help="Columns of the table: this program's, those of plink2 --glm, or GWAS-SSF with its metadata beside it.",
-    ),
-    click.option("--assembly", help="With --format ssf: the genome assembly of the positions, such as GRCh38."),
-    click.option(
-        "--trait-description", help="With --format ssf: the trait, for its metadata.  [default: NR, not reported]"
+        help="Columns of the table: this program's, or those of plink2 --glm.",
     ),
 )
-
-
-def scan_files(output: Path | None, form: str) -> list[Path | None]:
-    """The files that the table is written to."""
-    return [output, output.with_name(output.name + META)] if output is not None and form == "ssf" else [output]
-
-
-def study_of(options: dict[str, Any], epsilon: float, digest: str, wanted: ScanOptions) -> ScannedStudy | None:
-    """What GWAS-SSF's metadata say, where that is the form; checked before anything is tested.
-
-    Raises
-    ------
-    InvalidInput
-        for options of a form that is not written, and tests that a form has no place for.
-    """
-    check_form(options["form"], wanted.test, wanted.naive)
-    if options["output"] is None:
-        refuse_options(
-            "is of the table of results; give -o too, or leave it out", "form", "assembly", "trait_description"
-        )
-    if options["form"] != "ssf":
-        refuse_options("is for GWAS-SSF; give --format ssf too, or leave it out", "assembly", "trait_description")
-        return None
-    return ScannedStudy(options["assembly"] or "", epsilon, digest, options["trait_description"] or NOT_REPORTED)
-
-
-def write_results(scanned: Associations, output: Path, form: str, study: ScannedStudy | None) -> list[str]:
-    """Write the table; what to say of it, a line each. Raises InvalidInput where it cannot be written."""
-    if form == "plink2":
-        scanned.write_plink2(output)
-    elif study is not None:
-        left_out = scanned.write_ssf(output, study).items()
-        return [f"not listed in {output}: {amount(count, 'variant')} {reason}" for reason, count in left_out]
-    else:
-        scanned.write_tsv(output)
-    return []
 
 
 # Plots of the scan.
 plot_options = several(
     click.option("--manhattan", "manhattan_file", type=PLOT, help="Manhattan plot to write (.svg, .png, .pdf)."),
     click.option("--qq", "qq_file", type=PLOT, help="QQ plot to write, with a 95 % band."),
-    click.option(
-        "--forest",
-        "forest_file",
-        type=PLOT,
-        help="Forest plot to write: effects and intervals of the smallest p-values.",
-    ),
-    click.option("--region-plot", "region_file", type=PLOT, help="Plot to write of p-values around one variant."),
-    click.option("--top", type=int, help=f"With --forest: how many variants.  [default: {TOP_DRAWN}]"),
-    click.option("--around", help="With --region-plot: the variant in its middle; default: the smallest p-value's."),
-    click.option("--window", type=int, help=f"With --region-plot: base pairs on either side.  [default: {WINDOW}]"),
 )
 
 
 def plot_files(options: dict[str, Any]) -> dict[str, Path]:
-    """The plots that are asked for, by kind; checked before anything is tested.
-
-    Raises
-    ------
-    InvalidInput
-        for names that no plot is written under, and options of a plot that is not.
-    """
-    if options["forest_file"] is None:
-        refuse_options("is for --forest; give it too, or leave it out", "top")
-    elif options["top"] is not None:
-        check_top(options["top"])
-    if options["region_file"] is None:
-        refuse_options("is for --region-plot; give it too, or leave it out", "around", "window")
-    elif options["window"] is not None:
-        check_window(options["window"])
+    """The plots that are asked for, by kind. Raises InvalidInput for names that no plot is written under."""
     files = {kind: options[f"{kind}_file"] for kind in PLOTS if options[f"{kind}_file"] is not None}
     for path in files.values():
         check_plot(path)
     return files
-
-
-def check_around(options: dict[str, Any], names: Sequence[str]) -> None:
-    """Raise InvalidInput where --around names none of the design's variants; whether it was tested is known later."""
-    name = options["around"]
-    if name is not None and name not in set(names):
-        raise InvalidInput(f"the design has no variant {shown(name)} (--around){did_you_mean(name, names)}")
-
-
-def save_plots(scanned: Associations, options: dict[str, Any]) -> None:
-    """Draw and write them."""
-    top = TOP_DRAWN if options["top"] is None else options["top"]
-    for kind, path in plot_files(options).items():
-        save_figure(scanned.plot(kind, top=top, around=options["around"], window=options["window"]), path)
 
 
 input_argument = click.argument("input", metavar="INPUT", type=FILE)
@@ -193,7 +102,7 @@ test_option = click.option(
     type=click.Choice(list(GENOTYPE_TESTS)),
     default="trend",
     show_default=True,
-    help="allelic is the trend test, for frequencies of alleles; allelic-hwe is valid only in Hardy-Weinberg proportions.",
+    help="trend: one effect per copy of A1; genotypic: any difference of the genotypes (two degrees of freedom).",
 )
 
 

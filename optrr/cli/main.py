@@ -120,7 +120,6 @@ _GROUPS = {
     "Genomics": {
         "gwas-design": ("genomics", "Design for genotypes and case/control status."),
         "gwas-perturb": ("genomics", "Randomize genotypes and status, one record per person."),
-        "gwas-merge": ("one_person", "Reports of single people as one file, in random order."),
         "gwas": ("association", "Association tests of randomized genotypes."),
         "gwas-variants": ("association", "Frequencies, call rates, Hardy-Weinberg tests, r²."),
         "gwas-study": ("studying", "What association tests lose at a total epsilon, by simulation."),

@@ -110,7 +110,7 @@ def gwas_study(
     """Randomize people of INPUT, or drawn from it, again and again, test, and compare with the truth.
 
     \b
-    Ways (--methods): optimum, pairs, association, sampling, subset, inductive (POR), kronecker, naive;
+    Ways (--methods): optimum, association, sampling, inductive (POR), kronecker, naive;
     labelled as of another trust: laplace, gaussian (a curator holds true records), unrandomized.
     Everybody of INPUT is randomized as they are, unless --people, --stretch or --causal draws people anew.
     --preset por-fig5 repeats the experiment of POR's Fig. 5.

@@ -13,8 +13,8 @@ read it; with public ``covariates``, strata or a trait it is made in ``adjusting
 call rates and Hardy–Weinberg proportions, ``linkage`` r² of pairs of variants. ``sight`` says which odds ratios designs see,
 before anybody is asked, and ``study`` compares them on given people.
 
-Where people randomize at home, ``person`` reads one person's file, ``diary`` keeps the one report that is drawn, and
-``person_reports`` makes a file of many.
+Where people randomize at home, ``person`` reads one person's file, and ``person_reports`` makes the one report that is drawn of
+it, and a cohort of many reports.
 
 The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-variants``, and ``gwas-study`` for
 what it costs.
@@ -22,33 +22,26 @@ what it costs.
 
 from __future__ import annotations
 
-from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.asking import (
     AssociationDesign,
     GenomicDesign,
     GenomicReports,
-    VariantAnswers,
     association_design,
     design,
 )
-from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes, read_panel
-from optrr.genomics.covariates import CovariateColumns, CovariateValues, read_covariates
+from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
+from optrr.genomics.covariates import CovariateColumns
 from optrr.genomics.designing import Budget, Wanted, aligned, genomic_design
-from optrr.genomics.diary import PersonDiary
 from optrr.genomics.filters import GenotypeFilter
-from optrr.genomics.genotypes import Genotypes, MatrixGenotypes, Variants, allele_pairs
-from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
-from optrr.genomics.linkage import Linkage, linkage
+from optrr.genomics.genotypes import MatrixGenotypes, Variants
+from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.person import read_person
-from optrr.genomics.person_reports import MergedReports, PersonReport, merged_reports, read_reports
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
-from optrr.genomics.result_files import ScannedStudy
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.sight import PlannedScan, Sight, compared_ways, sight
 from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
-from optrr.genomics.tests import Scores, naive_score_test, score_test
-from optrr.genomics.variant_report import VariantReport, answers_report, variant_report
+from optrr.genomics.variant_report import VariantReport
 from optrr.genomics.writing import write_plink, write_records, write_vcf
 
 __all__ = [
@@ -57,59 +50,37 @@ __all__ = [
     "Budget",
     "Cohort",
     "CovariateColumns",
-    "CovariateValues",
     "GenomicDesign",
     "GenomicReports",
     "GenotypeFilter",
-    "Genotypes",
-    "Layout",
-    "Linkage",
     "MatrixGenotypes",
-    "MergedReports",
-    "PersonDiary",
-    "PersonReport",
     "PhenotypeColumns",
     "PlannedScan",
     "PlantedTrait",
     "ScanOptions",
-    "ScannedStudy",
-    "Scores",
     "Sight",
     "Study",
     "StudyOptions",
     "Thresholds",
-    "VariantAnswers",
     "VariantReport",
     "Variants",
     "Wanted",
-    "adjusted_scan",
     "aligned",
-    "allele_pairs",
-    "answers_report",
     "association_design",
     "compared_ways",
     "design",
     "genomic_design",
     "genomic_domain",
     "layout_of",
-    "linkage",
-    "merged_reports",
-    "naive_score_test",
     "randomize_records",
     "randomized_cohort",
     "read_cohort",
-    "read_covariates",
     "read_genotypes",
-    "read_panel",
     "read_person",
-    "read_reports",
     "records_of",
     "run_study",
     "scan",
-    "score_test",
     "sight",
-    "star_kernel",
-    "variant_report",
     "write_plink",
     "write_records",
     "write_vcf",

@@ -197,7 +197,7 @@ def solutions(matrices: FloatArray, right: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedScores:
-    """Of V variants: U, its variance V, the variance that it has without randomization, its error, people called; (V,) each.
+    """Of V variants: U, its variance V, the variance that it has without randomization, people called; (V,) each.
 
     ``a``, (n, V), and ``b``, (n, V or 1), are what was subtracted, ``leverage``, (n, V or 1), is h. ``information`` is M of a
     trait, and Σ c b (1 − b) (g − a)² of a status.
@@ -206,7 +206,6 @@ class AdjustedScores:
     score: FloatArray
     variance: FloatArray
     information: FloatArray
-    information_error: FloatArray
     n: FloatArray
     a: FloatArray
     b: FloatArray
@@ -254,12 +253,13 @@ def adjusted_scores(
     n, score = called.sum(axis=0), u.sum(axis=0)
     if trait is not None:
         r = trait[:, None] - b
-        information, each = square.sum(axis=0), square
+        information = square.sum(axis=0)
         freedom = np.maximum(n - model.columns.shape[1] - 1, 1.0)
         plain = np.maximum((np.sum(r**2 * called, axis=0) * information - score**2) / freedom, 0.0)
         noise = (u**2 - r * bent) / inside
     else:
-        each = model.weight * square
+        # a linear model's b may lie outside 0..1
+        each = np.maximum(b * (1 - b), 0.0) * square
         information = np.sum(each, axis=0)
         plain = np.sum(each / inside, axis=0) if strata_only else information
         # (y − b)² = b (1 − b) + (1 − 2b) (y − b)
@@ -272,7 +272,7 @@ def adjusted_scores(
     whole = reports.cases.sum(axis=0) - b * called if trait is None else (trait[:, None] - b) * called
     least = _ROUNDING * np.sum((everybody * whole) ** 2, axis=0)
     variance = np.where(variance > least, variance, np.nan)
-    return AdjustedScores(score, variance, information, np.sqrt(np.sum(each**2, axis=0)), n, a, b, own)
+    return AdjustedScores(score, variance, information, n, a, b, own)
 
 
 def tail_of_sum(  # noqa: PLR0913 (one argument for each letter of the formulas)

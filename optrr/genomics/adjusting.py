@@ -33,7 +33,7 @@ from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, tra
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues, told_apart
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
-from optrr.genomics.inflation import Inflation, Visible
+from optrr.genomics.inflation import Inflation
 from optrr.genomics.layout import Layout
 from optrr.genomics.scan import (
     NO_THRESHOLDS,
@@ -229,17 +229,12 @@ class AdjustedScan:
                     "column that is the status or says the same"
                 )
 
-    def visible(self, scores: AdjustedScores, group: _Group) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of U's variance the share without randomization, its standard error, and the most that it can be, (V,) each."""
-        trait, spread = self.trait_of(group), 0.25
+    def visible(self, scores: AdjustedScores, group: _Group) -> FloatArray:
+        """The share of U's variance that there is without randomization, (V,)."""
+        trait = self.trait_of(group)
+        spread = 1.0 if trait is None else np.mean((trait[:, None] - scores.b) ** 2, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            scale = 1 / scores.variance
-        if trait is not None:
-            spread = np.mean((trait[:, None] - scores.b) ** 2, axis=0)
-            return *(
-                x * scale * spread for x in (scores.information, scores.information_error)
-            ), scores.n * scale * spread
-        return scores.information * scale, scores.information_error * scale, scores.n * scale * spread
+            return np.asarray(scores.information * spread / scores.variance)
 
     def doubts(self, linear: int) -> list[str]:
         """What to say of the people and of ``linear`` models of the status, a line each."""
@@ -308,15 +303,13 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     InvalidInput
         as :func:`optrr.genomics.scan`; where the people with all values are only cases, or only controls.
     """
-    if layout.status is None:
-        raise InvalidInput("covariates are for the genotype layout, and this design randomizes alleles")
     scan = AdjustedScan(cohort, cohort_kernel(cohort, law, layout), values, layout.missing)
     if not scan.is_linear and np.unique(scan.status).size < 2:
         raise InvalidInput("the people with all covariates are only cases, or only controls; nothing can be compared")
     scan.check_comparable()
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
-    tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n", "seen", "error", "most")}, 0
+    tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n", "visible")}, 0
     linear, filters = 0, _filtered(scan, thresholds)
     for at, group, codes, shared in scan.blocks(filters.kept):
         reports = scan.reports(at, group, codes)
@@ -324,8 +317,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
         scores = adjusted_scores(reports, group.copies, model, values.only_strata, scan.trait_of(group))
         tests["statistic"][at], tests["n"][at] = scores.statistic, np.rint(scores.n)
         tests["p"][at] = scan.p_values(at, group, codes, scores)
-        for name, share in zip(("seen", "error", "most"), scan.visible(scores, group), strict=True):
-            tests[name][at] = share
+        tests["visible"][at] = scan.visible(scores, group)
         tables[at] = genotype_tables(codes, status[group.people], layout.missing)
         linear += 0 if model.is_trait else int(np.broadcast_to(model.linear, at.shape).sum())
         done += at.size
@@ -354,11 +346,8 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
     tested = np.flatnonzero(np.isfinite(p))
     scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan), tested, n[tested].astype(np.float64))
-    # the mean share of the variance that people themselves make, with its standard error
-    seen, error, most = (tests[name][kept][tested] for name in ("seen", "error", "most"))
-    spread = float(np.sqrt(np.sum(error**2))) / max(seen.size, 1)
-    visible = Visible(float(seen.mean()), spread, min(float(most.mean()), 1.0)) if seen.size else Visible()
-    inflation = Inflation.of(scores, visible)
+    visible = tests["visible"][kept][tested]
+    inflation = Inflation.of(scores, float(visible.mean()) if visible.size else np.nan)
     effects = scan.effects(~np.isfinite(tests["p"]))
     nobody = ~np.array([scan.groups[str(kind)].people.any() for kind in scan.kinds])
     gone = {"all calls missing": tests["n"] == 0, _NOBODY: nobody & filters.kept}

@@ -6,10 +6,7 @@
 By an :func:`association_design` everybody answers one question about a few variants instead, which shows far more of the
 associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_variants`).
 
-Where every person randomizes at home, ``report`` is one person's, and ``merge`` is the collector's side.
-
-For genotypes beside a status. Alleles beside a status, where every variant is two attributes, go through
-:mod:`optrr.genomics.alleles`.
+Where every person randomizes at home, ``report`` is one person's, and ``read_reports`` is the collector's side.
 """
 
 from __future__ import annotations
@@ -28,11 +25,10 @@ from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design, sampled_variants
-from optrr.genomics.diary import PersonDiary
 from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.linkage import Linkage, linkage
-from optrr.genomics.person_reports import PersonReport, drawn_report, merged_reports, read_reports
+from optrr.genomics.person_reports import read_reports, report_once
 from optrr.genomics.randomize import MissingPolicy, randomize_records, randomized_cohort, records_of
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants
@@ -42,7 +38,7 @@ from optrr.mechanisms.mechanism import is_seeded
 from optrr.releases.accounting import Release
 from optrr.releases.provenance import Provenance
 from optrr_solvers.arrays import FloatArray
-from optrr_solvers.randomness import BitSource, RandomState, as_source
+from optrr_solvers.randomness import RandomState, as_source
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,19 +75,25 @@ class GenomicDesign:
             where the cohort's variants are not exactly the design's, or calls are missing and refused.
         """
         source, layout = as_source(random_state), self.layout
-        records = records_of(cohort, layout, missing, source)
+        records = self.records(cohort, missing)
         randomize_records(records, self.design.mechanism, source)
         return GenomicReports(self, randomized_cohort(cohort, records, layout))
 
+    def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
+        """True records, as :func:`optrr.genomics.randomize.records_of`."""
+        return records_of(cohort, self.layout, missing)
+
     def report(
-        self, person: Cohort, diary: PersonDiary, missing: MissingPolicy = "refuse", limit: float | None = None
-    ) -> PersonReport:
-        """One person's report, drawn from the system's random bits; the diary's where it has one for this design already.
+        self, person: Cohort, folder: Path, missing: MissingPolicy = "refuse", limit: float | None = None
+    ) -> dict[str, Any]:
+        """One person's report as a JSON object, drawn from the system's random bits and kept in the folder for ever after.
 
         Parameters
         ----------
         person
             from :func:`optrr.genomics.read_person`.
+        folder
+            the person's diary, the Python client's; a report of this design that is there already is handed out again.
         limit
             most that everything in the diary may cost the person, in nats.
 
@@ -100,21 +102,14 @@ class GenomicDesign:
         InvalidInput
             as :meth:`randomize`; for more than one person; above the limit, before anything is drawn.
         """
-        return diary.once(self.design, lambda: self.drawn(person, missing), limit)[0]
+        return report_once(self.design, lambda: self.records(_one(person), missing), folder, limit)[0]
 
-    def drawn(
-        self, person: Cohort, missing: MissingPolicy = "refuse", random_state: RandomState = None
-    ) -> PersonReport | None:
-        """A fresh draw, which nothing remembers; for :meth:`report`, and with a seed for studies. Every call is a release."""
-        source = as_source(random_state)
-        return drawn_report(self.design, records_of(_one(person), self.layout, missing, source), source)
+    def read_reports(self, place: Path) -> GenomicReports:
+        """Reports of different people, from a folder or a file of one on each line, in random order.
 
-    def merge(self, places: Sequence[Path]) -> GenomicReports:
-        """Reports of different people, from files or the folders that hold them, in random order.
-
-        Raises InvalidInput as :func:`optrr.genomics.person_reports.merged_reports`.
+        Raises InvalidInput as :func:`optrr.genomics.person_reports.read_reports`.
         """
-        return GenomicReports(self, merged_reports(self.design, read_reports(places, self.design)).cohort())
+        return GenomicReports(self, read_reports(self.design, place).cohort())
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,35 +215,28 @@ class AssociationDesign:
     ) -> VariantAnswers:
         """Everybody's answer, as :meth:`GenomicDesign.randomize`; who lacks a call that is asked for gives none."""
         source = as_source(random_state)
-        batches = list(self.asking.batches(self.records(cohort, missing, source), source))
+        batches = list(self.asking.batches(self.records(cohort, missing), source))
         table = pa.Table.from_batches(batches, schema=SCHEMA)
         known = Provenance(Release.drawn(self.asking, is_seeded(source)))
         return VariantAnswers(self.asking, table.replace_schema_metadata(known.metadata()))
 
     def report(
-        self, person: Cohort, diary: PersonDiary, missing: MissingPolicy = "refuse", limit: float | None = None
-    ) -> PersonReport:
+        self, person: Cohort, folder: Path, missing: MissingPolicy = "refuse", limit: float | None = None
+    ) -> dict[str, Any]:
         """One person's answer, as :meth:`GenomicDesign.report`; refused where the call that is asked for is missing."""
-        return diary.once(self.asking, lambda: self.drawn(person, missing), limit)[0]
+        return report_once(self.asking, lambda: self.records(_one(person), missing), folder, limit)[0]
 
-    def drawn(
-        self, person: Cohort, missing: MissingPolicy = "refuse", random_state: RandomState = None
-    ) -> PersonReport | None:
-        """As :meth:`GenomicDesign.drawn`; None where the call that is asked for is missing."""
-        source = as_source(random_state)
-        return drawn_report(self.asking, self.records(_one(person), missing, source), source)
+    def read_reports(self, place: Path) -> VariantAnswers:
+        """Answers of different people, as :meth:`GenomicDesign.read_reports`."""
+        return VariantAnswers(self.asking, read_reports(self.asking, place).answers())
 
-    def merge(self, places: Sequence[Path]) -> VariantAnswers:
-        """Answers of different people, as :meth:`GenomicDesign.merge`."""
-        return VariantAnswers(self.asking, merged_reports(self.asking, read_reports(places, self.asking)).answers())
-
-    def records(self, cohort: Cohort, missing: MissingPolicy, source: BitSource) -> Codes:
+    def records(self, cohort: Cohort, missing: MissingPolicy = "refuse") -> Codes:
         """True records to be asked, as :func:`optrr.genomics.randomize.records_of`.
 
         Raises InvalidInput as there, and for variants of which some people have one copy.
         """
         refuse_single_copies(cohort.variants.chromosome, "questions are about two copies: leave these variants out")
-        return records_of(cohort, self.asking.layout, missing, source, _LEFT_OUT)
+        return records_of(cohort, self.asking.layout, missing, _LEFT_OUT)
 
 
 def _one(person: Cohort) -> Cohort:

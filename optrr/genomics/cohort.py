@@ -239,12 +239,9 @@ def read_genotypes(
     """Genotypes alone, of everybody; ``phenotype`` says which columns of a table are no variants; the rest as `read_cohort`."""
     path = Path(path)
     name = path.name.lower()
-    if name.endswith(".bed"):
-        chosen.check_kind(path, "bed")
-        return PlinkGenotypes(path, chosen)
-    if name.endswith(".pgen"):
-        chosen.check_kind(path, "pgen")
-        return PgenGenotypes(path, chosen)
+    if name.endswith((".bed", ".pgen")):
+        chosen.check_kind(path, "plink")
+        return PlinkGenotypes(path, chosen) if name.endswith(".bed") else PgenGenotypes(path, chosen)
     if name.endswith(_VCF_ENDINGS) or name == STANDARD_INPUT:
         return VcfGenotypes(path, chosen)
     if name.endswith(_TABLE_ENDINGS):

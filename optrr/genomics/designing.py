@@ -32,7 +32,7 @@ from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, Genotypes, Texts, Variants, allele_text
-from optrr.genomics.layout import Alleles, Kind, Layout, genomic_domain, layout_of, star_eigenvalues
+from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of, star_eigenvalues
 from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
 from optrr.releases.accounting import checked_epsilon
 from optrr.show.text import amount
@@ -185,7 +185,7 @@ class Budget:
     variants
         ε of each variant in nats, one number or shape (V,); with a total only their ratios matter.
     status
-        ε of the status in nats; None: with a total the most useful one, otherwise 1. The alleles layout has none.
+        ε of the status in nats; None: with a total the most useful one, otherwise 1.
     """
 
     total: float | None = None
@@ -195,14 +195,13 @@ class Budget:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Variants' names, layout, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
+    """Variants' names, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
 
     ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the design
     counts the same one.
     """
 
     names: Sequence[str]
-    kind: Kind = "genotype"
     missing: bool = False
     method: str = "auto"
     preserve_pairs: bool = False
@@ -217,7 +216,7 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
     InvalidInput
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
-    domain = genomic_domain(wanted.names, wanted.kind, wanted.missing, wanted.alleles)
+    domain = genomic_domain(wanted.names, wanted.missing, wanted.alleles)
     search = _RatioSearch(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
     if budget.total is None:
         status = 1.0 if budget.status is None else budget.status
@@ -260,9 +259,7 @@ def association_warnings(design: Design) -> tuple[str, ...]:
     Relative to the requested ε, as preserving pairs is. Pairs of two variants are not what a scan looks at.
     """
     layout = layout_of(design.domain)
-    if layout.status is None:
-        return ()
-    leaves = layout.attributes[:, 0]
+    leaves = layout.attributes
     wished = design.solution.problem.eigenvalues
     seen = star_eigenvalues(design.law, leaves, layout.status)[:, 1, 1] / (wished[leaves] * wished[layout.status])
     k = int(np.argmin(np.abs(seen)))
@@ -298,17 +295,16 @@ class _RatioSearch:
 
     def problem(self, factor: float, status: float) -> Problem:
         epsilons = np.empty(self.domain.m)
-        epsilons[self.layout.attributes] = factor * self.ratios[:, None]
+        epsilons[self.layout.attributes] = factor * self.ratios
+        epsilons[self.layout.status] = status
         pairs: list[tuple[int, int]] = []
-        if self.layout.status is not None:
-            epsilons[self.layout.status] = status
-            if self.wanted.preserve_pairs:
-                if len(self.wanted.names) > MOST_PRESERVED:
-                    raise InvalidInput(
-                        f"pairs of {len(self.wanted.names)} variants with the status are too many to preserve, and "
-                        f"{MOST_PRESERVED} fit; ask for association (--for association), or leave pairs out"
-                    )
-                pairs = [(self.layout.status, i) for i in self.layout.attributes[:, 0].tolist()]
+        if self.wanted.preserve_pairs:
+            if len(self.wanted.names) > MOST_PRESERVED:
+                raise InvalidInput(
+                    f"pairs of {len(self.wanted.names)} variants with the status are too many to preserve, and "
+                    f"{MOST_PRESERVED} fit; ask for association (--for association), or leave pairs out"
+                )
+            pairs = [(self.layout.status, i) for i in self.layout.attributes.tolist()]
         return Problem(self.domain.sizes, epsilons, pairs=tuple(pairs), names=self.domain.names)
 
     def solved(self, factor: float, status: float) -> Solution:
@@ -328,18 +324,16 @@ class _RatioSearch:
     def usual_factor(self, total: float) -> float:
         """Where Σ KL(f_i ‖ d_i), a lower bound on the total, meets it: to second order in ε, Σ ε_i² (r_i−1)/(2 r_i²)."""
         r = self.domain.sizes[self.layout.attributes].astype(np.float64)
-        return float(np.sqrt(total / np.sum(self.ratios[:, None] ** 2 * (r - 1) / (2 * r**2))))
+        return float(np.sqrt(total / np.sum(self.ratios**2 * (r - 1) / (2 * r**2))))
 
     def factor(self, solution: Solution) -> float:
         """The factor that a solution was found at."""
-        first = self.layout.attributes[0, 0]
+        first = self.layout.attributes[0]
         return float(solution.problem.epsilons[first] / self.ratios[0])
 
     def best_status(self, total: float) -> float:
-        """ε of the status with the largest mean λ_is² at this total, or 0 where there is no such attribute."""
-        if self.layout.status is None:
-            return 0.0
-        center, leaves = self.layout.status, self.layout.attributes[:, 0]
+        """ε of the status with the largest mean λ_is² at this total."""
+        center, leaves = self.layout.status, self.layout.attributes
         # different variants need a slow solver, and the answer hardly depends on how they differ
         alike = replace(self, ratios=np.full(self.ratios.size, np.sqrt(np.mean(self.ratios**2))))
 
@@ -414,10 +408,10 @@ def sampled_variants(
         _Classes.of(len(names), frequencies),
     )
     best = max((*task.of_sets(), *task.of_cells()), key=lambda one: one.kept)
-    return within_total(best, total)
+    return _within_total(best, total)
 
 
-def within_total(asking: SampledVariants, total: float) -> SampledVariants:
+def _within_total(asking: SampledVariants, total: float) -> SampledVariants:
     """The same questions, answered with a little less ε where what is drawn would pass the total."""
     while asking.epsilon > total > EPSILON_RANGE[0]:
         # thresholds of 64 bits are coarse where e^ε is large

@@ -1,11 +1,9 @@
-"""Which variants, people and calls of a genotype file are used: regions, a list of people, and marks of quality.
+"""Which variants and people of a genotype file are used: regions, a list of people, and the file's own filters.
 
 Regions are written CHROMOSOME, CHROMOSOME:FROM or CHROMOSOME:FROM-TO, both ends included, with or without ``chr``.
 
-Of a VCF, records that did not pass its filters are left out unless they are asked for. Where a least quality (GQ) or depth (DP)
-is given, calls below it are missing, and so are those of which none is said. A dosage makes a call where it is near enough to
-a whole number, and is missing elsewhere. On X, Y and MT calls are taken as they are, because programs write the dosage of a
-man's single copy in two ways.
+Of a VCF, records that did not pass its filters are left out unless they are asked for. Calls are taken as they are: bcftools
+and plink2 set those of low quality missing, and make calls of dosages.
 """
 
 from __future__ import annotations
@@ -19,46 +17,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput
-from optrr.genomics.genotypes import LARGEST_POSITION, MISSING, Codes, Texts, Variants, plain_name, whole_number
+from optrr.genomics.genotypes import LARGEST_POSITION, Texts, Variants, plain_name, whole_number
 from optrr.genomics.people_tables import listed_people
 from optrr.show.text import amount
-from optrr_solvers.arrays import FloatArray
 
 OUTSIDE = "outside the regions"
-# A dosage as near as this to a whole number and its half is none: 1.5 is as near to 1 as to 2.
-_HALF = 0.5
 
 
 @dataclass(frozen=True)
 class GenotypeFilter:
     """What to use of a genotype file; by default every variant that passed the file's own filters.
 
-    ``regions`` as above; ``keep`` a file of people; ``all_filters`` takes records that did not pass, too; ``min_gq`` and
-    ``min_dp`` the least quality and depth of a call; ``dosage_threshold``, above 0 and below 0.5, how far a dosage may be from
-    the whole number that it is taken for.
+    ``regions`` as above; ``keep`` a file of people; ``all_filters`` takes records that did not pass, too.
 
     Raises
     ------
     InvalidInput
-        for regions that are none, and numbers out of range.
+        for regions that are none.
     """
 
     regions: tuple[str, ...] = ()
     keep: Path | None = None
     all_filters: bool = False
-    min_gq: float | None = None
-    min_dp: float | None = None
-    dosage_threshold: float | None = None
 
     def __post_init__(self) -> None:
         list(self.places())
-        for name, least in (("--min-gq", self.min_gq), ("--min-dp", self.min_dp)):
-            if least is not None and not 0 <= least < np.inf:
-                raise InvalidInput(f"{name} is {least:g}; give a number of at least 0")
-        if self.dosage_threshold is not None and not 0 < self.dosage_threshold < _HALF:
-            raise InvalidInput(
-                f"--dosage-threshold is {self.dosage_threshold:g}; give a number above 0 and below 0.5, such as 0.1"
-            )
 
     def places(self) -> Iterator[tuple[str, int, int]]:
         """Chromosome without ``chr`` and in capitals, first and last position, of every region."""
@@ -74,18 +57,11 @@ class GenotypeFilter:
             yield plain_name(chromosome), start, min(end, LARGEST_POSITION)
 
     def check_kind(self, path: Path, kind: str) -> None:
-        """Raise InvalidInput where files of this kind (vcf, pgen, bed or table) lack what is asked of them."""
-        of_vcf = {"--all-filters": self.all_filters, "--min-gq": self.min_gq, "--min-dp": self.min_dp}
-        for option, given, kinds in (
-            *((name, value is not None and value is not False, ("vcf",)) for name, value in of_vcf.items()),
-            ("--dosage-threshold", self.dosage_threshold is not None, ("vcf", "pgen")),
-            ("--region", bool(self.regions), ("vcf", "pgen", "bed")),
-        ):
-            if given and kind not in kinds:
-                what = {"vcf": "VCF", "pgen": "PLINK 2 (.pgen)", "bed": "PLINK (.bed)"}
-                raise InvalidInput(
-                    f"{option} is for {' and '.join(what[k] for k in kinds)} files, and not for {path}; leave it out"
-                )
+        """Raise InvalidInput where files of this kind (vcf, plink or table) lack what is asked of them."""
+        if self.all_filters and kind != "vcf":
+            raise InvalidInput(f"--all-filters is for VCF files, and not for {path}; leave it out")
+        if self.regions and kind == "table":
+            raise InvalidInput(f"--region is for VCF and PLINK files, and not for {path}; leave it out")
 
     def within(self, variants: Variants) -> NDArray[np.bool_]:
         """Which variants are in the regions, (V,); all where there are none.
@@ -131,12 +107,7 @@ class GenotypeFilter:
 
     def order(self) -> dict[str, Any]:
         """What the process that reads a VCF is told (:mod:`optrr.genomics.vcf_worker`)."""
-        return {
-            "regions": list(self.places()),
-            "all_filters": self.all_filters,
-            "least": {name: value for name, value in (("GQ", self.min_gq), ("DP", self.min_dp)) if value is not None},
-            "dosage": self.dosage_threshold,
-        }
+        return {"regions": list(self.places()), "all_filters": self.all_filters}
 
 
 EVERYTHING = GenotypeFilter()
@@ -145,11 +116,3 @@ EVERYTHING = GenotypeFilter()
 def none_within(regions: tuple[str, ...]) -> InvalidInput:
     """What is said where no variant is in the regions."""
     return InvalidInput(f"no variant is in {', '.join(regions)}; name chromosomes and positions as the file does")
-
-
-def called(dosages: FloatArray, threshold: float) -> Codes:
-    """Calls of dosages: the nearest whole number where it is within the threshold, missing elsewhere; negative is unknown."""
-    nearest = np.rint(dosages)
-    # single precision, in which files have them: 0.9 is 0.1 from 1
-    good = (np.abs(dosages - nearest) <= threshold + 1e-6) & (nearest >= 0) & (nearest <= 2)
-    return np.where(good, nearest, MISSING).astype(np.int8)

@@ -31,6 +31,8 @@ Texts = NDArray[np.object_]
 
 MISSING = -1
 GENOTYPES = 3
+# Share of A1 among the two alleles of each genotype.
+HALVES = np.arange(GENOTYPES) / (GENOTYPES - 1)
 
 # Variants read at once: 2,000 people × 2,048 variants are 4 MB of codes.
 BLOCK = 2048

@@ -1,13 +1,11 @@
 """How a person's genotypes and status become one record, and which attribute is what.
 
-genotype (default)  ``status`` (control, case), then one attribute for each variant: 0, 1 or 2 copies of A1, and, where missing
-                    calls are randomized too, the missing value as a fourth category. Where the alleles are known, the
-                    categories name them: G/G, A/G, A/A, of which A is A1.
-alleles             POR §V-B: allele × status as one attribute of size 4. A person has two alleles, so two attributes for each
-                    variant, ``name/1`` and ``name/2``: both are paid for, and status is reported with each of them.
+``status`` (control, case) is an attribute, and every variant is one: 0, 1 or 2 copies of A1, and, where missing calls are
+randomized too, the missing value as a fourth category. Where the alleles are known, the categories name them: G/G, A/G, A/A, of
+which A is A1.
 
 One person's genotypes and status are one record, so the total ε covers all of it at once; a file that randomizes the same
-people's alleles, genotypes and status in separate releases spends the sum of their totals.
+people's genotypes and status in separate releases spends the sum of their totals.
 
 Eigenvalues of every variant together with the status: only these pairs, never pairs of two variants.
 
@@ -20,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -31,13 +28,8 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import Law
 
-Kind = Literal["genotype", "alleles"]
-
 STATUS = "status"
 STATUS_CATEGORIES = ("control", "case")
-# allele × status, the allele slower: code = 2 · (carries A1) + (is a case)
-ALLELE_CATEGORIES = ("A2/control", "A2/case", "A1/control", "A1/case")
-_COPIES = ("/1", "/2")
 
 # A1 and A2 of a variant.
 Alleles = tuple[str, str]
@@ -46,15 +38,14 @@ _UNNAMED: Alleles = ("", "")
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Attribute numbers: ``status`` (None in the alleles layout), and for each variant its one or two attributes.
+    """Attribute numbers: of the ``status``, and of each variant, ``attributes``, (V,).
 
-    ``attributes`` has shape (V, 1) or (V, 2); ``missing``: whether the missing genotype is a category. ``alleles``: A1 and A2
-    of each variant, empty texts where the design does not know them.
+    ``missing``: whether the missing genotype is a category. ``alleles``: A1 and A2 of each variant, empty texts where the
+    design does not know them.
     """
 
-    kind: Kind
     names: tuple[str, ...]
-    status: int | None
+    status: int
     attributes: IntArray
     missing: bool
     alleles: tuple[Alleles, ...]
@@ -65,16 +56,13 @@ class Layout:
         return len(self.names)
 
 
-def genomic_domain(
-    names: Sequence[str], kind: Kind = "genotype", missing: bool = False, alleles: Sequence[Alleles] = ()
-) -> Domain:
+def genomic_domain(names: Sequence[str], missing: bool = False, alleles: Sequence[Alleles] = ()) -> Domain:
     """The domain of a record over these variants; ``alleles`` are A1 and A2 of each, where they are known.
 
     Raises
     ------
     InvalidInput
-        for no variants, repeated ones, a variant called ``status``, and missing calls in the alleles layout, which has no
-        place for them.
+        for no variants, repeated ones, and a variant called ``status``.
     """
     if not len(names):
         raise InvalidInput("there are no variants; give at least one")
@@ -83,13 +71,6 @@ def genomic_domain(
         raise InvalidInput(f"variant {twice!r} is listed {times} times; list each once")
     if STATUS in names:
         raise InvalidInput(f"a variant is called {STATUS!r}, which is the name of the phenotype; rename it")
-    if kind == "alleles":
-        if missing:
-            raise InvalidInput("the alleles layout has no place for missing calls; use the genotype layout")
-        pairs = alleles or [_UNNAMED] * len(names)
-        return Domain.of(
-            {f"{name}{copy}": _allele_categories(p) for name, p in zip(names, pairs, strict=True) for copy in _COPIES}
-        )
     # plain sizes share one tuple of categories, however many variants there are
     plain = (*range(GENOTYPES), None) if missing else GENOTYPES
     genotypes: dict[str, int | tuple[Category, ...]] = dict.fromkeys(names, plain)
@@ -106,23 +87,13 @@ def _genotype_categories(pair: Alleles) -> tuple[str, str, str]:
     return f"{a2}/{a2}", f"{a1}/{a2}", f"{a1}/{a1}"
 
 
-def _allele_categories(pair: Alleles) -> tuple[str, ...]:
-    a1, a2 = pair
-    if not all(pair):
-        return ALLELE_CATEGORIES
-    return tuple(f"{allele}/{status}" for allele in (a2, a1) for status in STATUS_CATEGORIES)
-
-
-def variant_alleles(attribute: Attribute, kind: Kind = "genotype") -> Alleles:
-    """A1 and A2 of a variant by one of its attributes; empty texts where its categories do not name them."""
+def variant_alleles(attribute: Attribute) -> Alleles:
+    """A1 and A2 of a variant; empty texts where its categories do not name them."""
     texts = attribute.texts
-    if attribute.numbers is not None or len(texts) < GENOTYPES or texts[:4] == ALLELE_CATEGORIES:
+    if attribute.numbers is not None or len(texts) < GENOTYPES:
         return _UNNAMED
-    pair = tuple(str(texts[k]).split("/")[0] for k in (2, 0))
-    made: tuple[str | None, ...] = (
-        _genotype_categories(pair) if kind == "genotype" else _allele_categories(pair)  # type: ignore[arg-type]
-    )
-    return (pair[0], pair[1]) if texts[: len(made)] == made else _UNNAMED
+    pair = (str(texts[2]).split("/")[0], str(texts[0]).split("/")[0])
+    return pair if texts[:GENOTYPES] == _genotype_categories(pair) else _UNNAMED
 
 
 def layout_of(domain: Domain) -> Layout:
@@ -133,21 +104,10 @@ def layout_of(domain: Domain) -> Layout:
     InvalidInput
         where the domain is not one of :func:`genomic_domain`'s.
     """
-    if STATUS in domain.names:
-        return _genotype_layout(domain)
-    names = tuple(dict.fromkeys(name[:-2] for name in domain.names))
-    expected = [f"{name}{copy}" for name in names for copy in _COPIES]
-    pairs = tuple(variant_alleles(a, "alleles") for a in domain.attributes[:: len(_COPIES)])
-    categories = [_allele_categories(pair) for pair in pairs for _ in _COPIES]
-    if expected != list(domain.names) or [a.texts for a in domain] != categories:
+    if STATUS not in domain.names:
         raise InvalidInput(
-            f"the design's attributes ({listed(domain.names)}) are neither {STATUS!r} with one genotype each nor alleles "
-            "in pairs; make it with optrr gwas-design"
+            f"the design's attributes ({listed(domain.names)}) are not {STATUS!r} and genotypes; make it with optrr gwas-design"
         )
-    return Layout("alleles", names, None, np.arange(2 * len(names)).reshape(-1, 2), False, pairs)
-
-
-def _genotype_layout(domain: Domain) -> Layout:
     status = domain.index(STATUS)
     if domain.attributes[status].size != 2:
         raise InvalidInput(f"attribute {STATUS!r} has {domain.attributes[status].size} categories; it needs 2")
@@ -165,8 +125,7 @@ def _genotype_layout(domain: Domain) -> Layout:
     first = domain.attributes[others[0]]
     if missing and first.missing_code not in (None, GENOTYPES):
         raise InvalidInput(f"attribute {first.name!r} has null in place {first.missing_code}; put it last")
-    alleles = tuple(variant_alleles(domain.attributes[i]) for i in others)
-    return Layout("genotype", names, status, others[:, None], missing, alleles)
+    return Layout(names, status, others, missing, tuple(variant_alleles(domain.attributes[i]) for i in others))
 
 
 # Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.

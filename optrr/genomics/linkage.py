@@ -232,16 +232,11 @@ def linkage(cohort: Cohort, law: Law, layout: Layout, window: int = 50, progress
     Raises
     ------
     InvalidInput
-        for a window below 1, variants that are not in the design, a layout that is not one of genotypes, and a law through
-        which some pair cannot be seen.
+        for a window below 1, variants that are not in the design, and a law through which some pair cannot be seen.
     """
     if window < 1:
         raise InvalidInput(f"a window of {window} variants; give at least 1")
-    if layout.status is None:
-        raise InvalidInput(
-            "this design randomizes alleles with the status; r² is estimated from genotypes: design with --layout genotype"
-        )
-    attributes, rows = layout.attributes[places_of(cohort.variants, layout), 0], GENOTYPES + layout.missing
+    attributes, rows = layout.attributes[places_of(cohort.variants, layout)], GENOTYPES + layout.missing
     one = law.one_way_eigenvalues()
     parts: list[tuple[IntArray, IntArray, IntArray, Correlations]] = []
     for first, second, counts in pair_tables(cohort, window, layout.missing, progress):

@@ -27,16 +27,15 @@ p_0 p_2 / p_1², which tilting keeps: with F = f (1 − f),
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from optrr.genomics.genotypes import GENOTYPES, HALVES
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.tests.nullfit import NullFit, independence_fit
-from optrr.models.tests.testing import GENOTYPES
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # Variants at once, so that what their tests hold stays near the cache.
@@ -59,11 +58,11 @@ _HALVINGS = int(np.ceil(np.log2(_FARTHEST / _PRECISION)))
 class RatioTest:
     """What z needs of V tables with C outputs apart from ψ. The tables come last in every array.
 
-    ``n`` people, (V,). Of the null fit: ``frequency`` f, (V,), ``shares`` W_s, (2, V), and ``departure`` d, (V,), 0 for
-    alleles. ``weights``, (4, C, V): what an output counts for 1 − x and for x, in controls and in cases each; ``estimates``,
-    (4, V): unbiased means of these four. ``law``, (C, V): chances of the outputs if nobody had A1; ``moved``, (k, C, V): what
-    A_s, and for genotypes the shares with one allele of each kind, add to them. Where all tables have one kernel, ``weights``
-    have 1 in place of V, and so does ``moved`` unless rows are left out.
+    ``n`` people, (V,). Of the null fit: ``frequency`` f, (V,), ``shares`` W_s, (2, V), and ``departure`` d, (V,).
+    ``weights``, (4, C, V): what an output counts for 1 − x and for x, in controls and in cases each; ``estimates``, (4, V):
+    unbiased means of these four. ``law``, (C, V): chances of the outputs if nobody had A1; ``moved``, (4, C, V): what A_s and
+    the shares with one allele of each kind add to them. Where all tables have one kernel, ``weights`` have 1 in place of V, and
+    so does ``moved`` unless rows are left out.
     """
 
     n: FloatArray
@@ -78,20 +77,19 @@ class RatioTest:
     @classmethod
     def of(cls, observed: FloatArray, n: FloatArray, kernel: Kernel, fit: NullFit) -> RatioTest:
         """The tests of tables with these observed proportions, (V, R, 2), and null fits; O(V R)."""
-        v, outputs, rows = n.size, observed.shape[1], fit.rows.shape[1]
-        x, one = np.arange(float(rows)) / (rows - 1), np.eye(rows)
-        weights = _tables_last(kernel.solve_adjoint(in_one_status([1 - x, x], outputs)))
-        changes = [one[-1] - one[0]] + ([one[1] - (one[0] + one[2]) / 2] if rows == GENOTYPES else [])
+        v, outputs, one = n.size, observed.shape[1], np.eye(GENOTYPES)
+        weights = _tables_last(kernel.solve_adjoint(in_one_status([1 - HALVES, HALVES], outputs)))
+        changes = [one[2] - one[0], one[1] - (one[0] + one[2]) / 2]
         chances = _tables_last(kernel.forward(in_one_status([one[0], *changes], outputs)))
         shares, p = np.ascontiguousarray(fit.columns.T), fit.rows.T
         law, moved = shares[0] * chances[0] + shares[1] * chances[1], chances[2:]
         if fit.beside is not None:
             inside = 1 - fit.beside.sum(axis=(1, 2))
-            beside = np.concatenate([np.zeros((v, rows, 2)), fit.beside], axis=1)
+            beside = np.concatenate([np.zeros((v, GENOTYPES, 2)), fit.beside], axis=1)
             law, moved = inside * law + _tables_last(kernel.forward(beside)[:, None])[0], inside * moved
         estimates = _combined(weights.swapaxes(0, 1), _tables_last(observed[:, None])[0])
-        departure = 4 * p[0] * p[2] / p[1] ** 2 - 1 if rows == GENOTYPES else np.zeros(v)
-        return cls(n, fit.rows @ x, shares, departure, weights, estimates, law, moved)
+        departure = 4 * p[0] * p[2] / p[1] ** 2 - 1
+        return cls(n, fit.rows @ HALVES, shares, departure, weights, estimates, law, moved)
 
     def part(self, which: IntArray) -> RatioTest:
         """The tests of the tables of these numbers."""
@@ -107,9 +105,7 @@ class RatioTest:
         one = 1 / (1 + ratio)
         psi = ratio * one
         gradient = np.stack([one * a_1, -psi * a_0, psi * (a_1 - w[1]), one * (w[0] - a_0)])
-        parts = [a_0, a_1]
-        if self.moved.shape[0] > len(parts):
-            parts += [w[s] * _one_of_each(f[s], self.departure) for s in (0, 1)]
+        parts = [a_0, a_1, *(w[s] * _one_of_each(f[s], self.departure) for s in (0, 1))]
         weights = _combined(self.weights, gradient)
         law = _combined(self.moved, np.stack(parts)) + self.law[:, None]
         # no output has a negative chance, so only rounding can make the variance negative
@@ -290,10 +286,9 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> F
     flat = np.asarray(counts, dtype=np.float64).reshape(counts.shape[0], kernel.cells)
     n = flat @ np.ones(kernel.cells)
     observed: FloatArray = (flat / np.maximum(n, 1.0)[:, None]).reshape(counts.shape)
-    rows = min(kernel.sizes[0], GENOTYPES)
     # people as they count for A1, and people, in controls and in cases: written as a product, because numpy sums slowly over
     # axes of length two or three
-    parts = in_one_status([np.arange(rows) / (rows - 1), np.ones(rows)], kernel.sizes[0]).reshape(-1, kernel.cells).T
+    parts = in_one_status([HALVES, np.ones(GENOTYPES)], kernel.sizes[0]).reshape(-1, kernel.cells).T
     (a_0, a_1, w_0, w_1), estimates = (flat @ parts).T, kernel.solve(observed).reshape(flat.shape) @ parts
     with np.errstate(divide="ignore", invalid="ignore"):
         frequency = estimates[:, :2] / estimates[:, 2:]
@@ -302,7 +297,7 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> F
     at = np.flatnonzero(varies)
     if at.size:
         chosen, own = observed[at], kernel.part(at)
-        null = independence_fit(chosen, own, rows) if fit is None else fit.part(at)
+        null = independence_fit(chosen, own, GENOTYPES) if fit is None else fit.part(at)
         test = RatioTest.of(chosen, n[at], own, null)
         limits[:, at] = np.exp(test.crossings([REACH, 0.0, -REACH]))
     low, ratio, high = limits
@@ -310,54 +305,3 @@ def _piece(counts: NDArray[np.number], kernel: Kernel, fit: NullFit | None) -> F
     nothing = (low == np.inf) | (high == 0)
     ends = np.where(nothing, 0.0, low), np.where(nothing, np.inf, high)
     return np.stack([ratio, *ends, frequency[:, 1], frequency[:, 0]])
-
-
-def odds_of_alleles(
-    table: FloatArray,
-    pulled_back: Callable[[FloatArray], FloatArray],
-    observed: FloatArray,
-    n: FloatArray,
-) -> OddsRatios:
-    """Odds ratio of A1 by a table of alleles and status (V, 2, 2), A2 and controls first; the interval is Fieller's.
-
-    ``pulled_back``: what a report of ``n`` people adds to a function of the table with a gradient (V, 2, 2), shape of
-    ``observed``, so that the person is the sampling unit.
-    """
-    (b_0, b_1), (a_0, a_1) = table[:, 0].T, table[:, 1].T
-    zero = np.zeros_like(a_0)
-    moves = [np.array([[a_1, zero], [zero, b_0]]), np.array([[zero, a_0], [b_1, zero]])]
-    above, below = (pulled_back(np.moveaxis(m, -1, 0)) for m in moves)
-    covariance = _covariances(above, below, observed) / n
-    return fieller_odds(a_1 * b_0, a_0 * b_1, covariance, REACH, table)
-
-
-def _covariances(x: FloatArray, y: FloatArray, law: FloatArray) -> FloatArray:
-    """Var x, Cov(x, y), Var y of one record under a law, shape (3, V)."""
-    means = [np.sum(law * w, axis=(1, 2)) for w in (x, y)]
-    return np.array(
-        [
-            np.sum(law * x * x, axis=(1, 2)) - means[0] ** 2,
-            np.sum(law * x * y, axis=(1, 2)) - means[0] * means[1],
-            np.sum(law * y * y, axis=(1, 2)) - means[1] ** 2,
-        ]
-    )
-
-
-def fieller_odds(x: FloatArray, y: FloatArray, covariance: FloatArray, reach: float, table: FloatArray) -> OddsRatios:
-    """Odds ratio x/y, and all ψ ≥ 0 with (x − ψ y)² ≤ reach² Var(x − ψ y), a quadratic c_2 ψ² − 2 c_1 ψ + c_0 ≤ 0.
-
-    ``covariance``: Var x, Cov(x, y), Var y, (3, V); ``table``: A2 and A1 by status, for the frequencies, (V, 2, 2).
-    """
-    c_0, c_1, c_2 = (u - reach**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        root = np.sqrt(c_1**2 - c_0 * c_2)
-        # where y is clearly not 0 the set lies between the roots; otherwise it is everything above the upper root, or
-        # everything from 0 on if it contains 0
-        low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
-        high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
-        ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
-        frequency = table[:, 1] / table.sum(axis=1)
-    # where no ψ of at least 0 is in the set, noise has moved the estimate outside of what tables can be: the interval is
-    # everything
-    low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
-    return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])

@@ -11,7 +11,6 @@ from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import Associations
 from optrr.genomics.tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
-from optrr.models.tests.testing import ASSUMING
 from optrr.show.charts import figure_svg
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text, warned, warnings
 from optrr.show.result import SHOWN
@@ -68,13 +67,10 @@ def scan_page(
 def _lead(associations: Associations, design: Design | SampledVariants) -> tuple[str, ...]:
     """What was tested, and at which ε."""
     people = int(associations.n.max())
-    valid = "valid under the mechanism" + (
-        " in Hardy-Weinberg proportions only" if associations.test == ASSUMING else ""
-    )
     what = f"{len(associations.variants)} variants, up to {people} people each"
     form = " in score form" if associations.test != "linear" else " (linear regression of a trait)"
     adjusted = f", adjusted for public covariates ({associations.adjusted_for})" if associations.adjusted_for else ""
-    tested = f"{what}; {associations.test} test{form}{adjusted}, {valid}."
+    tested = f"{what}; {associations.test} test{form}{adjusted}, valid under the mechanism."
     if isinstance(design, SampledVariants):
         spent = epsilon_text(design.epsilon)
         return tested, f"Everybody gave one answer, of total epsilon {spent} nats: {design.questions_asked}."

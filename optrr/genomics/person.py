@@ -4,8 +4,7 @@ A file of one person usually lists only where that person differs from the refer
 copies of the reference allele, or was not called. The file does not say which, so whoever has it must:
 
 refuse     (default) every variant of the design must be listed
-reference  what is not listed is two copies of the reference allele, which is the design's A2, as in designs made from a VCF,
-           unless a table names it
+reference  what is not listed is two copies of the reference allele, which is the design's A2, as in designs made from a VCF
 missing    what is not listed is a missing call
 
 Variants are found by name. One that the design calls chrom:pos:A2:A1, because no file named it, is found by its place and
@@ -15,7 +14,7 @@ alleles, whichever of them is the reference here, with ``chr`` or without.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal
@@ -33,7 +32,6 @@ from optrr.genomics.genotypes import (
     Genotypes,
     MatrixGenotypes,
     Variants,
-    allele_text,
     refuse_single_copies,
 )
 from optrr.genomics.layout import Layout
@@ -46,12 +44,11 @@ Absent = Literal["refuse", "reference", "missing"]
 _PARTS = 4
 
 
-def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that it does not say something)
+def read_person(
     path: Path,
     layout: Layout,
     case: bool,
     absent: Absent = "refuse",
-    reference: Mapping[str, str] | None = None,
     chosen: GenotypeFilter = EVERYTHING,
 ) -> tuple[Cohort, list[str]]:
     """One person as a cohort of the design's variants, its A1 counted, and what to say of the file, a line each.
@@ -62,10 +59,8 @@ def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that
         whether the person is a case.
     absent
         what variants are of which the file has no record; see the top of this module.
-    reference
-        for absent="reference": the reference allele of each variant, by name; None takes the design's A2.
     chosen
-        which records and calls of the file are used; what a filter leaves out is not read, and never as the reference.
+        which records of the file are used; what a filter leaves out is not read, and never as the reference.
 
     Raises
     ------
@@ -105,8 +100,14 @@ def read_person(  # noqa: PLR0913 (the file, whose it is, and what it means that
         pairs = dict(zip(layout.names, layout.alleles, strict=True))
         filled, own = Variants.named(gone, [pairs[name] for name in gone]), [MISSING] * len(gone)
         if absent != "missing":
-            _check_reference(path, genotypes, variants, layout, reference)
-            own = [_reference_copies(name, pairs[name], reference) for name in gone]
+            _check_reference(path, genotypes, variants, layout)
+            unnamed = [name for name in gone if not all(pairs[name])]
+            if unnamed:
+                raise InvalidInput(
+                    f"the design does not name the alleles of variant {shown(unnamed[0])}, so which is the reference is not "
+                    "known; design from a file that names alleles, or take --absent missing"
+                )
+            own = [0] * len(gone)
         columns = (np.concatenate([getattr(x, f.name) for x in (variants, filled)]) for f in fields(Variants))
         variants, codes = Variants(*columns), np.concatenate([codes, np.array([own], dtype=np.int8)], axis=1)
         how = "missing calls" if absent == "missing" else "two copies of the reference allele"
@@ -157,9 +158,7 @@ def _chosen(genotypes: Genotypes, at: np.ndarray) -> Codes:
     return np.concatenate(pieces, axis=1)
 
 
-def _check_reference(
-    path: Path, genotypes: Genotypes, variants: Variants, layout: Layout, reference: Mapping[str, str] | None
-) -> None:
+def _check_reference(path: Path, genotypes: Genotypes, variants: Variants, layout: Layout) -> None:
     """Raise InvalidInput where what is not listed may differ from the reference, or the design's A2 is not the reference."""
     if not isinstance(genotypes, VcfGenotypes):
         raise InvalidInput(f"{path} is no VCF, which alone says what the reference is; take --absent missing")
@@ -179,38 +178,8 @@ def _check_reference(
             "the design's variants only (bcftools view -i 'ID=@names.txt'), and of each place the record with its alleles"
         )
     flip = turned(variants, layout)
-    if reference is None and flip.any():
+    if flip.any():
         raise InvalidInput(
             f"the reference allele of variant {shown(str(variants.name[int(np.argmax(flip))]))} is the design's A1, so those "
-            "of the variants that are not listed are not known to be A2; name them (--reference FILE)"
+            "of the variants that are not listed are not known to be A2; take --absent missing, or a file that lists them"
         )
-
-
-def _reference_copies(name: str, pair: tuple[str, str], reference: Mapping[str, str] | None) -> int:
-    """Copies of A1 that somebody has who is as the reference."""
-    if not all(pair):
-        raise InvalidInput(
-            f"the design does not name the alleles of variant {shown(name)}, so which of them is the reference is not known; "
-            "design from a file that names alleles, or take --absent missing"
-        )
-    allele = pair[1] if reference is None else allele_text(reference.get(name) or "")
-    if allele not in pair:
-        raise InvalidInput(
-            f"the table of references has {shown(allele) if allele else 'no allele'} for variant {shown(name)}, whose alleles "
-            f"are {pair[0]} and {pair[1]} in the design; name one of these"
-        )
-    return 2 * int(allele == pair[0])
-
-
-def named_references(names: Collection[str | None], alleles: Collection[str | None]) -> dict[str, str]:
-    """The reference allele of each variant, from two columns of a table; variants without one are left out.
-
-    Raises InvalidInput for a variant that is listed twice.
-    """
-    out: dict[str, str] = {}
-    for name, allele in zip(names, alleles, strict=True):
-        if name in out:
-            raise InvalidInput(f"the table of references lists variant {shown(str(name))} twice; list each once")
-        if name and allele:
-            out[name] = allele
-    return out

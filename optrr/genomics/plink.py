@@ -1,9 +1,8 @@
 """PLINK's binary files: bed, bim and fam through bed-reader, and PLINK 2's pgen, pvar and psam through pgenlib.
 
 A1, the counted allele, is that of the bim file, as in PLINK, and in PLINK 2 the alternate one, with A2 the reference. Of pgen
-files variants of more than two alleles are left out and counted; calls are the file's hard calls, or made of its dosages on
-request, and phase is ignored. The texts beside a pgen file are read here: pvar (also ``.pvar.zst``) with or without a line of
-names, psam with one.
+files variants of more than two alleles are left out and counted; calls are the file's hard calls, and phase is ignored. The
+texts beside a pgen file are read here: pvar (also ``.pvar.zst``) with or without a line of names, psam with one.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.errors import InvalidInput, in_one_line
-from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter, called
+from optrr.genomics.filters import EVERYTHING, OUTSIDE, GenotypeFilter
 from optrr.genomics.genotypes import (
     BLOCK,
     LARGEST_POSITION,
@@ -28,7 +27,6 @@ from optrr.genomics.genotypes import (
     Variants,
     checked_people,
     required,
-    single_copy_chromosomes,
     unique_names,
     whole_number,
 )
@@ -162,7 +160,6 @@ class PgenGenotypes:
 
     def __init__(self, path: Path, chosen: GenotypeFilter = EVERYTHING) -> None:
         self.path = Path(path)
-        self._threshold = chosen.dosage_threshold
         psam, pvar = psam_of(self.path), self.path.with_suffix(".pvar")
         if not pvar.is_file() and self.path.with_suffix(".pvar.zst").is_file():
             pvar = self.path.with_suffix(".pvar.zst")
@@ -186,7 +183,6 @@ class PgenGenotypes:
         gone = {"not biallelic": len(rows) - two.size, OUTSIDE: int(np.count_nonzero(~inside))}
         self.skipped = {reason: count for reason, count in gone.items() if count}
         self._library, self._variants_in_file = library, len(rows)
-        self._has_dosages = ~single_copy_chromosomes(self.variants.chromosome).astype(bool)
         self._opened().close()
 
     def blocks(self, size: int = BLOCK) -> Iterator[tuple[slice, Codes]]:
@@ -204,14 +200,9 @@ class PgenGenotypes:
         codes: Codes = np.empty((at.size, self.people.size), dtype=np.int8)
         try:
             reader.read_list(at, codes)
-            codes[codes == _PGEN_MISSING] = MISSING
-            dosed = np.flatnonzero(self._has_dosages[chosen])
-            if self._threshold is not None and dosed.size:
-                dosages = np.empty((dosed.size, self.people.size), dtype=np.float32)
-                reader.read_dosages_list(at[dosed], dosages)
-                codes[dosed] = called(dosages.astype(np.float64), self._threshold)
         except RuntimeError as error:
             raise self._unreadable(error) from error
+        codes[codes == _PGEN_MISSING] = MISSING
         return codes
 
     def _opened(self) -> Any:

@@ -1,4 +1,4 @@
-"""Plots of a scan: Manhattan, QQ, forest and regional plots, as matplotlib figures made without a display."""
+"""Plots of a scan: Manhattan and QQ plots, as matplotlib figures made without a display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import Variants, plain_name, whole_number
 from optrr.genomics.tests import GENOME_WIDE
 from optrr.records.whole_files import whole_file
-from optrr.show.charts import COLOURS, label_text, legend_below, new_figure, plain_logarithms
+from optrr.show.charts import COLOURS, label_text, legend_below, new_figure
 from optrr_solvers.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ _PLOTS = (".svg", ".png", ".pdf")
 _BAND_POINTS = 200
 # The two ends of the band at every rank.
 _BAND = (0.025, 0.975)
-# Base pairs on either side of a variant in a regional plot, and in a million.
-WINDOW, _MEGABASE = 500_000, 1e6
 
 
 def minus_log10(p: FloatArray) -> FloatArray:
@@ -160,95 +158,6 @@ def uniform_band(count: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     expected = expected_exponentials(count)[ranks - 1] / np.log(10)
     high, low = (minus_log10(beta_law.ppf(share, ranks, count - ranks + 1)) for share in _BAND)
     return expected, low, high
-
-
-def forest(table: Mapping[str, Any], title: str = "") -> Figure:
-    """A row for each variant of a scan's table, best first: its odds ratio (or slope) with the 95 % interval.
-
-    An interval without a limit on one side ends in an arrow there. Raises InvalidInput where no variant has an estimate.
-    """
-    effect, nothing = ("BETA", 0.0) if "BETA" in table else ("OR", 1.0)
-    middle, low, high = (np.asarray(table[name], dtype=np.float64) for name in (effect, "L95", "U95"))
-    shown = np.flatnonzero(np.isfinite(middle) & ((middle > 0) | (effect == "BETA")))
-    if not shown.size:
-        raise InvalidInput("no variant has an estimate of its effect, so there is nothing to draw; test more people")
-    drawn = np.stack([low[shown], middle[shown], high[shown]])
-    limits = drawn[np.isfinite(drawn) & ((drawn > 0) | (effect == "BETA"))]
-    least, most = min(limits.min(), nothing), max(limits.max(), nothing)
-    # arrows stand a little beyond everything else
-    room = 0.08 * ((most - least) or 1.0) if effect == "BETA" else max((most / least) ** 0.08, 1.05)
-    ends = (least - room, most + room) if effect == "BETA" else (least / room, most * room)
-    figure = new_figure(6.4, 1.1 + 0.24 * shown.size)
-    axes: Any = figure.add_subplot()
-    if effect == "OR":
-        axes.set_xscale("log")
-    for row, (a, b, c) in enumerate(drawn.T):
-        text = f"{b:.3g} ({_limit(a)} to {_limit(c)})"
-        left, right = (a if ends[0] < a else ends[0]), (c if c < ends[1] else ends[1])
-        axes.plot([left, right], [row, row], color=COLOURS[0], linewidth=1.2)
-        for end, marker in ((left, "<"), (right, ">")):
-            if end in ends:
-                axes.plot(end, row, marker, color=COLOURS[0], markersize=4, clip_on=False)
-        axes.plot(b, row, "s", color=COLOURS[0], markersize=4)
-        axes.text(1.02, row, text, transform=axes.get_yaxis_transform(), va="center", fontsize=7)
-    names = [f"{label_text(str(table['SNP'][k]))} ({label_text(str(table['A1'][k]), 8)})" for k in shown]
-    axes.set_yticks(np.arange(shown.size), names, fontsize=7)
-    axes.set_ylim(shown.size - 0.5, -0.5)
-    axes.set_xlim(*ends)
-    axes.axvline(nothing, color=COLOURS[4], linewidth=0.8)
-    if effect == "OR":
-        plain_logarithms(axes.xaxis)
-    what = "slope for each copy of the allele" if effect == "BETA" else "odds ratio of the allele"
-    axes.set_xlabel(f"{what}, 95 % interval")
-    axes.set_title(label_text(title))
-    return figure
-
-
-def _limit(value: float) -> str:
-    return "∞" if np.isposinf(value) else "−∞" if np.isneginf(value) else f"{value:.3g}"
-
-
-def region(variants: Variants, p: FloatArray, centre: int, window: int = WINDOW, title: str = "") -> Figure:
-    """−log10 p of the variants at most ``window`` base pairs from the variant of number ``centre``, on its chromosome.
-
-    Raises InvalidInput for a variant without a position, and a window below 1.
-    """
-    place, chromosome, name = int(variants.position[centre]), variants.chromosome[centre], str(variants.name[centre])
-    check_window(window)
-    if place < 1:
-        raise InvalidInput(
-            f"variant {label_text(name)} has no position, so its region cannot be drawn; name another variant"
-        )
-    near = np.flatnonzero((variants.chromosome == chromosome) & (np.abs(variants.position - place) <= window))
-    figure = new_figure(6.4, 3.6)
-    axes: Any = figure.add_subplot()
-    heights, places = minus_log10(p[near]), variants.position[near] / _MEGABASE
-    axes.scatter(places, heights, s=14, color=COLOURS[0], linewidths=0, rasterized=near.size > _VECTOR_POINTS)
-    here = float(minus_log10(p[[centre]])[0])
-    axes.plot(place / _MEGABASE, here, "D", color=COLOURS[1], markersize=6, label=label_text(name))
-    axes.axhline(-np.log10(GENOME_WIDE), color=COLOURS[3], linewidth=1, label="5e-8")
-    axes.set_xlim((place - window) / _MEGABASE, (place + window) / _MEGABASE)
-    axes.set_ylim(bottom=0)
-    axes.ticklabel_format(axis="x", style="plain", useOffset=False)
-    axes.set_xlabel(f"position on chromosome {label_text(str(chromosome), 12)} (million base pairs)")
-    axes.set_ylabel("−log10 p")
-    axes.set_title(label_text(title))
-    legend_below(figure)
-    return figure
-
-
-def check_top(count: int) -> None:
-    """Raise InvalidInput for a forest plot of no variants."""
-    if count < 1:
-        raise InvalidInput(f"a forest plot of {count} variants shows nothing; give at least 1")
-
-
-def check_window(window: int) -> None:
-    """Raise InvalidInput for a region without a width."""
-    if window < 1:
-        raise InvalidInput(
-            f"the window is {window} base pairs, so its region cannot be drawn; name another variant or window"
-        )
 
 
 def check_plot(target: Path) -> None:

@@ -43,7 +43,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.genomics.genotypes import GENOTYPES
+from optrr.genomics.genotypes import GENOTYPES, HALVES
 from optrr.genomics.tests import CopyTables
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.calibration import tail_of_one
@@ -54,8 +54,6 @@ from optrr_solvers.arrays import FloatArray, IntArray
 CONTROLS, CASES = 0, 1
 # Where fewer reports of a kind are expected, p-values of Hardy–Weinberg proportions go in steps that can be seen.
 STEPPED = 10.0
-# Copies of A1 as a share of two.
-HALVES = np.arange(GENOTYPES) / 2
 # Variants at once, so that a dozen arrays of their cells stay near the cache.
 _VARIANTS = 1 << 13
 # Share of intervals that may miss what they are of. What is left of 0.95, as other intervals have it, differs from 0.05 in its

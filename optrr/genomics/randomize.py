@@ -28,14 +28,13 @@ from optrr.genomics.genotypes import (
     MISSING,
     Codes,
     MatrixGenotypes,
-    refuse_single_copies,
     with_single_copies,
 )
 from optrr.genomics.layout import Layout
 from optrr.genomics.tests import Progress
 from optrr.mechanisms.mechanism import Mechanism, flip
 from optrr_solvers.arrays import in_a_row
-from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
+from optrr_solvers.randomness import BitSource, RandomState, as_source
 
 MissingPolicy = Literal["refuse", "exclude"]
 
@@ -48,24 +47,19 @@ _RANDOMIZED = 1 << 24
 _CELLS = 1 << 22
 
 
-# What to do about missing calls that a design has no place for.
+# What to do about missing calls that a design has no category for.
 _CATEGORY = "design with --missing category, or let it be seen which calls are missing with --missing exclude"
-_GENOTYPES = (
-    "the alleles layout has no place for them: design with --layout genotype, or leave out variants with missing calls"
-)
 
 
 def records_of(
     cohort: Cohort,
     layout: Layout,
     missing: MissingPolicy = "refuse",
-    source: BitSource | None = None,
     remedy: str = _CATEGORY,
 ) -> Codes:
     """True records, codes of the design's domain, MISSING where a call is missing and stays so; shape (n, m), int8.
 
-    In the alleles layout the two alleles of a person are put in random order, drawn from ``source``. ``remedy``: what to do
-    about missing calls that are refused.
+    ``remedy``: what to do about missing calls that are refused.
 
     Raises
     ------
@@ -74,30 +68,17 @@ def records_of(
     """
     at = _positions(cohort, layout)
     refuse_turned(cohort.variants, layout)
-    if layout.status is None:
-        refuse_single_copies(cohort.variants.chromosome, "design in the genotype layout, or leave these variants out")
-    m = layout.attributes.size + (layout.status is not None)
-    records = _room(cohort.n, m)
-    if layout.status is not None:
-        records[:, layout.status] = cohort.status
+    records = _room(cohort.n, layout.variants + 1)
+    records[:, layout.status] = cohort.status
     for chosen, codes in cohort.blocks(BLOCK):
         block = with_single_copies(codes, cohort.variants.chromosome[chosen], cohort.male)
         gone = block == MISSING
         if layout.missing:
             block = np.where(gone, np.int8(GENOTYPES), block)
-        elif gone.any() and (missing == "refuse" or layout.status is None):
+        elif gone.any() and missing == "refuse":
             first = str(cohort.variants.name[chosen][int(np.argmax(gone.any(axis=0)))])
-            what = f"variant {first!r} has missing calls and the design has no category for them"
-            raise InvalidInput(f"{what}; {_GENOTYPES if layout.status is None else remedy}")
-        columns = layout.attributes[at[chosen]]
-        if layout.status is not None:
-            records[:, in_a_row(columns[:, 0])] = block
-        else:
-            # the order of a heterozygote's alleles is a fair coin
-            coin = bounded(source or as_source(None), block.size, 2).reshape(block.shape).astype(np.int8)
-            first_allele = np.where(block == 1, coin, block // 2).astype(np.int8)
-            for copy, allele in enumerate((first_allele, block - first_allele)):
-                records[:, columns[:, copy]] = 2 * allele + cohort.status[:, None]
+            raise InvalidInput(f"variant {first!r} has missing calls and the design has no category for them; {remedy}")
+        records[:, in_a_row(layout.attributes[at[chosen]])] = block
     return records
 
 
@@ -157,9 +138,8 @@ def variants_with_missing(records: Codes) -> int:
 
 
 def randomized_cohort(cohort: Cohort, records: Codes, layout: Layout) -> Cohort:
-    """Randomized records of a genotype layout as a cohort in memory."""
-    assert layout.status is not None
-    at = layout.attributes[_positions(cohort, layout), 0]
+    """Randomized records as a cohort in memory."""
+    at = layout.attributes[_positions(cohort, layout)]
     # in the design's own order the variants follow each other
     codes = records[:, in_a_row(at)]
     if layout.missing:

@@ -39,7 +39,7 @@ from scipy.special import expit, softmax
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.genomics.inflation import Inflation, Visible, visible_share
+from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
 from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
@@ -308,7 +308,9 @@ def associations_of(
         test, people = likelihood_tests(asking, told), n.astype(np.float64)
         asked = np.flatnonzero(n > 0)
         scores = Scores.of_one(test.statistic[kept], test.p_value[kept], test.expected[kept], asked, people)
-        seen, odds = _visible(test.kept[kept]), lambda which: _odds(asking, told, kept[which])
+        known = test.kept[kept][np.isfinite(test.kept[kept])]
+        # on average as much of an inflation stays visible as of an association
+        seen, odds = float(known.mean()) if known.size else math.nan, lambda which: _odds(asking, told, kept[which])
     elif asking.reports:
         raise InvalidInput(
             "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
@@ -317,10 +319,7 @@ def associations_of(
         tables, kernel = cell_tables(told).two[kept], asking.kernel
         scores = score_test(tables, kernel, options.test)
         naive = naive_score_test(tables, options.test) if options.naive else None
-        seen, odds = (
-            visible_share(tables, kernel, scores, options.test),
-            lambda which: odds_ratios(tables[which], kernel),
-        )
+        seen, odds = visible_share(scores, kernel, options.test), lambda which: odds_ratios(tables[which], kernel)
     inflation = Inflation.of(scores, seen)
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
@@ -355,14 +354,6 @@ def _filtered(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]], op
         )
     tables = cell_tables(told)
     return filtered(tables, asking.kernel, options.thresholds, tables.people, missing=False)
-
-
-def _visible(kept: FloatArray) -> Visible:
-    """What of an inflation stays visible: on average as much as of an association."""
-    known = kept[np.isfinite(kept)]
-    if not known.size:
-        return Visible()
-    return Visible(float(known.mean()), float(known.std()) / math.sqrt(known.size), 1.0)
 
 
 def likelihood_tests(asking: SampledVariants, told: Sequence[tuple[IntArray, Told]]) -> AnswersTest:

@@ -8,8 +8,8 @@ The result of a scan: one row for each variant under the field's usual column na
     OR SE L95 U95                         odds ratio of A1, standard error of its logarithm (NA where the interval is not
                                           bounded) and 95 % interval; 0 and inf where noise leaves no limit
     EXPECTED                              smallest number of observed (randomized) records expected in a cell of genotype
-                                          and status that somebody can truly be in (not of missing calls, nor of men's
-                                          heterozygotes on X) if they were not associated; the smaller, the farther from χ²
+                                          and status that somebody can truly be in (not of missing calls) if they were not
+                                          associated; the smaller, the farther from χ²
     NAIVE_STAT NAIVE_P                    the test that takes randomized records for true ones, where asked for
 
 Adjusted for public covariates (:mod:`optrr.genomics.adjusting`), TEST is ADD-COV, with strata alone CMH: OR is per copy, SE
@@ -38,7 +38,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from optrr.domain.domain import listed
-from optrr.errors import InvalidInput, did_you_mean, warn
+from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import Variants
@@ -46,11 +46,9 @@ from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import STATUS, Layout, star_kernel
 from optrr.genomics.odds import REACH, odds_ratios
 from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
-from optrr.genomics.result_files import ColumnsResult, ScannedStudy, arrow_columns, check_form, write_plink2, write_ssf
+from optrr.genomics.result_files import ColumnsResult, arrow_columns, check_form, write_plink2
 from optrr.genomics.tests import (
-    ASSUMPTION,
     GENOME_WIDE,
-    WARNING,
     CopyTables,
     Progress,
     Scores,
@@ -61,14 +59,11 @@ from optrr.genomics.tests import (
     naive_shift,
     people_with,
     score_test,
-    single_copy_scores,
-    with_odds_of_single_copies,
-    with_single_copies,
 )
-from optrr.mechanisms.kernel import EffectKernel, unrandomized
+from optrr.mechanisms.kernel import EffectKernel
 from optrr.models.tests.calibration import FEW_EXPECTED
 from optrr.models.tests.result import bonferroni, false_discovery_rate
-from optrr.models.tests.testing import ABSENT, ASSUMING, GENOTYPE_TESTS, counts_alleles
+from optrr.models.tests.testing import ABSENT, GENOTYPE_TESTS
 from optrr.show.result import in_json
 from optrr.show.text import amount
 from optrr.tables.estimation.impossible import Observed, impossible_tables
@@ -78,9 +73,9 @@ from optrr_solvers.laws import Law
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Variants that a summary lists, and that a forest plot shows.
-TOP, TOP_DRAWN = 10, 20
-PLOTS = ("manhattan", "qq", "forest", "region")
+# Variants that a summary lists.
+TOP = 10
+PLOTS = ("manhattan", "qq")
 # Columns of effects that stand beside the number of people; the others stand behind the tests.
 _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
 # An estimate this far below a threshold is equal to it but for rounding.
@@ -210,8 +205,6 @@ class Associations(ColumnsResult):
     def notes_on_naive(self) -> str:
         """Whether the naive test keeps its level, in one sentence."""
         what = "the naive test (NAIVE_P) takes randomized counts for true ones"
-        if self.test == ASSUMING:
-            return f"{what}; it is not valid, because randomized genotypes are not in Hardy-Weinberg proportions"
         if self.naive_harmless is None:
             return f"{what}; its p-values are not valid"
         if self.naive_harmless == 1:
@@ -234,17 +227,12 @@ class Associations(ColumnsResult):
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object, with the variants of the smallest p-values."""
         p, inflation, top = self.scores.p_value, self.inflation, self.rows(self.top(TOP))
-        without, error = inflation.without_randomization
         named: dict[str, Any] = {
             "n": int(self.n.max()),
             "variants": len(self.variants),
             "lambda_gc_error": inflation.factor * inflation.relative_error,
             "lambda_gc_p_value": inflation.chance,
-            "lambda_gc_visible": inflation.visible.share,
-            "lambda_gc_visible_error": inflation.visible.standard_error,
-            "lambda_gc_visible_at_most": inflation.visible.most,
-            "lambda_gc_without_randomization": without,
-            "lambda_gc_without_randomization_error": error,
+            "lambda_gc_visible": inflation.visible,
             "genome_wide": int(np.sum(p <= GENOME_WIDE)),
             "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
             "skipped": dict(self.skipped),
@@ -257,46 +245,17 @@ class Associations(ColumnsResult):
         # odds ratios take most of the time, so they are worked out for the rows shown only
         return arrow_columns(self.rows(slice(count))), len(self.variants)
 
-    def plot(
-        self, kind: str = "manhattan", *, top: int = TOP_DRAWN, around: str | None = None, window: int | None = None
-    ) -> Figure:
-        """One of ``PLOTS``: manhattan and qq of all variants, forest of the ``top``, region of ``window`` bp beside ``around``.
-
-        ``around`` is a variant's name, by default that of the smallest p-value.
-
-        Raises
-        ------
-        InvalidInput
-            for another kind, and what cannot be drawn (:mod:`optrr.genomics.plots`).
-        """
+    def plot(self, kind: str = "manhattan") -> Figure:
+        """One of ``PLOTS``: manhattan or qq. Raises InvalidInput for another kind."""
         from optrr.genomics import plots  # noqa: PLC0415 (matplotlib takes a second to import)
 
         p = self.scores.p_value
         if kind == "qq":
             naive = {} if self.naive is None else {"naive test": self.naive.p_value}
             return plots.qq({f"{self.test} test": p} | naive)
-        if kind == "forest":
-            plots.check_top(top)
-            return plots.forest(self.rows(self.top(top)), f"{self.test} test")
-        if kind == "region":
-            return plots.region(
-                self.variants, p, self._numbered(around), plots.WINDOW if window is None else window, self.test
-            )
         if kind not in PLOTS:
             raise InvalidInput(f"unknown plot {kind!r}; choose among {', '.join(PLOTS)}")
         return plots.manhattan(self.variants, p, self.test)
-
-    def _numbered(self, name: str | None) -> int:
-        """The number of the variant of that name, or of the smallest p-value."""
-        names = self.variants.name
-        at = self.top(1) if name is None else np.flatnonzero(names == name)
-        if not at.size:
-            raise InvalidInput(
-                "no variant has a p-value; name one (--around)"
-                if name is None
-                else f"no variant {name!r} was tested{did_you_mean(name, map(str, names))}"
-            )
-        return int(at[0])
 
     def rows(self, which: slice | IntArray) -> dict[str, NDArray[np.generic]]:
         """The rows of the variants of these numbers, column by column; odds ratios are worked out for these only."""
@@ -335,24 +294,16 @@ class Associations(ColumnsResult):
 
         Raises InvalidInput beside a naive test, which that form has no columns for.
         """
-        check_form("plink2", self.test, self.naive is not None)
+        check_form("plink2", self.naive is not None)
         write_plink2(self.columns, path)
 
-    def write_ssf(self, path: Path, study: ScannedStudy) -> dict[str, int]:
-        """Write GWAS-SSF and its metadata; how many variants it has no row for, by reason.
 
-        Raises InvalidInput as :func:`optrr.genomics.result_files.write_ssf`, and for the genotypic and the naive test.
-        """
-        check_form("ssf", self.test, self.naive is not None)
-        fit = self.scores.fit
-        known = fit is not None and fit.columns.size
-        return write_ssf(
-            self.columns, path, study, float(np.median(fit.columns[:, 1])) if fit and known else study.cases
-        )
-
-
-# Why variants are left out that the trend and genotypic tests have nobody for.
-_NOBODY = "on a chromosome of which nobody has two copies: the allelic tests count single ones"
+_SINGLE = (
+    "people with one copy, as men have of chromosome X, are left out of the test of {}: a scan with covariates counts them, "
+    "with sex as a covariate"
+)
+# Why variants are left out that the tests have nobody for.
+_NOBODY = "on a chromosome of which nobody has two copies: a scan with covariates tests single ones"
 
 
 @dataclass(frozen=True)
@@ -390,10 +341,8 @@ def scan(
     Raises
     ------
     InvalidInput
-        where a variant is not in the design, or the layout is not one of genotypes.
+        where a variant is not in the design.
     """
-    if layout.status is None:
-        raise InvalidInput("this design randomizes alleles; its records are tested by scan_alleles")
     kernel, tables = cohort_kernel(cohort, law, layout), copy_tables(cohort, layout.missing, progress)
     counted = np.flatnonzero(tables.two.any(axis=(1, 2)))
     doubts = impossible_tables([Observed(f"a variant × {STATUS}", tables.two[counted], kernel.part(counted))])
@@ -408,8 +357,7 @@ def cohort_kernel(cohort: Cohort, law: Law, layout: Layout) -> EffectKernel:
 
     A kernel without a batch serves all tables, and takes a part of the time.
     """
-    assert layout.status is not None
-    kernel = star_kernel(law, layout.attributes[places_of(cohort.variants, layout), 0], layout.status)
+    kernel = star_kernel(law, layout.attributes[places_of(cohort.variants, layout)], layout.status)
     return kernel.part(0) if (kernel.eigenvalues == kernel.eigenvalues[0]).all() else kernel
 
 
@@ -433,11 +381,9 @@ def associations(
 ) -> Associations:
     """Tests from counted tables (V, R, 2); variants without any call are left out and counted.
 
-    Only the allelic tests are of people who have one copy, too. The others are of those who have two: of women on chromosome X,
-    of nobody on Y and MT, as PLINK's --model has it.
+    The tests are of people who have two copies: of women on chromosome X, of nobody on Y and MT, as PLINK's --model has it.
     """
-    own = tables if counts_alleles(options.test) else CopyTables(tables.two, np.zeros_like(tables.one))
-    people = own.people
+    people = tables.two.sum(axis=(1, 2))
     filters = filtered(tables, kernel, options.thresholds, people_with(cohort, 1), missing)
     kept = np.flatnonzero((people > 0) & filters.kept)
     if not kept.size:
@@ -445,20 +391,19 @@ def associations(
         raise InvalidInput(
             f"no variant {left}has a single call of somebody whom the test counts; nothing can be tested"
         )
-    kernel, n = kernel.part(kept), people[kept].astype(np.int64)
-    scores, naive, harmless = _tested(own.part(kept), kernel, options)
-    own, two = own.part(kept), tables.two[kept]
-    about_copies = [WARNING] if own.one.any() else []
-    inflation = Inflation.of(scores, visible_share(two, kernel, scores, options.test))
+    kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
+    scores, naive, harmless = _tested(two, kernel, options)
+    inflation = Inflation.of(scores, visible_share(scores, kernel, options.test))
     fit = scores.independence
     odds = lambda which: odds_ratios(two[which], kernel.part(which), fit=None if fit is None else fit.part(which))  # noqa: E731
-    skipped, said = _skipped(cohort, people, options, missing)
+    left_out = int(np.count_nonzero(tables.one[kept].any(axis=(1, 2))))
+    skipped, said = _skipped(cohort, people, missing)
     return Associations(
         cohort.variants.take(kept),
         options.test,
         n,
         scores,
-        with_odds_of_single_copies(odds, own, kernel) if own.one.any() else odds,
+        odds,
         naive,
         skipped | filters.skipped,
         inflation,
@@ -467,7 +412,7 @@ def associations(
             *said,
             *filters.warnings,
             *_doubts(scores, options.test),
-            *about_copies,
+            *([_SINGLE.format(amount(left_out, "variant"))] if left_out else []),
             *cohort.relatedness(),
         ),
         None if harmless is None else float(harmless.mean()),
@@ -475,31 +420,21 @@ def associations(
 
 
 def _tested(
-    tables: CopyTables, kernel: EffectKernel, options: ScanOptions
+    tables: IntArray, kernel: EffectKernel, options: ScanOptions
 ) -> tuple[Scores, Scores | None, NDArray[np.bool_] | None]:
     """The scores, and where they are asked for the naive test's and whether it does harm."""
-    scores = score_test(tables.two, kernel, options.test)
-    naive = naive_score_test(tables.two, options.test) if options.naive else None
+    scores = score_test(tables, kernel, options.test)
+    naive = naive_score_test(tables, options.test) if options.naive else None
     harmless = None
     if naive is not None and scores.fit is not None:
         shift = naive_shift(scores.fit, scores.n, options.test)
-        harmless = naive_is_harmless(shift, naive.df[scores.tested], options.test)
-    at = np.flatnonzero(tables.one.any(axis=(1, 2)))
-    if at.size:
-        chosen = tables.part(at)
-        scores = with_single_copies(scores, at, single_copy_scores(chosen, kernel.part(at), options.test))
-        if naive is not None:
-            ignored = single_copy_scores(chosen, unrandomized(kernel.sizes), options.test)
-            naive = with_single_copies(naive, at, ignored)
+        harmless = naive_is_harmless(shift, naive.df[scores.tested])
     return scores, naive, harmless
 
 
-def _skipped(
-    cohort: Cohort, people: FloatArray, options: ScanOptions, missing: bool
-) -> tuple[dict[str, int], list[str]]:
+def _skipped(cohort: Cohort, people: IntArray, missing: bool) -> tuple[dict[str, int], list[str]]:
     """Variants left out by reason, and what to say of missing calls."""
-    fewest = 1 if counts_alleles(options.test) else 2
-    wanted = people_with(cohort, fewest)
+    wanted = people_with(cohort, 2)
     gone = cohort.variants.name[(people == 0) & (wanted > 0)].tolist()
     counts = {"all calls missing": len(gone), _NOBODY: int(np.count_nonzero(wanted == 0))}
     incomplete = 0 if missing else int(np.sum((people > 0) & (people < wanted)))
@@ -537,8 +472,4 @@ def _doubts(scores: Scores, test: str) -> list[str]:
     fewer = int(np.sum(scores.absent >= 0))
     if fewer:
         out.append(f"in {amount(fewer, 'variant')} {ABSENT} (DF)")
-    if test == "allelic":
-        out.append("the allelic test takes people, not alleles, for independent: its statistics are the trend test's")
-    if test == ASSUMING:
-        out.append(ASSUMPTION)
     return out

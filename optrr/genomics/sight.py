@@ -131,12 +131,10 @@ class SeenInRecords:
     def of(cls, design: Design) -> SeenInRecords:
         """Of the variant whose association with the status is seen about as well as half of them.
 
-        Raises InvalidInput for alleles, which have no status of their own, and associations that cannot be seen.
+        Raises InvalidInput for associations that cannot be seen.
         """
         layout = layout_of(design.domain)
-        if layout.status is None:
-            raise InvalidInput("what can be seen is known of genotypes, not of alleles; design with --layout genotype")
-        kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
+        kernel = star_kernel(design.law, layout.attributes, layout.status)
         order = np.argsort(np.abs(kernel.eigenvalues[:, 1, 1]), kind="stable")
         return cls(kernel.part(int(order[order.size // 2])))
 

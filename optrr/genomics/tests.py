@@ -1,32 +1,20 @@
-"""Association of genotype and status from randomized tables of many variants: trend, genotypic and allelic tests.
+"""Association of genotype and status from randomized tables of many variants: trend and genotypic tests.
 
 The tests are those of :mod:`optrr.models.tests`, contrasts and null hypotheses from :mod:`optrr.models.tests.testing`, null
 fit, statistic and p-value from the same code for one table and for a scan. The target is the population the people were drawn
 from; a person's two alleles are one observation. A fourth genotype row, where the mechanism has one, is "missing": it takes
-part in the estimate, and the hypothesis is about the other three.
+part in the estimate, and the hypothesis is about the other three. People who have one copy of a chromosome, as men have of X,
+are counted apart; the tests are of those who have two, as PLINK's --model is.
 
 The naive test takes randomized counts for true ones. Under the null hypothesis it expects the mechanism's own dependence,
 which is (λ_is − λ_i λ_s) times the two margins' departures from uniform ones: nothing where λ_is = λ_i λ_s (Kronecker) or where
 a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
-
-Of some variants people have one copy: men on X and Y, everybody on MT. Allelic tests count alleles there, two of who has two
-copies, one of who has one, as PLINK's --assoc does. With f the frequency of A1 and w the share of cases, both over all
-chromosomes, g the copies in a code (a single one counts like two, so half of it here) and d how many copies a person has, the
-statistic is that of
-
-    Σ over people (g − d f)(case − w),
-
-each term pulled back through the mechanism; the person is the sampling unit. It is 0 on average where the allele is as
-frequent in cases as in controls, provided that it is as frequent in men as in women, or that cases are: PLINK takes the former
-for granted. Its variance is that of the null law: a status independent of the alleles within each sex, one allele in who has
-one copy; in who has two (1 − f)² + D, 2f (1 − f) − 2D, f² + D, D the departure from Hardy–Weinberg proportions, estimated
-for the allelic test and 0 for allelic-hwe, which without a mechanism is Pearson's χ² of alleles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,11 +23,10 @@ from scipy.stats import chi2, ncx2
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import BLOCK, MISSING, Codes, copies, single_copy_chromosomes
-from optrr.genomics.odds import OddsRatios, odds_of_alleles
 from optrr.mechanisms.kernel import Kernel, unrandomized
-from optrr.models.tests.calibration import calibrated, tail_of_one
+from optrr.models.tests.calibration import calibrated
 from optrr.models.tests.nullfit import NullFit, influence, score_tests
-from optrr.models.tests.testing import ASSUMING, GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
+from optrr.models.tests.testing import GENOTYPE_TESTS, GENOTYPES, absent_genotypes, genotype_test
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -55,19 +42,8 @@ _ROWS = 255
 _MANY = 1e12
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
-# A variance of a person's contrast as small as this is rounding, which may make it negative, and a matrix of them singular.
+# A variance of a person's contrast as small as this is rounding, which may make a matrix of them singular.
 _NO_VARIANCE = 1e-15
-# Frequencies and shares are kept this far from 0 and 1, so that no variance is 0.
-_LEAST = 1e-9
-
-WARNING = (
-    "on chromosomes X, Y and MT one copy counts as one allele; frequencies are taken for the same in men and women, as PLINK "
-    "takes them: where they differ, and cases and controls differ in sex, the test rejects too often; a scan with covariates "
-    "has sex among them on X"
-)
-ASSUMPTION = (
-    f"the {ASSUMING} test is valid only in Hardy-Weinberg proportions; allelic and trend need no such assumption"
-)
 
 
 def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: str = "trend") -> FloatArray:
@@ -80,7 +56,7 @@ def association_chi_squared(counts: NDArray[np.number], kernel: Kernel, test: st
     n = counts.sum(axis=(1, 2)).astype(np.float64)
     observed = counts / np.maximum(n, 1.0)[:, None, None]
     fit = fitter(observed, kernel)
-    plain, seen = (_covariance(fit, k, contrasts) for k in (unrandomized(kernel.sizes), kernel))
+    plain, seen = covariances(fit, kernel, contrasts)
     # a genotype or a status that nobody has leaves a contrast without variance
     plain += np.eye(contrasts.shape[0]) * _NO_VARIANCE
     effect = np.einsum("zkr,zr->zk", influence(fit, kernel, contrasts), observed.reshape(n.size, -1))
@@ -97,19 +73,20 @@ def naive_shift(fit: NullFit, n: FloatArray, test: str) -> FloatArray:
     return np.asarray(n * score_tests(fit.expected, unrandomized(sizes), contrasts, fitter).statistic)
 
 
-def naive_is_harmless(shift: FloatArray, df: ArrayLike, test: str) -> NDArray[np.bool_]:
-    """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant.
-
-    It never is for the test that assumes Hardy–Weinberg proportions, because randomized genotypes are not in these proportions.
-    """
-    level = ncx2.sf(chi2.isf(_LEVEL, df), df, np.maximum(shift, 1e-12))
-    return np.asarray((level <= _HARMLESS_LEVEL) & (test != ASSUMING))
+def naive_is_harmless(shift: FloatArray, df: ArrayLike) -> NDArray[np.bool_]:
+    """Whether the naive test rejects at most 5.5 % of true null hypotheses at 5 %, for each variant."""
+    return np.asarray(ncx2.sf(chi2.isf(_LEVEL, df), df, np.maximum(shift, 1e-12)) <= _HARMLESS_LEVEL)
 
 
-def _covariance(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> FloatArray:
-    psi = influence(fit, kernel, contrasts)
-    law = kernel.forward(fit.table).reshape(psi.shape[0], 1, -1)
-    return np.asarray((psi * law) @ np.swapaxes(psi, 1, 2))
+def covariances(fit: NullFit, kernel: Kernel, contrasts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Covariance of a person's contrasts at the null fit, without the mechanism and with it, (V, K, K) each."""
+
+    def one(own: Kernel) -> FloatArray:
+        psi = influence(fit, own, contrasts)
+        law = own.forward(fit.table).reshape(psi.shape[0], 1, -1)
+        return np.asarray((psi * law) @ np.swapaxes(psi, 1, 2))
+
+    return one(unrandomized(kernel.sizes)), one(kernel)
 
 
 def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
@@ -159,9 +136,8 @@ class Scores:
 
     @property
     def independence(self) -> NullFit | None:
-        """The fit where it is one of independence alone, to every variant."""
-        usable = self.fit is not None and not self.fit.hardy_weinberg and self.tested.size == self.statistic.size
-        return self.fit if usable else None
+        """The fit where every variant was tested."""
+        return self.fit if self.tested.size == self.statistic.size else None
 
 
 def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", tail: bool = True) -> Scores:
@@ -176,7 +152,7 @@ def score_test(counts: NDArray[np.number], kernel: Kernel, test: str = "trend", 
         of the mechanism that randomized them, one for all variants or one for each;
         :func:`optrr.mechanisms.kernel.unrandomized` for data that are not randomized.
     test
-        trend, genotypic, allelic or allelic-hwe.
+        trend or genotypic.
     tail
         whether small p-values come from :mod:`optrr.models.tests.calibration`, which is more accurate there; False takes all of
         them from the χ² limit.
@@ -257,12 +233,6 @@ class CopyTables:
         """People of each variant, (V,)."""
         return np.asarray(self.two.sum(axis=(1, 2)) + self.one.sum(axis=(1, 2)), dtype=np.float64)
 
-    @property
-    def observed(self) -> FloatArray:
-        """Shares of all reports, first of people with two copies, (V, 2R, 2)."""
-        both = np.concatenate([self.two, self.one], axis=1).astype(np.float64)
-        return np.asarray(both / np.maximum(self.people, 1.0)[:, None, None])
-
 
 def genotype_tables(codes: Codes, status: Codes, missing: bool) -> IntArray:
     """Counts of each column of ``codes`` (n, k) against ``status`` (n,): shape (k, R, 2).
@@ -320,143 +290,3 @@ def copy_tables(cohort: Cohort, missing: bool, progress: Progress | None = None,
         if progress is not None:
             progress(chosen.stop, kinds.size)
     return out
-
-
-def single_copy_scores(tables: CopyTables, kernel: Kernel, test: str = "allelic") -> Scores:
-    """The allelic test (or allelic-hwe), 1 degree of freedom; NaN where allele or status does not vary."""
-    n, observed = tables.people, tables.observed
-    sums = _Alleles.of(observed, kernel)
-    law, pieces = [], []
-    for estimate, alleles in zip(sums.tables, (2, 1), strict=True):
-        law.append(_null(estimate, sums, alleles, test == ASSUMING, kernel))
-        x = alleles * (np.arange(GENOTYPES) / 2 - sums.frequency[:, None])
-        s = np.array([0.0, 1.0]) - sums.cases[:, None]
-        pieces.append(_pulled_back(x[:, :, None] * s[:, None, :], kernel))
-    expected, weights = np.concatenate(law, axis=1), np.concatenate(pieces, axis=1)
-    varies = _copies_vary(tables)
-    statistic, p = contrast_test(observed, expected, weights, n, varies)
-    present = np.where(expected.sum(axis=2, keepdims=True) > 0, expected, np.inf)
-    rows = kernel.sizes[0]
-    # nobody with one copy has both alleles, and a missing call says nothing
-    present = present[:, [*range(GENOTYPES), rows, rows + GENOTYPES - 1]]
-    least = np.where(varies, n * present.min(axis=(1, 2)), np.nan)
-    return Scores.of_one(statistic, p, least, np.flatnonzero(varies), n[varies])
-
-
-def contrast_test(
-    observed: FloatArray, law: FloatArray, weights: FloatArray, n: FloatArray, varies: NDArray[np.bool_] | bool = True
-) -> tuple[FloatArray, FloatArray]:
-    """χ² with 1 degree of freedom of a contrast with these weights of reports, and its p-value, (V,) each.
-
-    It is taken along its gradient, and is 0 under the null ``law`` of the ``observed`` shares; these and the weights of each
-    report are (V, A, B). NaN where nothing ``varies``.
-    """
-    effect = np.sum((observed - law) * weights, axis=(1, 2))
-    variance = np.sum(law * weights**2, axis=(1, 2)) - np.sum(law * weights, axis=(1, 2)) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(varies & (variance > 0), n * effect**2 / variance, np.nan)
-    flat, counts = (n.size, -1), observed * n[:, None, None]
-    return statistic, tail_of_one(weights.reshape(flat), law.reshape(flat), counts.reshape(flat), statistic)
-
-
-def with_single_copies(scores: Scores, which: IntArray, single: Scores) -> Scores:
-    """The scores of all variants, with those of some numbers replaced; a fit stays that of people with two copies."""
-    statistic, p, expected = (x.copy() for x in (scores.statistic, scores.p_value, scores.expected))
-    statistic[which], p[which], expected[which] = single.statistic, single.p_value, single.expected
-    return replace(scores, statistic=statistic, p_value=p, expected=expected)
-
-
-def single_copy_odds(tables: CopyTables, kernel: Kernel) -> OddsRatios:
-    """Odds ratio of A1 by counts of alleles; its interval is Fieller's, with the person as the sampling unit."""
-    observed = tables.observed
-    table, n = _Alleles.of(observed, kernel).counts, np.maximum(tables.people, 1.0)
-    odds = odds_of_alleles(table, lambda gradient: _of_alleles(gradient, kernel), observed, n)
-    return OddsRatios(*np.where(_copies_vary(tables), odds.arrays, np.nan))
-
-
-def with_odds_of_single_copies(
-    plain: Callable[[slice | IntArray], OddsRatios], tables: CopyTables, kernel: Kernel
-) -> Callable[[slice | IntArray], OddsRatios]:
-    """Odds ratios by numbers of variants: those of :func:`single_copy_odds` where somebody has one copy."""
-    single = tables.one.sum(axis=(1, 2)) > 0
-
-    def odds(which: slice | IntArray) -> OddsRatios:
-        out, at = plain(which).arrays, np.flatnonzero(single[which])
-        chosen = np.arange(single.size)[which][at]
-        out[:, at] = single_copy_odds(tables.part(chosen), kernel.part(chosen)).arrays
-        return OddsRatios(*out)
-
-    return odds
-
-
-@dataclass(frozen=True, eq=False)
-class _Alleles:
-    """Unbiased shares of all reports by true genotype and status, ``tables`` of people with two copies and with one, (V, R, 2).
-
-    ``counts``: alleles of A2 and A1 by status for each person, (V, 2, 2); ``frequency`` and ``cases`` within 0..1, (V,).
-    """
-
-    tables: tuple[FloatArray, FloatArray]
-    counts: FloatArray
-    frequency: FloatArray
-    cases: FloatArray
-
-    @classmethod
-    def of(cls, observed: FloatArray, kernel: Kernel) -> _Alleles:
-        rows = kernel.sizes[0]
-        tables = kernel.solve(observed[:, :rows]), kernel.solve(observed[:, rows:])
-        of_a1 = np.arange(GENOTYPES) / 2
-        counts = np.sum(
-            [
-                copies * np.einsum("kg,zgs->zks", np.stack([1 - of_a1, of_a1]), table[:, :GENOTYPES])
-                for table, copies in zip(tables, (2, 1), strict=True)
-            ],
-            axis=0,
-        )
-        total = np.maximum(counts.sum(axis=(1, 2)), _LEAST)
-        return cls(
-            tables, counts, _inside(counts[:, 1].sum(axis=1) / total), _inside(counts[:, :, 1].sum(axis=1) / total)
-        )
-
-
-def _null(estimate: FloatArray, sums: _Alleles, copies: int, in_proportions: bool, kernel: Kernel) -> FloatArray:
-    """Law of the reports of the people with so many copies, under the null hypothesis; it sums to their share, (V, R, 2)."""
-    share = np.maximum(estimate.sum(axis=(1, 2)), 0.0)
-    beside = np.maximum(estimate[:, GENOTYPES:], 0.0)
-    known = np.maximum(share - beside.sum(axis=(1, 2)), 0.0)
-    of_known = np.maximum(estimate[:, :GENOTYPES].sum(axis=(1, 2)), _LEAST)
-    cases = _inside(estimate[:, :GENOTYPES, 1].sum(axis=1) / of_known)
-    f = sums.frequency
-    if copies == 1:
-        genotypes = np.stack([1 - f, np.zeros_like(f), f], axis=1)
-    else:
-        d = np.zeros_like(f) if in_proportions else f * (1 - f) - estimate[:, 1].sum(axis=1) / of_known / 2
-        d = np.clip(d, -(np.minimum(f, 1 - f) ** 2), f * (1 - f))
-        genotypes = np.stack([(1 - f) ** 2 + d, 2 * f * (1 - f) - 2 * d, f**2 + d], axis=1)
-    inside = known[:, None, None] * genotypes[:, :, None] * np.stack([1 - cases, cases], axis=1)[:, None, :]
-    law = np.maximum(kernel.forward(np.concatenate([inside, beside], axis=1)), 0.0)
-    total = law.sum(axis=(1, 2), keepdims=True)
-    return np.asarray(law * (share[:, None, None] / np.maximum(total, _LEAST)))
-
-
-def _of_alleles(gradient: FloatArray, kernel: Kernel) -> FloatArray:
-    """What one report adds to a function of the allele counts with this gradient (V, 2, 2): shape (V, 2R, 2)."""
-    of_a1 = np.arange(GENOTYPES) / 2
-    each = np.einsum("kg,zks->zgs", np.stack([1 - of_a1, of_a1]), gradient)
-    return np.concatenate([_pulled_back(copies * each, kernel) for copies in (2, 1)], axis=1)
-
-
-def _pulled_back(table: FloatArray, kernel: Kernel) -> FloatArray:
-    """A function of genotype and status (V, 3, 2), 0 of a missing one, as one of reports (V, R, 2)."""
-    longer = np.pad(table, ((0, 0), (0, kernel.sizes[0] - GENOTYPES), (0, 0)))
-    return np.asarray(kernel.solve_adjoint(longer[:, None]).reshape(longer.shape))
-
-
-def _copies_vary(tables: CopyTables) -> NDArray[np.bool_]:
-    """Whether reports have more than one genotype and more than one status."""
-    known = tables.two[:, :GENOTYPES] + tables.one[:, :GENOTYPES]
-    return np.asarray(((known.sum(axis=2) > 0).sum(axis=1) > 1) & ((known.sum(axis=1) > 0).sum(axis=1) > 1))
-
-
-def _inside(share: FloatArray) -> FloatArray:
-    return np.clip(share, _LEAST, 1 - _LEAST)

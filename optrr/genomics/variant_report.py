@@ -158,13 +158,8 @@ def variant_report(
     Raises
     ------
     InvalidInput
-        where a variant is not in the design, or the layout is not one of genotypes.
+        where a variant is not in the design.
     """
-    if layout.status is None:
-        raise InvalidInput(
-            "this design randomizes alleles with the status; frequencies and the like are estimated from genotypes: design "
-            "with --layout genotype"
-        )
     kernel = cohort_kernel(cohort, law, layout)
     tables = copy_tables(cohort, layout.missing, progress)
     doubts = list(impossible_tables([Observed("a variant × status", tables.two, kernel)]))

@@ -2,8 +2,8 @@
 
 A1, the counted allele, is the alternate one. Records that are not biallelic, symbolic alleles, records without genotypes
 and those where nobody is diploid, except on chromosomes X, Y and MT, are left out and counted by reason. Phase is ignored. A
-call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK. Which records and calls are used
-beyond that is asked by a :class:`optrr.genomics.filters.GenotypeFilter`.
+call with one allele unknown is missing; a haploid call is coded as homozygous, as in PLINK. Which records are used beyond that
+is asked by a :class:`optrr.genomics.filters.GenotypeFilter`.
 
 The native library runs in a process of its own, so that a file that crashes it is one line here. The process has the file's
 size to go by: its memory and its time are limited, it writes no core file, and what it sends is checked, because a library that

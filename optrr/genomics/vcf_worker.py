@@ -3,7 +3,7 @@
 htslib, which cyvcf2 wraps, is native code: a malformed file may end the process that reads it. So this file is run as a
 script of its own (:mod:`optrr.genomics.vcf` starts it) and imports nothing of optrr, which keeps its start short.
 
-Input: one line of JSON that says what to read, and which records and calls (:class:`optrr.genomics.filters.GenotypeFilter`).
+Input: one line of JSON that says what to read, and which records (:class:`optrr.genomics.filters.GenotypeFilter`).
 
 Output: frames of a kind (one byte), a length (eight bytes, little-endian) and that many bytes. ``P`` names of people, ``V``
 variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of what was left out (JSON), ``Z`` the end, ``E`` what the
@@ -24,7 +24,6 @@ import numpy as np
 _UNKNOWN = 3
 _MISSING = -1
 _DIPLOID = 2
-_SINGLE = 1e-6
 
 # Variants sent at once: some 200 kB of JSON.
 _BATCH = 4_096
@@ -54,37 +53,10 @@ def _unusable(record: Any, order: dict[str, Any]) -> str:
         return "not biallelic"
     if record.ALT[0].startswith("<") or record.ALT[0] == "*":
         return "symbolic allele"
-    lacking = next((name for name in order["least"] if name not in record.FORMAT), "")
-    if lacking:
-        return f"without {lacking}"
     single = _plain_name(record) in order["single"]
-    if _dosed(record, order):
-        return ""
     if "GT" not in record.FORMAT:
         return "without genotypes"
     return "" if record.ploidy == _DIPLOID or (record.ploidy == 1 and single) else "not diploid"
-
-
-def _dosed(record: Any, order: dict[str, Any]) -> bool:
-    """Whether its calls are made of dosages."""
-    return order["dosage"] is not None and "DS" in record.FORMAT and _plain_name(record) not in order["single"]
-
-
-def _called(record: Any, order: dict[str, Any]) -> Any:
-    """Copies of the alternate allele, −1 for a missing call."""
-    if _dosed(record, order):
-        dosages = np.asarray(record.format("DS"), dtype=np.float64)[:, 0]
-        nearest = np.rint(np.where(np.isfinite(dosages), dosages, -1.0))
-        # single precision, in which the library hands them out: 0.9 is 0.1 from 1
-        good = (np.abs(dosages - nearest) <= order["dosage"] + _SINGLE) & (nearest >= 0) & (nearest <= _DIPLOID)
-        codes = np.where(good, nearest, _MISSING).astype(np.int8)
-    else:
-        codes = record.gt_types.astype(np.int8)
-        codes[codes == _UNKNOWN] = _MISSING
-    for name, least in order["least"].items():
-        # what is not there is below every least: the smallest integers stand for it, and a NaN is not above anything
-        codes[~(np.asarray(record.format(name), dtype=np.float64)[:, 0] >= least)] = _MISSING
-    return codes
 
 
 def _send_variants(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
@@ -113,7 +85,10 @@ def _send_genotypes(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
     """Copies of the alternate allele of every usable record, one frame each."""
     for record in file:
         if not _unusable(record, order):
-            _send(out, b"G", _called(record, order).tobytes())
+            # copies of the alternate allele
+            codes = record.gt_types.astype(np.int8)
+            codes[codes == _UNKNOWN] = _MISSING
+            _send(out, b"G", codes.tobytes())
     _send(out, b"Z")
 
 

@@ -181,7 +181,7 @@ def test_axes_are_in_the_order_that_is_asked_for():
     [
         (lambda r: r.table("sex", method="mle"), "unbiased tables"),
         (lambda r: r.test("sex", "income", calibration="bootstrap"), "leave out the calibration"),
-        (lambda r: r.test("sex", "income", hypothesis="allelic"), "have no test 'allelic'"),
+        (lambda r: r.test("sex", "income", hypothesis="genotypic"), "have no test 'genotypic'"),
         (lambda r: r.test("sex", "income", "age"), "is of two attributes"),
         (
             lambda r: r.test("sex", "income", hypothesis="goodness-of-fit", proportions=[0.5, 0.5]),

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from genotypes import cohort_of, whole
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import aligned
-from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, allele_pairs
+from optrr.genomics.genotypes import MISSING, allele_pairs
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.randomize import records_of
 from optrr.genomics.writing import write_plink
@@ -27,23 +28,15 @@ def cohort_with(pairs: list[tuple[str, str]], seed: int = 1, n: int = 300) -> Co
     status = (np.arange(n) % 2).astype(np.int8)
     codes = rng.binomial(2, np.where(status, 0.6, 0.3)[:, None], (n, len(pairs))).astype(np.int8)
     codes[0, 0] = MISSING
-    variants = Variants.of([("1", 10 + k, f"rs{k}", a1, a2) for k, (a1, a2) in enumerate(pairs)])
-    return Cohort(
-        MatrixGenotypes(variants, np.array([f"p{k}" for k in range(n)], dtype=object), codes), np.arange(n), status
-    )
+    return cohort_of(codes, status, alleles=pairs)
 
 
-def whole(cohort: Cohort) -> np.ndarray:
-    return np.concatenate([codes for _, codes in cohort.blocks(2)], axis=1)
-
-
-@pytest.mark.parametrize("kind", ["genotype", "alleles"])
-def test_a_design_names_its_alleles(kind):
+def test_a_design_names_its_alleles():
     names = ["rs0", "rs1", "rs2"]
-    layout = layout_of(genomic_domain(names, kind, alleles=ALLELES))
+    layout = layout_of(genomic_domain(names, alleles=ALLELES))
     assert layout.alleles == tuple(ALLELES)
-    assert layout_of(genomic_domain(names, kind)).alleles == (("", ""),) * 3
-    assert layout_of(genomic_domain(names, kind, alleles=[*ALLELES[:2], ("", "")])).alleles[2] == ("", "")
+    assert layout_of(genomic_domain(names)).alleles == (("", ""),) * 3
+    assert layout_of(genomic_domain(names, alleles=[*ALLELES[:2], ("", "")])).alleles[2] == ("", "")
 
 
 def test_the_other_way_round_is_turned():

@@ -1,4 +1,4 @@
-"""Designs for genotypes and status: totals, budgets, layouts, star eigenvalues, what a status is worth."""
+"""Designs for genotypes and status: totals, budgets, the layout, star eigenvalues, what a status is worth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.genomics.designing import Budget, Wanted, genomic_design
-from optrr.genomics.layout import ALLELE_CATEGORIES, genomic_domain, layout_of, star_eigenvalues
+from optrr.genomics.layout import genomic_domain, layout_of, star_eigenvalues
 from optrr.genomics.study.ways import local_way
 from optrr_solvers import BlockLaw, Problem, ProductLaw, TableLaw, solve
 
@@ -17,7 +17,7 @@ NAMES = [f"rs{k}" for k in range(12)]
 
 def visibility(design) -> float:
     layout = layout_of(design.domain)
-    return float(np.mean(star_eigenvalues(design.law, layout.attributes[:, 0], layout.status)[:, 1, 1] ** 2))
+    return float(np.mean(star_eigenvalues(design.law, layout.attributes, layout.status)[:, 1, 1] ** 2))
 
 
 @pytest.mark.parametrize("method", ["auto", "kronecker"])
@@ -72,31 +72,20 @@ def test_missing_category_and_preserved_pairs():
     assert free.epsilon < design.epsilon <= 1.5 + 1e-9
 
 
-def test_alleles_are_paid_for_twice():
-    one = genomic_design(Wanted(["a"], kind="alleles", method="kronecker"), Budget(variants=2.0))
-    assert one.domain.names == ("a/1", "a/2")
-    assert one.domain["a/1"].texts == ALLELE_CATEGORIES
-    assert one.epsilon == pytest.approx(4.0)
-    assert genomic_design(Wanted(["a"], kind="alleles"), Budget(variants=2.0)).epsilon > 2.0
-    layout = layout_of(one.domain)
-    assert layout.kind == "alleles"
-    assert layout.names == ("a",)
-
-
 def test_layouts():
     domain = genomic_domain(["x", "y"], missing=True)
     layout = layout_of(domain)
     assert (layout.status, layout.names, layout.missing) == (0, ("x", "y"), True)
-    np.testing.assert_array_equal(layout.attributes, [[1], [2]])
+    np.testing.assert_array_equal(layout.attributes, [1, 2])
     layout = layout_of(Domain.of({"x": 3, "status": 2, "y": 3}))
     assert layout.status == 1
-    np.testing.assert_array_equal(layout.attributes, [[0], [2]])
+    np.testing.assert_array_equal(layout.attributes, [0, 2])
     for bad, message in [
         ({"x": 3, "status": 3}, "it needs 2"),
         ({"x": 3, "y": 4, "status": 2}, "all alike"),
         ({"x": 5, "status": 2}, "genotypes have 3"),
         ({"status": 2}, "only 'status'"),
-        ({"x": 3}, "neither"),
+        ({"x": 3}, "are not 'status' and genotypes"),
         ({"status": 2, "x": (None, 0, 1, 2)}, "put it last"),
     ]:
         with pytest.raises(InvalidInput, match=message):
@@ -109,8 +98,6 @@ def test_refusals():
         genomic_domain(["status"])
     with pytest.raises(InvalidInput, match="no variants"):
         genomic_domain([])
-    with pytest.raises(InvalidInput, match="no place for missing"):
-        genomic_domain(["a"], "alleles", missing=True)
     with pytest.raises(InvalidInput, match="positive number"):
         genomic_design(Wanted(NAMES), Budget(-1.0))
     with pytest.raises(InvalidInput, match="leaves nothing"):

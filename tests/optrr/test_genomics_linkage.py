@@ -11,6 +11,7 @@ from scipy.stats import binom
 
 from optrr import genomics
 from optrr.errors import InvalidInput
+from optrr.genomics.layout import Layout
 from optrr.genomics.linkage import linkage, pair_tables, squared_correlations
 from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
@@ -38,7 +39,7 @@ def linked(n: int, variants: int, seed: int, chromosomes: int = 1, missing: floa
     return genomics.Cohort(matrix, np.arange(n), (rng.random(n) < 0.5).astype(np.int8))
 
 
-def design_of(variants: int, epsilon: float) -> tuple[ProductLaw, genomics.Layout]:
+def design_of(variants: int, epsilon: float) -> tuple[ProductLaw, Layout]:
     layout = genomics.layout_of(genomics.genomic_domain([f"rs{k}" for k in range(variants)]))
     return ProductLaw(np.array([2] + [3] * variants), np.full(variants + 1, epsilon)), layout
 
@@ -287,7 +288,7 @@ def test_each_pair_is_seen_through_the_kernel_of_its_own_law():
     got, law, layout = reports.linkage(4), reports.asking.design.law, reports.asking.layout
     codes = reports.cohort.genotypes.codes
     for k, (i, j) in enumerate(zip(got.first, got.second, strict=True)):
-        pair = (int(layout.attributes[i, 0]), int(layout.attributes[j, 0]))
+        pair = (int(layout.attributes[i]), int(layout.attributes[j]))
         kernel = EffectKernel((3, 3), law.eigenvalues(pair))
         counts = np.zeros((1, 3, 3))
         np.add.at(counts, (0, codes[:, i], codes[:, j]), 1)
@@ -307,6 +308,3 @@ def test_refusals_say_what_to_do():
         linkage(cohort, law, layout, 2)
     with pytest.raises(InvalidInput, match="did not randomize"):
         linkage(linked(50, 4, 9), law, layout, 2)
-    alleles = genomics.layout_of(genomics.genomic_domain(["rs0"], "alleles"))
-    with pytest.raises(InvalidInput, match="--layout genotype"):
-        linkage(cohort, law, alleles, 2)

@@ -1,20 +1,11 @@
-"""Randomizing cohorts, the alleles layout, scans and result tables."""
+"""Randomizing cohorts, scans and result tables."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency
 
 from optrr.errors import InvalidInput
-from optrr.genomics.alleles import (
-    allele_kernel,
-    allele_odds,
-    allele_score_test,
-    allele_tables,
-    read_allele_tables,
-    scan_alleles,
-)
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.designing import Budget, Wanted, genomic_design
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
@@ -23,10 +14,9 @@ from optrr.genomics.odds import odds_ratios
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.plots import expected_exponentials, manhattan, pooled_qq_slope, qq, qq_slope, save_figure
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
-from optrr.genomics.scan import Associations, ScanOptions, scan
-from optrr.genomics.tests import controlled_p, copy_tables, genomic_control, naive_score_test, score_test
+from optrr.genomics.scan import ScanOptions, scan
+from optrr.genomics.tests import controlled_p, copy_tables, genomic_control, score_test
 from optrr.genomics.writing import write_records
-from optrr.mechanisms.kernel import unrandomized
 from optrr.models.tests.result import bonferroni, false_discovery_rate
 from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import open_source
@@ -65,6 +55,7 @@ def test_records_follow_the_design_whatever_the_files_order():
     np.testing.assert_array_equal(back.status, cohort.status)
 
 
+@pytest.mark.slow
 def test_flips_are_the_laws():
     cohort = cohort_of(np.zeros((40_000, 3)))
     design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(2.0, status=1.0))
@@ -82,6 +73,7 @@ def test_flips_are_the_laws():
         assert abs(changed[:, i].mean() - f) < 5 * np.sqrt(f * (1 - f) / 40_000)
 
 
+@pytest.mark.slow
 def test_missing_calls():
     codes = np.random.default_rng(3).integers(0, 3, size=(30, 3))
     codes[:4, 1] = MISSING
@@ -90,11 +82,6 @@ def test_missing_calls():
     plain = genomic_design(Wanted(names), Budget(2.0, status=1.0))
     with pytest.raises(InvalidInput, match="'rs1' has missing calls"):
         records_of(cohort, layout_of(plain.domain))
-    alleles = genomic_design(Wanted(names, "alleles"), Budget(2.0))
-    with pytest.raises(
-        InvalidInput, match=r"'rs1' has .*; the alleles layout has no place for them: design with --layout"
-    ):
-        records_of(cohort, layout_of(alleles.domain), "exclude")
     kept = records_of(cohort, layout_of(plain.domain), "exclude")
     randomize_records(kept, plain.mechanism, 1)
     np.testing.assert_array_equal(np.flatnonzero(kept[:, 2] == MISSING), [0, 1, 2, 3])
@@ -108,6 +95,7 @@ def test_missing_calls():
     assert (back.genotypes.codes[:, [0, 2]] == MISSING).any()
 
 
+@pytest.mark.slow
 def test_other_variants_are_refused():
     cohort = simulated(20, 3)
     design = genomic_design(Wanted(["rs0", "rs1"]), Budget(2.0, status=1.0))
@@ -120,6 +108,7 @@ def test_other_variants_are_refused():
         records_of(cohort, layout_of(design.domain))
 
 
+@pytest.mark.slow
 def test_written_records_can_be_tested(tmp_path):
     cohort = simulated(60, 3)
     design = genomic_design(Wanted(["rs0", "rs1", "rs2"]), Budget(4.0, status=2.0))
@@ -150,6 +139,7 @@ def test_a_scan_is_its_variants_one_by_one_whether_or_not_they_are_alike(epsilon
         np.testing.assert_allclose([rows[c][k] for c in ("STAT", "P", "OR", "L95", "U95")], np.ravel(expected), 1e-10)
 
 
+@pytest.mark.slow
 def test_result_table(tmp_path):
     cohort = simulated(3000, 40, seed=6)
     design = genomic_design(Wanted([f"rs{k}" for k in range(40)]), Budget(12.0, status=3.0))
@@ -225,134 +215,3 @@ def test_pooled_qq_slope_of_dependent_p_values():
     assert np.mean([qq_slope(p) for p in repeats]) < 0.8
     # the jackknife's error is that of the slopes, to a quarter
     assert error.mean() == pytest.approx(slope.std(), rel=0.25)
-
-
-def allele_records(n: int, frequency: float, seed: int, count: int, other: float | None = None) -> np.ndarray:
-    """True records of ``count`` variants in the alleles layout, not associated.
-
-    For each variant half the people, drawn anew, have frequency ``other``: too many are homozygous.
-    """
-    generator = np.random.default_rng(seed)
-    status = (generator.random(n) < 0.3)[:, None]
-    half = generator.random((n, count)) < 0.5
-    own = np.where(half, frequency, frequency if other is None else other)
-    alleles = generator.random((n, 2 * count)) < np.repeat(own, 2, axis=1)
-    return (2 * alleles + status).astype(np.int8)
-
-
-def rejected(p: list[np.ndarray]) -> tuple[float, float]:
-    """Share of p ≤ 0.05, and 5 standard errors: variants of one repeat share people and status, repeats do not."""
-    rates = np.mean(np.array(p) <= 0.05, axis=1)
-    return float(rates.mean()), 5 * float(rates.std(ddof=1)) / np.sqrt(len(p))
-
-
-@pytest.mark.parametrize("method", ["auto", "kronecker"])
-def test_allelic_test_of_two_reports(method):
-    v = 150
-    design = genomic_design(Wanted([f"v{k}" for k in range(v)], kind="alleles", method=method), Budget(variants=1.0))
-    layout = layout_of(design.domain)
-    assert layout.attributes.shape == (v, 2)
-    lam = allele_kernel(design.law, layout)
-    p: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": [], "naive": []}
-    for seed in range(20):
-        records = allele_records(1500, 0.2, seed, v)
-        randomize_records(records, design.mechanism, 1000 + seed)
-        counts = allele_tables(records, layout)
-        for test in ("allelic", "allelic-hwe"):
-            p[test].append(allele_score_test(counts, lam, test).p_value)
-        reports = (counts.sum(axis=2) + counts.sum(axis=1)).reshape(-1, 2, 2)
-        p["naive"].append(naive_score_test(reports, "allelic").p_value)
-    for test in ("allelic", "allelic-hwe"):
-        rate, error = rejected(p[test])
-        assert abs(rate - 0.05) < error + 0.003
-    # a status and an allele in one attribute are randomized together, so the naive test fails for any mechanism
-    rate, error = rejected(p["naive"])
-    assert rate > 0.05 + error
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["auto", "kronecker"])
-def test_allelic_test_of_two_reports_where_populations_are_pooled(method):
-    v = 40
-    names = [f"v{k}" for k in range(v)]
-    design = genomic_design(Wanted(names, kind="alleles", method=method), Budget(variants=5.0))
-    layout = layout_of(design.domain)
-    lam = allele_kernel(design.law, layout)
-    p: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": []}
-    for seed in range(70):
-        records = allele_records(1500, 0.1, seed, v, other=0.8)
-        randomize_records(records, design.mechanism, 1000 + seed)
-        counts = allele_tables(records, layout)
-        for test, values in p.items():
-            values.append(allele_score_test(counts, lam, test).p_value)
-    rate, error = rejected(p["allelic"])
-    assert abs(rate - 0.05) < error + 0.003
-    rate, error = rejected(p["allelic-hwe"])
-    assert rate > 0.05 + error
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("total", [4.0, 8.0])
-def test_allelic_test_where_noise_is_larger_than_any_frequency(total):
-    """Kronecker at a small total: frequencies are unknown, and the test must not depend on their estimates."""
-    v = 55
-    names = [f"v{k}" for k in range(v)]
-    design = genomic_design(Wanted(names, kind="alleles", method="kronecker"), Budget(total=total))
-    layout = layout_of(design.domain)
-    lam = allele_kernel(design.law, layout)
-    assert lam.eigenvalues[:, 1, 0].max() < 0.02
-    p = []
-    for seed in range(80):
-        records = allele_records(2500, 0.1, seed, v)
-        randomize_records(records, design.mechanism, 1000 + seed)
-        p.append(allele_score_test(allele_tables(records, layout), lam).p_value)
-    rate, error = rejected(p)
-    # with each variant's own estimate of the status, and the contrast not along its gradient, it was 0.09
-    assert error < 0.025
-    assert abs(rate - 0.05) < error
-
-
-def test_allelic_test_without_mechanism_is_the_classical_one():
-    records = allele_records(900, 0.3, 3, 4, other=0.6)
-    layout = layout_of(genomic_design(Wanted([f"v{k}" for k in range(4)], kind="alleles"), Budget(variants=1.0)).domain)
-    counts = allele_tables(records, layout)
-    untouched = unrandomized((4, 4))
-    assuming = allele_score_test(counts, untouched, "allelic-hwe")
-    scores = allele_score_test(counts, untouched)
-    odds = allele_odds(counts, untouched)
-    status = records[:, 0] % 2
-    for k in range(4):
-        table = np.zeros((2, 2))
-        for z in records[:, 2 * k : 2 * k + 2].ravel():
-            table[z // 2, z % 2] += 1
-        assert assuming.statistic[k] == pytest.approx(chi2_contingency(table, correction=False).statistic, rel=1e-9)
-        copies = (records[:, 2 * k : 2 * k + 2] // 2).sum(axis=1)
-        trend = copies.size * np.corrcoef(copies, status)[0, 1] ** 2
-        assert scores.statistic[k] == pytest.approx(trend, rel=1e-9)
-        assert odds.ratio[k] == pytest.approx(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=1e-9)
-        assert odds.low[k] < odds.ratio[k] < odds.high[k]
-
-
-def test_alleles_from_genotypes_and_files(tmp_path):
-    cohort = simulated(400, 3, seed=9)
-    design = genomic_design(Wanted(["rs0", "rs1", "rs2"], kind="alleles"), Budget(variants=2.0))
-    layout = layout_of(design.domain)
-    records = records_of(cohort, layout)
-    np.testing.assert_array_equal(records[:, 0::2] // 2 + records[:, 1::2] // 2, cohort.genotypes.codes)
-    np.testing.assert_array_equal(records % 2, np.repeat(cohort.status[:, None], 6, axis=1))
-    # the order of a heterozygote's alleles is a fair coin: about 500 of them, 5 standard deviations
-    first = (records[:, 0::2] // 2)[cohort.genotypes.codes == 1]
-    assert abs(first.mean() - 0.5) < 2.5 / np.sqrt(first.size)
-    randomize_records(records, design.mechanism, 1)
-    write_records(records, design.domain, cohort.people, tmp_path / "a.csv", RELEASED, keep_order=True)
-    counts = read_allele_tables(tmp_path / "a.csv", design.domain, layout)
-    np.testing.assert_array_equal(counts, allele_tables(records, layout))
-    associations = scan_alleles(counts, design.law, layout, ScanOptions("allelic", naive=True))
-    assert isinstance(associations, Associations)
-    assert associations.n.tolist() == [400] * 3
-    assert any("both are paid for" in w for w in associations.warnings)
-    assert not any("Hardy" in w for w in associations.warnings)
-    assuming = scan_alleles(counts, design.law, layout, ScanOptions("allelic-hwe"))
-    assert any("valid only in Hardy-Weinberg" in w for w in assuming.warnings)
-    with pytest.raises(InvalidInput, match="--test allelic"):
-        scan_alleles(counts, design.law, layout, ScanOptions("trend"))

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_cohort
-from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, single_copy_chromosome, with_single_copies
+from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, with_single_copies
 from optrr.genomics.phenotypes import PhenotypeColumns, sexes
 from optrr.genomics.scan import ScanOptions, associations
 from optrr.genomics.study import StudyOptions, run_study
-from optrr.genomics.tests import CopyTables, copy_tables, score_test, single_copy_odds, single_copy_scores
+from optrr.genomics.tests import CopyTables, copy_tables, score_test
 from optrr.genomics.writing import write_plink
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 
@@ -24,13 +23,12 @@ PLAIN = unrandomized((3, 2))
 RANDOMIZED = EffectKernel((3, 2), [[1.0, 0.5], [0.45, 0.3]])
 
 
-def drawn(n: int, count: int, seed: int, odds: float = 1.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def drawn(n: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Codes (n, count) of a variant of frequency 0.3 on X, who is a man, and status; more men are cases."""
     rng = np.random.default_rng(seed)
     male = rng.random(n) < 0.5
     status = (rng.random(n) < np.where(male, 0.6, 0.3)).astype(np.int8)
-    f = np.where(status, odds * 0.3 / (1 - 0.3 + odds * 0.3), 0.3)[:, None]
-    codes = np.where(male[:, None], 2 * rng.binomial(1, f, (n, count)), rng.binomial(2, f, (n, count)))
+    codes = np.where(male[:, None], 2 * rng.binomial(1, 0.3, (n, count)), rng.binomial(2, 0.3, (n, count)))
     return codes.astype(np.int8), male, status
 
 
@@ -39,37 +37,6 @@ def cohort_on(chromosome: str, codes: np.ndarray, male: np.ndarray | None, statu
     variants = Variants.of([(chromosome, 10 + k, f"rs{k}", "A", "G") for k in range(v)])
     people = np.array([f"p{k}" for k in range(n)], dtype=object)
     return Cohort(MatrixGenotypes(variants, people, codes), np.arange(n), status, {}, male)
-
-
-def alleles(codes: np.ndarray, number: np.ndarray, status: np.ndarray) -> np.ndarray:
-    """Alleles A2 and A1 by status, counted one by one: a single copy is half of a code."""
-    table = np.zeros((2, 2))
-    for g, d, s in zip(codes, number, status, strict=True):
-        table[1, s] += g * d / 2
-        table[0, s] += d - g * d / 2
-    return table
-
-
-@pytest.mark.parametrize("chromosome", ["X", "chrY", "26"])
-def test_without_a_mechanism_alleles_are_counted_as_plink_counts_them(chromosome):
-    codes, male, status = drawn(600, 4, 1, odds=1.4)
-    kind = single_copy_chromosome(chromosome)
-    if kind == "MT":
-        codes = 2 * (codes // 2)
-    number = {"X": np.where(male, 1, 2), "Y": male.astype(int), "MT": np.ones(600, dtype=int)}[kind]
-    cohort = cohort_on(chromosome, codes, male, status)
-    scanned = associations(cohort, copy_tables(cohort, False), PLAIN, ScanOptions("allelic-hwe", naive=True))
-    rows = scanned.columns
-    for k in range(4):
-        table = alleles(codes[:, k], number, status)
-        pearson = chi2_contingency(table, correction=False)
-        assert rows["STAT"][k] == pytest.approx(pearson.statistic, rel=1e-9)
-        assert rows["OR"][k] == pytest.approx(table[1, 1] * table[0, 0] / (table[1, 0] * table[0, 1]), rel=1e-9)
-        assert rows["F_A"][k] == pytest.approx(table[1, 1] / table[:, 1].sum(), rel=1e-9)
-        assert rows["L95"][k] < rows["OR"][k] < rows["U95"][k]
-        assert rows["NAIVE_STAT"][k] == pytest.approx(pearson.statistic, rel=1e-9)
-    assert scanned.n.tolist() == [int((number > 0).sum())] * 4
-    assert any("one copy counts as one allele" in w for w in scanned.warnings)
 
 
 def test_genotypes_are_compared_among_people_who_have_two_copies():
@@ -82,6 +49,7 @@ def test_genotypes_are_compared_among_people_who_have_two_copies():
         scanned = associations(cohort, copy_tables(cohort, False), PLAIN, ScanOptions(test))
         np.testing.assert_allclose(scanned.scores.statistic, score_test(women, PLAIN, test).statistic, rtol=1e-9)
         assert scanned.n.tolist() == [int((~male).sum())] * 3
+        assert any("people with one copy" in w and "3 variants" in w for w in scanned.warnings)
     mixed = Variants.of([("1", 5, "auto", "A", "G"), ("Y", 6, "y", "A", "G"), ("X", 7, "x", "A", "G")])
     cohort = Cohort(MatrixGenotypes(mixed, cohort.people, codes), np.arange(600), status, {}, male)
     scanned = associations(cohort, copy_tables(cohort, False), PLAIN, ScanOptions("trend"))
@@ -105,31 +73,18 @@ def randomized_tables(codes: np.ndarray, male: np.ndarray, status: np.ndarray, r
 def test_the_level_where_more_men_than_women_are_cases():
     """The same records without sexes: hemizygous men make genotypes depend on the status, and null variants are found."""
     rng = np.random.default_rng(4)
-    rates: dict[str, list[np.ndarray]] = {"allelic": [], "allelic-hwe": [], "genotypic": [], "sexes ignored": []}
+    rates: dict[str, list[np.ndarray]] = {"trend": [], "genotypic": [], "sexes ignored": []}
     for seed in range(40):
         codes, male, status = drawn(2000, 50, seed)
         tables = randomized_tables(codes, male, status, rng)
-        for test in ("allelic", "allelic-hwe"):
-            rates[test].append(single_copy_scores(tables, RANDOMIZED, test).p_value)
-        rates["genotypic"].append(score_test(tables.two, RANDOMIZED, "genotypic").p_value)
+        for test in ("trend", "genotypic"):
+            rates[test].append(score_test(tables.two, RANDOMIZED, test).p_value)
         rates["sexes ignored"].append(score_test(tables.two + tables.one, RANDOMIZED, "genotypic").p_value)
     shares = {name: np.mean(np.array(p) <= 0.05, axis=1) for name, p in rates.items()}
-    for name in ("allelic", "allelic-hwe", "genotypic"):
+    for name in ("trend", "genotypic"):
         # 5 standard errors between 40 cohorts: false alarm 1e-5
         assert abs(shares[name].mean() - 0.05) < 5 * shares[name].std() / np.sqrt(40) + 0.003, name
     assert shares["sexes ignored"].mean() > 0.3
-
-
-@pytest.mark.slow
-def test_odds_ratios_of_single_copies_cover():
-    rng = np.random.default_rng(5)
-    covered = []
-    for seed in range(60):
-        codes, male, status = drawn(4000, 20, 100 + seed, odds=1.5)
-        odds = single_copy_odds(randomized_tables(codes, male, status, rng), RANDOMIZED)
-        covered.append(np.mean((odds.low <= 1.5) & (odds.high >= 1.5)))
-    # 5 standard errors between 60 cohorts: false alarm 6e-6
-    assert abs(np.mean(covered) - 0.95) < 5 * np.std(covered) / np.sqrt(60) + 0.005
 
 
 def test_calls_that_cannot_be_are_missing_and_no_copy_says_nothing():
@@ -177,9 +132,8 @@ def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     assert code == 0 and "everybody's sex is written as it is" in err
     kept = {line.split()[1]: line.split()[4] for line in Path("r.fam").read_text().splitlines()}
     assert kept == {f"p{k}": "1" if m else "2" for k, m in enumerate(male)}
-    for test, people in (("trend", int((~male).sum())), ("genotypic", int((~male).sum())), ("allelic", 400)):
-        code, out, _ = answer(capsys, "gwas", "r.bed", "--design", "d.json", "--test", test, "--json")
-        assert (code, json.loads(out)["n"]) == (0, people)
+    code, out, err = answer(capsys, "gwas", "r.bed", "--design", "d.json", "--json")
+    assert (code, json.loads(out)["n"]) == (0, int((~male).sum())) and "people with one copy" in err
     # sexes of a table, and people of whom it does not say
     lines = [
         f"p{k},{'ill' if s else 'well'},{'M' if m else 'F'}" for k, (s, m) in enumerate(zip(status, male, strict=True))

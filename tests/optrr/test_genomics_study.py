@@ -22,10 +22,6 @@ from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.parts import page_html
 from optrr.show.text import promise
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
-KIDD = DATA / "kidd.aisnp.1kg.vcf"
-PEOPLE = DATA / "kidd.samples.csv"
-
 
 def associated_cohort(n: int = 2000, v: int = 16, seed: int = 1) -> Cohort:
     """Half of the variants associated with the status, in Hardy–Weinberg proportions within each."""
@@ -166,23 +162,6 @@ def test_missing_calls_in_a_study():
         assert all(np.isfinite(o.measures["power"][0]) for o in study.outcomes)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"totals": ()}, "one or more"),
-        ({"totals": (-1.0,)}, "positive"),
-        ({"totals": (1.0,), "repeats": 1}, "at least 2"),
-        ({"totals": (1.0,), "alpha": 2.0}, "between 0 and 1"),
-        ({"totals": (1.0,), "methods": ("best",)}, "unknown method"),
-        ({"totals": (1.0,), "test": "fisher"}, "unknown test"),
-        ({"totals": (1.0,), "top": 2}, "at least 3"),
-    ],
-)
-def test_bad_options(options, message):
-    with pytest.raises(InvalidInput, match=message):
-        StudyOptions(**options)
-
-
 def test_nothing_varies():
     cohort = associated_cohort(50, 3)
     cohort.genotypes.codes[:] = 0
@@ -259,10 +238,6 @@ def test_commands_on_a_table(tmp_path, capsys):
             "written as .bed, .vcf, .vcf.gz, .csv or .parquet",
         ),
         (("gwas", "g.csv", "--design", "d.json"), "cannot read design file"),
-        (
-            ("gwas-design", "g.csv", "--total-epsilon", "2", "--layout", "alleles", "--preserve", "pairs"),
-            "the genotype layout",
-        ),
         (("gwas-design", "g.csv", "--budgets", "b.csv"), "lists variant 'v0' twice"),
         (("gwas-design", "g.csv", "--budgets", "b.csv", "-o", "b.csv"), "a design is written as .json"),
         (("gwas-perturb", "g.csv", "--design", "d.json", "-o", "./g.csv"), "g.csv is an input of this command"),
@@ -362,43 +337,3 @@ def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
     assert (code, out) == (2, "")
     assert err.startswith("error: variant 'v0' has missing calls")
     assert len(err.splitlines()) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not KIDD.exists(), reason="the 1000 Genomes sample data are not there")
-def test_kidd_from_end_to_end(tmp_path, capsys):
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    who = ("--phenotype", PEOPLE, "--phenotype-column", "superpopulation", "--case", "EUR")
-    design, released = tmp_path / "d.json", tmp_path / "r.bed"
-    assert command(capsys, "gwas-design", KIDD, "--total-epsilon", "16", "-o", design, "--json")[0] == 0
-    arguments = ("gwas-perturb", KIDD, "--design", design, "-o", released, "--random-state", "1", "--json", *who)
-    code, out, _ = command(capsys, *arguments)
-    assert (code, json.loads(out)["records"]) == (0, 2504)
-    for test in ("trend", "genotypic", "allelic", "allelic-hwe"):
-        code, out, _ = command(capsys, "gwas", released, "--design", design, "--test", test, "--json")
-        printed = json.loads(out)
-        assert (code, printed["variants"]) == (0, 55)
-        # a strong contrast: most of the 55 ancestry markers are found
-        assert printed["bonferroni"] >= 30
-        assert printed["top"][0]["SNP"].startswith("rs")
-    code, out, _ = command(
-        capsys,
-        "gwas-study",
-        KIDD,
-        *who,
-        "--total-epsilon",
-        "8",
-        "--repeats",
-        "4",
-        "--report",
-        tmp_path / "s.html",
-        "--json",
-    )
-    results = {r["method"]: r for r in json.loads(out)["results"]}
-    assert code == 0
-    # one response over a few variants' combinations is about as good as the optimum over all 55
-    assert min(results["optimum"]["power"], results["sampling"]["power"]) > results["kronecker"]["power"]
-    left = [r["predicted_noncentrality_ratio"] for r in json.loads(out)["results"] if r["method"] != "naive"]
-    assert left == sorted(left, reverse=True) and left[-1] == results["kronecker"]["predicted_noncentrality_ratio"]
-    assert "The naive test" in (tmp_path / "s.html").read_text()

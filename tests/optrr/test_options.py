@@ -12,11 +12,10 @@ import pytest
 import optrr
 from optrr.cli.main import _COMMANDS, cli, run
 from optrr.cli.outputs import Target
-from optrr.genomics.designing import Budget, Wanted, genomic_design
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
-PLOTS = {"--manhattan", "--qq", "--forest", "--region-plot", "--figures"}
+PLOTS = {"--manhattan", "--qq", "--figures"}
 WRITTEN = {"--output", "--report", "--plant", "--ld-output", "--state", *PLOTS}
 
 
@@ -105,8 +104,6 @@ REFUSED = [
     ("--simultaneous", None, POWER),
     ("--random-state", "1", ("model", "records.csv", *CALL, "--terms", "a*b")),
     ("--clusters", "3", ("cluster", "records.csv", *CALL[:2], "--max-combinations", "9", "--min-dependence", "0.1")),
-    ("--case", "yes", ("gwas", "g.csv", "--design", "alleles.json")),
-    ("--sample-column", "who", ("gwas", "g.csv", "--design", "alleles.json")),
     ("--control", "no", ("gwas-study", "g.csv", "--total-epsilon", "1")),
     ("--each", None, ("audit", "design.json")),
     ("--timeout", "3", ("audit", "design.json")),
@@ -120,7 +117,6 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refusals")
     made = optrr.design(dict.fromkeys("abc", 2), dict.fromkeys("abc", 3.0), method="kronecker")
     optrr.save(made, folder / "design.json")
-    optrr.save(genomic_design(Wanted(["v1"], kind="alleles"), Budget(variants=1.0)), folder / "alleles.json")
     pd.DataFrame({"v1": [0, 1, 2]}).to_csv(folder / "g.csv", index=False)
     records = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (400, 3)), columns=list("abc"))
     records.assign(w=1 + np.arange(400) % 2).to_csv(folder / "records.csv", index=False)

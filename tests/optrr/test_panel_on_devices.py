@@ -1,4 +1,4 @@
-"""A panel's deployment file: exported as any design's is, drawn by the JavaScript client with the right law, and merged."""
+"""A panel's deployment file: exported as any design's is, drawn by the JavaScript client with the right law, and scanned."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from conformance import FALSE_ALARM, Conformance
 from javascript import run as javascript
@@ -14,8 +13,8 @@ from javascript import run as javascript
 from optrr.cli.main import run
 from optrr.designs.design import Design
 from optrr.designs.design_file import load_design, save_design
-from optrr.genomics import Budget, GenomicDesign, PersonReport, Wanted, genomic_design, merged_reports
-from optrr.genomics.person_reports import codes_of
+from optrr.genomics import Budget, Wanted, genomic_design
+from optrr.genomics.person_reports import read_reports
 
 ALLELES = (("A", "G"), ("C", "T"), ("G", "A"))
 
@@ -63,18 +62,16 @@ def test_the_javascript_client_randomizes_a_genotype_record_by_the_law(variants,
         seen[tuple(x.index(v) for x, v in zip(lists, values, strict=True))] += times
     compared = conformance.p_values(seen)
     assert min(compared.values()) > FALSE_ALARM, compared
-    reports = [
-        (str(k), PersonReport(f"sha256:{content['design']}", f"{k:032x}", tuple(values)))
-        for k, (values, times) in enumerate(drawn)
-        if times == 1
-    ]
-    rows = merged_reports(design, reports).rows
-    assert sorted(rows.tolist()) == sorted(codes_of(reports, design.domain).tolist())
+    frame = {"format": "optrr-report/1", "design": content["design"]}
+    reports = [frame | {"id": f"{k:032x}", "values": values} for k, (values, times) in enumerate(drawn) if times == 1]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
+    codes = [[x.index(v) for x, v in zip(lists, report["values"], strict=True)] for report in reports]
+    assert sorted(read_reports(design, tmp_path / "r.jsonl").rows.tolist()) == sorted(codes)
 
 
 @pytest.mark.slow
-def test_the_javascript_clients_reports_are_merged_with_those_of_files(tmp_path, capsys):
-    """What answerOnce returns is what gwas-merge reads, beside reports that gwas-perturb wrote."""
+def test_the_javascript_clients_reports_are_collected(tmp_path):
+    """What answerOnce returns is what a scan reads."""
     design = panel(4, 3.0)
     exported(design, tmp_path)
     store = tmp_path / "store.mjs"
@@ -84,16 +81,11 @@ def test_the_javascript_clients_reports_are_merged_with_those_of_files(tmp_path,
         "  const changed = change(kept.get(key), [...kept.values()]); kept.set(key, changed); return changed; } });\n"
     )
     given = {"deployments": [(tmp_path / "s.json").read_text()], "storeModule": store.as_uri(), "path": ""}
-    answered = javascript("answering", given)
-    report = answered["rounds"][0]["report"]
+    report = javascript("answering", given)["rounds"][0]["report"]
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "javascript.json").write_text(json.dumps(report))
-    values = tuple(a.texts[0] for a in design.domain)
-    PersonReport(design.digest, "a" * 32, values).write(tmp_path / "reports" / "file.json", design)
-    merged = GenomicDesign(design).merge([tmp_path / "reports"]).cohort
-    rows = np.column_stack([merged.status, next(merged.blocks())[1]])
     own = [a.texts.index(v) for a, v in zip(design.domain, report["values"], strict=True)]
-    assert sorted(rows.tolist()) == sorted([own, [0] * 5])
+    assert read_reports(design, tmp_path / "reports").rows.tolist() == [own]
 
 
 @pytest.mark.slow
@@ -117,28 +109,9 @@ def test_two_hundred_variants_keep_their_design_at_the_size_that_the_warning_nam
 
 @pytest.mark.slow
 def test_a_design_for_association_is_not_for_devices_and_says_what_takes_it(tmp_path, capsys):
-    names = ["rs1", "rs2"]
-    assert (
-        run(
-            [
-                "gwas-design",
-                str(_table(tmp_path, names)),
-                "--total-epsilon",
-                "1",
-                "--for",
-                "association",
-                "-o",
-                str(tmp_path / "q.json"),
-            ]
-        )
-        == 0
-    )
+    (tmp_path / "g.csv").write_text("rs1,rs2\n0,1\n1,2\n")
+    asked = ["--total-epsilon", "1", "--for", "association", "-o", str(tmp_path / "q.json")]
+    assert run(["gwas-design", str(tmp_path / "g.csv"), *asked]) == 0
     capsys.readouterr()
     assert run(["export", str(tmp_path / "q.json"), "-o", str(tmp_path / "s.json")]) == 2
     assert "which gwas-perturb, gwas and verify take" in capsys.readouterr().err
-
-
-def _table(folder: Path, names: list[str]) -> Path:
-    path = folder / "g.csv"
-    path.write_text(",".join(names) + "\n0,1\n1,2\n")
-    return path

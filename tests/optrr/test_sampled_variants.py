@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import genotypes
 import mpmath
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -15,8 +16,7 @@ from scipy.stats import chisquare
 import optrr
 from optrr.cli.main import run
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.genomics import MatrixGenotypes, Variants, association_design
-from optrr.genomics.cohort import Cohort
+from optrr.genomics import Variants, association_design
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.sampled_scan import (
     answers_fit,
@@ -53,10 +53,7 @@ def people(rng, n, frequencies, cases, log_odds):
 
 
 def cohort_of(records):
-    v = records.shape[1] - 1
-    variants = Variants.of([("1", k + 1, f"rs{k + 1}", "A", "C") for k in range(v)])
-    who = np.array([f"p{k}" for k in range(len(records))], dtype=object)
-    return Cohort(MatrixGenotypes(variants, who, records[:, 1:], {}), np.arange(len(records)), records[:, 0])
+    return genotypes.cohort_of(records[:, 1:], records[:, 0], names=names(records.shape[1] - 1))
 
 
 def channel_of(asking, variant):
@@ -114,17 +111,10 @@ def check_label(asking, total):
         assert mpmath.e ** mpmath.mpf(asking.epsilon) >= mpmath.mpf(largest.numerator) / largest.denominator
 
 
-@pytest.mark.slow
-def test_labels_are_never_below_what_is_drawn():
-    rng = np.random.default_rng(1)
-    for _ in range(8):
-        check_label(*random_design(rng))
-
-
-@pytest.mark.slow
-def test_labels_of_many_designs():
-    rng = np.random.default_rng(2)
-    for _ in range(100):
+@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
+def test_labels_are_never_below_what_is_drawn(count):
+    rng = np.random.default_rng(count)
+    for _ in range(count):
         check_label(*random_design(rng))
 
 
@@ -217,7 +207,6 @@ def slow_objective(theta, delta, answers, row):
     return value
 
 
-@pytest.mark.slow
 def test_fit_is_the_likeliest_one():
     rng = np.random.default_rng(9)
     for _ in range(6):
@@ -363,7 +352,6 @@ def test_expected_noncentrality_is_that_of_the_prototype():
     assert 0.8 * 0.4666 < kept < 0.4705
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("total", "cases"), [(0.5, 0.2), (1.0, 0.5), (2.0, 0.3), (4.0, 0.5), (8.0, 0.2)])
 def test_never_far_below_other_ways(total, cases):
     """Predicted noncentrality at least 0.98 of that of the optimum, and of randomized response over any number of variants."""
@@ -381,7 +369,6 @@ def test_never_far_below_other_ways(total, cases):
         assert kept >= 0.98 * (noncentralities(tables, kernel) * each / count).mean()
 
 
-@pytest.mark.slow
 def test_odds_ratio_interval_holds_what_is_not_rejected():
     rng = np.random.default_rng(15)
     for _ in range(3):
@@ -402,7 +389,6 @@ def test_nobody_asked_is_undefined():
     assert np.isnan(answers_test(blank).p_value).all()
 
 
-@pytest.mark.slow
 def test_file_round_trip(tmp_path):
     rng = np.random.default_rng(16)
     for k in range(3):
@@ -428,6 +414,8 @@ def test_file_round_trip(tmp_path):
         ("answer_epsilon", 3.0, "not as likely altogether"),
         ("each", 2, "one variant each"),
         ("format", "optrr-sampled-variants/9", "format"),
+        ("variants", [{"name": f"rs{k}", "a1": "A", "a2": "", "report": 0} for k in range(1, 5)], "changed"),
+        ("variants", [{"name": "rs1", "a1": "", "a2": "", "report": 10**30}], "cannot be read"),
     ],
 )
 def test_changed_files_are_refused(tmp_path, key, value, said):
@@ -438,7 +426,6 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
         optrr.load(path)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -463,14 +450,12 @@ def test_designs_that_cannot_be(change, said):
         SampledVariants(**(given | change))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("answers", [([9], [0]), ([0], [99]), ([-1], [0]), ([0], [-1])])
 def test_answers_that_cannot_be(answers):
     with pytest.raises(InvalidInput, match="gwas-perturb"):
         sampled_variants(names(3), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("total", [1e-6, 1e-3, 0.01, 11.9, 14.0, 22.0, 30.0, 40.0, 50.0])
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_every_total_has_a_design(total, count):
@@ -482,39 +467,22 @@ def test_every_total_has_a_design(total, count):
     assert not asking.bound < asking.kept
 
 
-def test_turned_file_of_changed_alleles_is_refused(tmp_path):
-    path = tmp_path / "d.json"
-    save_sampled_variants(sampled_variants(names(2), 1.0), path)
-    content = json.loads(path.read_text())
-    content["variants"][0]["a1"] = "A"
-    path.write_text(json.dumps(content))
-    with pytest.raises(InvalidInput, match="changed"):
-        optrr.load(path)
-    content["variants"][0]["report"] = 10**30
-    path.write_text(json.dumps(content))
-    with pytest.raises(InvalidInput, match="cannot be read"):
-        optrr.load(path)
-
-
-@pytest.mark.slow
 def test_nobody_asked_about_any_variant():
     with pytest.raises(TooFewRecords):
         asking = sampled_variants(names(3), 1.0)
         associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
 
 
-@pytest.mark.slow
 def test_other_tests_of_a_study_stand_beside_it():
     """Where sets are named there is the trend test only, and the study goes on."""
     rng = np.random.default_rng(24)
     cohort = cohort_of(people(rng, 300, np.full(3, 0.4), 0.5, np.full(3, 1.0)))
-    options = StudyOptions([1.0], repeats=2, methods=("kronecker", "association"), test="allelic", top=3)
+    options = StudyOptions([1.0], repeats=2, methods=("kronecker", "association"), test="genotypic", top=3)
     study = run_study(cohort, options)
     assert [o.method for o in study.outcomes] == ["kronecker"]
-    assert "no allelic test" in study.unavailable[0][2]
+    assert "no genotypic test" in study.unavailable[0][2]
 
 
-@pytest.mark.slow
 def test_variants_of_one_copy_are_refused():
     rng = np.random.default_rng(25)
     cohort = cohort_of(people(rng, 50, np.full(2, 0.4), 0.5, np.zeros(2)))
@@ -525,28 +493,16 @@ def test_variants_of_one_copy_are_refused():
         association_design(of_x, 1.0).randomize(of_x, 1)
 
 
-@pytest.mark.slow
-def test_front_door():
-    rng = np.random.default_rng(17)
-    cohort = cohort_of(people(rng, 500, np.full(4, 0.4), 0.5, np.full(4, 1.0)))
-    for total in (1.0, 9.0):
-        scanned = association_design(cohort, total).randomize(cohort, 3).scan()
-        assert len(scanned.variants) == 4
-        assert np.isfinite(scanned.scores.p_value).all()
-        assert list(scanned.variants.a1) == ["A"] * 4
-
-
 def write_people(path, rng, n=400, missing=False):
     records = people(rng, n, np.array([0.2, 0.3, 0.4]), 0.5, np.zeros(3))
     lines = ["sample,kind,rs1,rs2,rs3"]
-    for k, (status, *genotypes) in enumerate(records.tolist()):
-        cells = ["" if missing and k % 10 == 0 and j == 0 else str(g) for j, g in enumerate(genotypes)]
+    for k, (status, *codes) in enumerate(records.tolist()):
+        cells = ["" if missing and k % 10 == 0 and j == 0 else str(g) for j, g in enumerate(codes)]
         lines.append(",".join([f"p{k}", "sick" if status else "well", *cells]))
     path.write_text("\n".join(lines) + "\n")
     return ["--phenotype-column", "kind", "--case", "sick"]
 
 
-@pytest.mark.slow
 def test_commands(tmp_path, capsys):
     who = write_people(tmp_path / "people.csv", np.random.default_rng(18))
     people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))
@@ -567,48 +523,29 @@ def test_commands(tmp_path, capsys):
     assert "1.000000" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--missing", "category"], "--missing does not go with"),
-        (["--variant-epsilon", "1"], "--variant-epsilon does not go with"),
-        (["--case-share", "2"], "between 0 and 1"),
-    ],
-)
-def test_commands_refuse(tmp_path, capsys, more, said):
-    who = write_people(tmp_path / "people.csv", np.random.default_rng(19))
-    target = tmp_path / "d.json"
-    given = ["--total-epsilon", "1", "--for", "association", "-o", str(target)]
-    assert run(["gwas-design", str(tmp_path / "people.csv"), *who, *given, *more]) == 2
-    assert said in capsys.readouterr().err
-    assert not target.exists()
-
-
-@pytest.mark.slow
-def test_frequencies_file(tmp_path, capsys):
-    who = write_people(tmp_path / "people.csv", np.random.default_rng(20))
-    public = tmp_path / "public.csv"
-    public.write_text("variant,frequency\nrs1,0.2\nrs2,0.9\nrs3,0.4\n")
-    given = [
-        "--total-epsilon",
-        "1",
-        "--for",
-        "association",
-        "-o",
-        str(tmp_path / "d.json"),
-        "--frequencies",
-        str(public),
-    ]
-    assert run(["gwas-design", str(tmp_path / "people.csv"), *who, *given]) == 0
+def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    who = " ".join(write_people(tmp_path / "people.csv", np.random.default_rng(20)))
+    design = f"gwas-design people.csv {who} --total-epsilon 1"
+    (tmp_path / "public.csv").write_text("variant,frequency\nrs1,0.2\nrs2,0.9\nrs3,0.4\n")
+    (tmp_path / "fewer.csv").write_text("variant,frequency\nrs1,0.2\nrs2,0.9\n")
+    assert run(f"{design} --for association --frequencies public.csv -o d.json".split()) == 0
     assert len(optrr.load(tmp_path / "d.json").reports) == 3
-    public.write_text("variant,frequency\nrs1,0.2\nrs2,0.9\n")
-    assert run(["gwas-design", str(tmp_path / "people.csv"), *who, *given]) == 2
-    assert "no frequency for variant 'rs3'" in capsys.readouterr().err
-    assert (
-        run(["gwas-design", str(tmp_path / "people.csv"), *who, "--total-epsilon", "1", "--frequencies", str(public)])
-        == 2
-    )
-    assert "--frequencies is for association" in capsys.readouterr().err
+    assert run(f"gwas-perturb people.csv {who} --design d.json -o a.csv".split()) == 0
+    assert run(f"{design} --for association --case-share .3 -o other.json".split()) == 0
+    capsys.readouterr()
+    for line, said in (
+        (f"{design} --for association --frequencies fewer.csv", "no frequency for variant 'rs3'"),
+        (f"{design} --frequencies public.csv", "--frequencies is for association"),
+        (f"{design} --for association --missing category -o x.json", "--missing does not go with"),
+        (f"{design} --for association --variant-epsilon 1 -o x.json", "--variant-epsilon does not go with"),
+        (f"{design} --for association --case-share 2 -o x.json", "between 0 and 1"),
+        ("gwas a.csv --design d.json --test genotypic", "trend test alone"),
+        ("gwas a.csv --design other.json", "another design"),
+        ("perturb people.csv --design d.json -o x.csv", "gwas-perturb"),
+    ):
+        genotypes.refused(capsys, line, said)
+    assert not list(tmp_path.glob("x.*"))
 
 
 def test_who_lacks_a_call_gives_no_answer(tmp_path, capsys):
@@ -623,27 +560,11 @@ def test_who_lacks_a_call_gives_no_answer(tmp_path, capsys):
     assert f"({gone})" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_other_tests_and_designs_are_refused(tmp_path, capsys):
-    who = write_people(tmp_path / "people.csv", np.random.default_rng(22))
-    people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))
-    assert run(["gwas-design", people_file, *who, "--total-epsilon", "1", "--for", "association", "-o", made]) == 0
-    assert run(["gwas-perturb", people_file, *who, "--design", made, "-o", answers]) == 0
-    assert run(["gwas", answers, "--design", made, "--test", "genotypic"]) == 2
-    assert "trend test alone" in capsys.readouterr().err
-    other = str(tmp_path / "other.json")
-    assert run(["gwas-design", people_file, *who, "--total-epsilon", "2", "--for", "association", "-o", other]) == 0
-    assert run(["gwas", answers, "--design", other]) == 2
-    assert "another design" in capsys.readouterr().err
-    assert run(["perturb", people_file, "--design", made, "-o", answers]) == 2
-    assert "gwas-perturb" in capsys.readouterr().err
-
-
 def test_named_cells_have_every_test():
     rng = np.random.default_rng(23)
     cohort = cohort_of(people(rng, 800, np.full(3, 0.4), 0.5, np.full(3, 0.9)))
     reports = association_design(cohort, 9.0).randomize(cohort, 5)
-    for test in ("genotypic", "allelic"):
-        scanned = reports.scan(test, naive=True)
-        assert np.isfinite(scanned.scores.p_value).all()
-        assert scanned.naive is not None
+    for test in ("trend", "genotypic"):
+        scanned = reports.scan(test, naive=test == "genotypic")
+        assert np.isfinite(scanned.scores.p_value).all() and list(scanned.variants.a1) == ["A"] * 3
+        assert (scanned.naive is not None) == (test == "genotypic")

@@ -178,16 +178,6 @@ def test_categories_that_are_steps_count_as_they_always_did() -> None:
     assert results[0] == results[1] == results[2]
 
 
-def test_the_allelic_test_counts_copies_of_an_allele() -> None:
-    table = np.array([[30, 10], [50, 30], [20, 40]])
-    kernel, plain = unrandomized((3, 2)), Domain.of({"g": 3, "s": 2})
-    as_texts = test(Counts(plain, table), kernel, "allelic")
-    turned = Counts(Domain.of({"g": [2, 1, 0], "s": 2}), table[::-1])
-    assert test(turned, kernel, "allelic").effect == pytest.approx(as_texts.effect)
-    with pytest.raises(InvalidInput, match="declare them as 0, 1, 2"):
-        test(Counts(Domain.of({"g": [0, 2, 1], "s": 2}), table), kernel, "allelic")
-
-
 def test_what_a_kernel_does_not_know_is_asked_for() -> None:
     law = np.full((3, 2), 1 / 6)
     for scores in (None, ([0, 1, 5], None)):

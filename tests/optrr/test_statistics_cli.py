@@ -215,7 +215,6 @@ def test_power_of_every_test_and_records_for_a_width(place, capsys):
     shared = ("--against", other, "--shares", "0.3,0.7")
     for name, effect, options in (
         ("genotypic", alternative_of("genotypic", TRUTH, kernel), ()),
-        ("allelic-hwe", alternative_of("allelic-hwe", TRUTH, kernel), ()),
         ("likelihood-ratio", alternative_of("likelihood-ratio", TRUTH, kernel), ()),
         ("goodness-of-fit", goodness_alternative(TRUTH, OTHER, kernel), ("--against", other)),
         ("homogeneity", homogeneity_alternative([TRUTH, OTHER], kernel, [0.3, 0.7]), shared),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from itertools import combinations
 from pathlib import Path
 
 import mpmath as mp
@@ -17,13 +16,19 @@ from scipy.stats import chi2_contingency, kstest, norm, spearmanr
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
-from optrr.genomics import Cohort, MatrixGenotypes, PhenotypeColumns, PlantedTrait, Variants, read_panel
-from optrr.genomics.layout import genomic_domain, layout_of
+from optrr.genomics import (
+    Cohort,
+    MatrixGenotypes,
+    PhenotypeColumns,
+    PlantedTrait,
+    Variants,
+)
+from optrr.genomics.cohort import read_panel
 from optrr.genomics.study import METHODS, StudyOptions, run_study
 from optrr.genomics.study.curators import gaussian_deviation, noisy_tails, other_trust
 from optrr.genomics.study.pages import study_page
 from optrr.genomics.study.people import StudyPeople, permuted_status
-from optrr.genomics.study.por import PorSetting, run_por
+from optrr.genomics.study.por import PorSetting, allele_tables, naive_chi_squared, run_por
 from optrr.genomics.study.running import run_grid, stream
 from optrr.genomics.study.ways import CURATED, local_way
 from optrr.show.parts import page_html
@@ -260,35 +265,15 @@ def test_noisy_tables_see_what_is_predicted(total: float) -> None:
 
 
 def test_other_trust_has_the_trend_test_alone() -> None:
-    for arguments in ((False, "allelic-hwe"), (True, "trend")):
+    for arguments in ((False, "genotypic"), (True, "trend")):
         with pytest.raises(InvalidInput, match="tables with noise have no"):
             other_trust("laplace", NAMES, 1.0, *arguments)
-
-
-@pytest.mark.parametrize("total", [0.05, 0.5, 1.0, 2.0, 20.0])
-def test_subset_selection_is_the_published_one(total: float) -> None:
-    """Ye & Barg: subsets of size s ≈ k/(e^ε + 1), each by its definition, of the true cell or not."""
-    way = local_way("subset", NAMES, total)
-    asking = way.asking
-    assert way.reported == 1 and total - 1e-6 <= way.epsilon <= total
-    size = max(1, round(6 / (math.exp(total) + 1)))
-    channel = asking.answers(0, np.empty((0, 0)), np.empty((0, 2))).channel
-    sets = list(combinations(range(6), size))
-    e = math.exp(total)
-    # the truth is in the subset with this chance, and all others are as likely
-    within = size * e / (size * e + 6 - size)
-    expected = np.array(
-        [
-            [within / math.comb(5, size - 1) if c in s else (1 - within) / math.comb(5, size) for c in range(6)]
-            for s in sets
-        ]
-    )
-    np.testing.assert_allclose(channel, expected, rtol=1e-5)
 
 
 # measures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_the_unrandomized_scan_finds_its_own_top_variants(seed: int) -> None:
     """Rare variants: their p-values, which are not those of the χ² limit, rank them otherwise than χ² does."""
@@ -361,6 +346,7 @@ def test_drawn_people_have_the_noncentrality_that_is_predicted() -> None:
     assert "odds coverage" in html and "Coverage is left out" not in html
 
 
+@pytest.mark.slow
 def test_truth_of_a_planted_trait_is_the_logistic_fit_of_very_many_people() -> None:
     """Odds ratios per copy and of alleles against a likelihood maximised by scipy on weighted people."""
     cohort, groups = panel(1200, seed=6)
@@ -477,6 +463,13 @@ def test_digests_are_of_what_was_given() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"totals": ()}, "one or more"),
+        ({"totals": (-1.0,)}, "positive"),
+        ({"repeats": 1}, "at least 2"),
+        ({"alpha": 2.0}, "between 0 and 1"),
+        ({"methods": ("best",)}, "unknown method"),
+        ({"test": "fisher"}, "unknown test"),
+        ({"top": 2}, "at least 3"),
         ({"people": (5,)}, "at least 10"),
         ({"people": (50, 50)}, "given twice"),
         ({"methods": ("optimum", "optimum")}, "given twice"),
@@ -487,7 +480,8 @@ def test_digests_are_of_what_was_given() -> None:
 def test_bad_grids(options: dict, message: str) -> None:
     cohort, groups = panel(60)
     with pytest.raises(InvalidInput, match=message):
-        run_study(cohort, StudyOptions((4.0,), 2, **({"methods": ("unrandomized",)} | options)), groups=groups)
+        given = {"totals": (4.0,), "repeats": 2, "methods": ("unrandomized",)} | options
+        run_study(cohort, StudyOptions(**given), groups=groups)
 
 
 @pytest.mark.parametrize(
@@ -534,7 +528,6 @@ def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
     assert risk.chances(codes, groups).mean() == pytest.approx(cases, abs=1e-6)
 
 
-@pytest.mark.slow
 def test_where_a_page_cannot_be_made_no_table_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -561,6 +554,19 @@ def test_where_a_page_cannot_be_made_no_table_is_left(
 # POR's Fig. 5, and the command
 
 
+def test_tables_of_alleles_and_their_naive_chi_squared_are_counted_one_by_one() -> None:
+    """POR §V-B: allele and status are one attribute of four categories, and χ² is Pearson's."""
+    records = np.random.default_rng(2).integers(0, 4, (300, 5))
+    tables = np.zeros((5, 2, 2), dtype=int)
+    for record in records:
+        for snp, code in enumerate(record):
+            tables[snp, code // 2, code % 2] += 1
+    np.testing.assert_array_equal(allele_tables(records), tables)
+    pearson = [chi2_contingency(table, correction=False).statistic for table in tables]
+    np.testing.assert_allclose(naive_chi_squared(tables), pearson, rtol=1e-9)
+
+
+@pytest.mark.slow
 def test_por_s_figure() -> None:
     """Signs and sizes that the published curve has, at 10 SNPs; the mended heuristic is that of its requested accuracies."""
     errors = run_por(PorSetting((10,), 6, optima=0))
@@ -611,7 +617,7 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
         *["gwas-study", str(data), "--group-column", "region", "--phenotype-column", "ill"],
         *["--causal", "2", "--heritability", "0.2", "--structure", "0.3"],
         *["--people", "200,400", "--stretch", "5", "--total-epsilon", "6,40", "--repeats", "2", "--top", "3"],
-        *["--methods", "kronecker,subset,laplace,naive,unrandomized", "--json"],
+        *["--methods", "kronecker,association,laplace,naive,unrandomized", "--json"],
     ]  # fmt: skip
     outputs = ["--report", str(page), "-o", str(table), "--figures", str(figures), "--state", str(tmp_path / "state")]
     assert run([*arguments, *outputs]) == 0
@@ -686,9 +692,3 @@ def test_the_report_says_what_errors_are_over() -> None:
     assert "over randomizations alone and not over people" in page_html(study_page(fixed, "a study"))
     drawn = run_study(cohort, StudyOptions((9.0,), 2, ("unrandomized",), top=3, people=(200,)))
     assert "so over people and randomizations" in page_html(study_page(drawn, "a study"))
-
-
-def test_layouts_agree() -> None:
-    """The status comes first in the records that people are drawn as."""
-    layout = layout_of(genomic_domain(list(NAMES)))
-    assert layout.status == 0 and layout.attributes[:, 0].tolist() == list(range(1, 13))

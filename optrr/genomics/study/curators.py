@@ -28,11 +28,11 @@ from scipy.special import log_ndtr, ndtr
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
-from optrr.genomics.odds import OddsRatios, fieller_odds, odds_ratios
+from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
 from optrr.genomics.study.ways import DELTA, Seen, StudiedWay, record_tables
 from optrr.genomics.tests import Scores, noncentralities, score_test
 from optrr.mechanisms.kernel import unrandomized
-from optrr.tables.distributions import chi_squared_tails, norm
+from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray, IntArray
 
 _COPIES, _STATUS = np.arange(float(GENOTYPES))[:, None], np.array([[0.0, 1.0]])
@@ -41,7 +41,6 @@ _COPIES, _STATUS = np.arange(float(GENOTYPES))[:, None], np.array([[0.0, 1.0]])
 _NODES, _STEPS = 2000, 3.0
 # Variants whose tails are worked out at once.
 _AT_ONCE = 512
-_CONFIDENCE = 0.95
 # Noise is larger by this than the root that is found, whose relative error is some 10⁻¹².
 _ROUND_UP = 1 + 1e-9
 
@@ -203,6 +202,25 @@ def _noisy_odds(tables: FloatArray, n: FloatArray, noise: float) -> OddsRatios:
         return np.asarray(np.sum(of * shares, axis=(1, 2)))
 
     covariance = np.array([mean(a * b) - mean(a) * mean(b) / n + noise * np.sum(a * b, axis=(1, 2)) for a, b in pairs])
-    reach = float(norm.ppf((1 + _CONFIDENCE) / 2))
     both = np.stack([a2, a1], axis=1)
-    return fieller_odds(a1[:, 1] * a2[:, 0], a1[:, 0] * a2[:, 1], covariance, reach, both)
+    return _fieller(a1[:, 1] * a2[:, 0], a1[:, 0] * a2[:, 1], covariance, both)
+
+
+def _fieller(x: FloatArray, y: FloatArray, covariance: FloatArray, table: FloatArray) -> OddsRatios:
+    """Odds ratio x/y, and all ψ ≥ 0 with (x − ψ y)² ≤ 1.96² Var(x − ψ y), a quadratic c_2 ψ² − 2 c_1 ψ + c_0 ≤ 0.
+
+    ``covariance``: Var x, Cov(x, y), Var y, (3, V); ``table``: A2 and A1 by status, for the frequencies, (V, 2, 2).
+    """
+    c_0, c_1, c_2 = (u - REACH**2 * v for u, v in zip((x * x, x * y, y * y), covariance, strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        root = np.sqrt(c_1**2 - c_0 * c_2)
+        # where y is clearly not 0 the set lies between the roots; otherwise it is everything above the upper root, or
+        # everything from 0 on if it contains 0
+        low = np.where(c_2 > 0, (c_1 - root) / c_2, np.where(c_0 > 0, c_0 / (c_1 + root), 0.0))
+        high = np.where(c_2 > 0, (c_1 + root) / c_2, np.inf)
+        ratio = np.maximum(x, 0.0) / np.maximum(y, 0.0)
+        frequency = table[:, 1] / table.sum(axis=1)
+    # where no ψ of at least 0 is in the set, noise has moved the estimate outside of what tables can be: the interval is
+    # everything
+    low, high = np.where(low >= 0, low, 0.0), np.where(high > 0, high, np.inf)
+    return OddsRatios(np.clip(ratio, low, high), low, high, frequency[:, 1], frequency[:, 0])

@@ -17,8 +17,6 @@ from optrr.genomics.plots import manhattan, save_figure
 from optrr.genomics.study.por import PEOPLE, PUBLISHED, SNP_EPSILONS, PorErrors
 from optrr.genomics.study.result import Outcome, Study
 from optrr.genomics.study.ways import TRUST
-from optrr.genomics.tests import ASSUMPTION
-from optrr.models.tests.testing import ASSUMING
 from optrr.records.whole_files import whole_file
 from optrr.show.charts import COLOURS, PAGE_WIDTH, figure_svg, legend_below, new_figure
 from optrr.show.parts import Chart, Page, Part, Section, Table, Text
@@ -41,7 +39,7 @@ _MEASURES = (
     "without randomization; of each total the way comes first that leaves most. Power: share of the associated variants "
     "with a p-value at most the level. Recall: share of the truly most associated variants among as many of the smallest "
     "p-values. Type I error: share of p-values at most the level under permuted statuses, where every rejection is an "
-    "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association and subset), "
+    "error. Bias and coverage are of odds ratios of associated variants (of alleles; per copy for association), "
     "the bias of those that are finite. {coverage}χ² error: mean |χ² − χ² of these people's true records| of the estimate "
     "from the unbiased table; bias: the same with its sign. A small error does not say that a way tells much: an answer "
     "that is always 0 has {zero}. λ with confounding groups: genomic control where statuses are permuted within groups, so "
@@ -60,10 +58,8 @@ _TABLES = (
 # Colour, marker and line of each way: local ones are drawn through, those of another trust dashed.
 _STYLES = {
     "optimum": (COLOURS[0], "o", "-"),
-    "pairs": (COLOURS[0], "s", ":"),
     "association": (COLOURS[2], "o", "-"),
     "sampling": (COLOURS[1], "o", "-"),
-    "subset": (COLOURS[1], "s", ":"),
     "inductive": (COLOURS[3], "^", "-"),
     "kronecker": (COLOURS[5], "v", "-"),
     "naive": (COLOURS[4], "x", "-"),
@@ -118,7 +114,6 @@ def study_page(study: Study, title: str) -> Page:
         o.errors_said,
         _ACCOUNTING,
         *([naive_warning(study)] if study.naive_failures else []),
-        *([f"{ASSUMPTION[0].upper()}{ASSUMPTION[1:]}."] if o.test == ASSUMING else []),
     )
     sections = [_cost(study), *_measured(study), _naive(study), _release(study), _inputs(study)]
     return Page(title, [s for s in sections if s is not None], lead)

@@ -46,7 +46,7 @@ class StudyOptions:
     methods
         of METHODS.
     test
-        trend, genotypic, allelic or allelic-hwe.
+        trend or genotypic.
     alpha
         the level of one test.
     top

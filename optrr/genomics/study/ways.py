@@ -1,7 +1,6 @@
 """Ways to randomize the same people's genotypes and status at the same total ε, for comparison.
 
     optimum     the certified optimum over all variants and the status
-    pairs       the same, with every pair of variant and status kept as visible as under Kronecker
     association the questions that keep most of what the trend test needs, tested by likelihood
                 (:mod:`optrr.genomics.designing`), for the share of cases and the frequencies that there are, as if they
                 were known from elsewhere
@@ -9,8 +8,6 @@
                 all their combinations with the whole ε: λ = (e^ε − 1)/(e^ε + 2·3^k − 1) for every effect, and k/V of the
                 people for each variant; k is the number that makes the test's noncentrality largest, for a variant of
                 ordinary frequency and not for these data
-    subset      each person draws one variant and names a subset of the six cells of genotype × status, of the size
-                6/(e^ε + 1) that subset selection has (Ye & Barg 2018); tested by likelihood
     inductive   POR's heuristic (status first, so that its ε is not the one replaced)
     kronecker   each attribute on its own
     naive       the optimum's records, taken for true ones
@@ -27,14 +24,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
-from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants, within_total
+from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
 from optrr.genomics.odds import odds_ratios
@@ -52,13 +48,12 @@ from optrr.genomics.tests import (
 )
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers import Problem
-from optrr_solvers.allocating.association import SetReport
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.laws import FewChangesLaw
 from optrr_solvers.randomness import as_source
 from optrr_solvers.solution import checked
 
-LOCAL = ("optimum", "pairs", "association", "sampling", "subset", "inductive", "kronecker", "naive")
+LOCAL = ("optimum", "association", "sampling", "inductive", "kronecker", "naive")
 TRUST = "local"
 DELTA = 1e-6
 # Ways of another trust, and which.
@@ -80,14 +75,11 @@ _BEYOND = 3
 _RAREST = 0.005
 # By so much, relative to 1 + ε, a law stays below the total.
 _ROUNDING = 1e-8
-# Cells of the status and one genotype.
-_CELLS = 2 * GENOTYPES
 
 
 def record_tables(records: Codes, layout: Layout) -> IntArray:
-    """Counts of all variants from records of the genotype layout, shape (V, R, 2)."""
-    assert layout.status is not None
-    status, at = records[:, layout.status], layout.attributes[:, 0]
+    """Counts of all variants from records, shape (V, R, 2)."""
+    status, at = records[:, layout.status], layout.attributes
     out = np.empty((at.size, GENOTYPES + layout.missing, 2), dtype=np.int64)
     for start in range(0, at.size, _BLOCK):
         chosen = slice(start, start + _BLOCK)
@@ -233,7 +225,7 @@ class NaiveUse(StudiedWay):
 
 @dataclass(frozen=True, eq=False)
 class VariantQuestions(StudiedWay):
-    """Everybody answers about a few variants (``association``, ``subset``); the naive test of such answers has no meaning."""
+    """Everybody answers about a few variants (``association``); the naive test of such answers has no meaning."""
 
     asking: SampledVariants
 
@@ -266,7 +258,7 @@ class VariantQuestions(StudiedWay):
 
 
 # How mechanisms of whole records are made, by the name of the way.
-_SOLVERS = {"optimum": "auto", "pairs": "auto", "kronecker": "kronecker", "inductive": "inductive"}
+_SOLVERS = {"optimum": "auto", "kronecker": "kronecker", "inductive": "inductive"}
 
 
 def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of the people)
@@ -283,18 +275,13 @@ def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of t
     Raises InvalidInput where the method cannot reach so small a total (POR's heuristic, for many variants), and for missing
     calls and tests that answers about a few variants have not.
     """
-    if method in ("association", "subset"):
+    if method == "association":
         if missing:
             raise InvalidInput(
                 "answers about a few variants have no category for missing calls; leave them out instead"
             )
         known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
-        texts = [str(n) for n in names]
-        asking = (
-            _subsets(texts, total)
-            if method == "subset"
-            else sampled_variants(texts, total, cases=cases, frequencies=known)
-        )
+        asking = sampled_variants([str(n) for n in names], total, cases=cases, frequencies=known)
         if asking.reports and test != "trend":
             raise InvalidInput(f"answers that name sets of cells have no {test} test; leave it out, or --test trend")
         return VariantQuestions(method, asking.epsilon, min(asking.each, len(names)), asking)
@@ -302,24 +289,11 @@ def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of t
         return _best_sampling(names, total, missing)
     if method not in _SOLVERS:
         raise InvalidInput(f"unknown method {method!r} of whole records; choose among {', '.join(_SOLVERS)}")
-    wanted = Wanted(list(names), missing=missing, method=_SOLVERS[method], preserve_pairs=method == "pairs")
+    wanted = Wanted(list(names), missing=missing, method=_SOLVERS[method])
     design = genomic_design(wanted, Budget(total=total))
     layout = layout_of(design.domain)
-    assert layout.status is not None
-    kernel = star_kernel(design.law, layout.attributes[:, 0], layout.status)
+    kernel = star_kernel(design.law, layout.attributes, layout.status)
     return VariantReports(method, design.epsilon, layout.variants, design, layout.variants, kernel)
-
-
-def _subsets(names: list[str], total: float) -> SampledVariants:
-    """Subset selection over the six cells of the status and one variant."""
-    size = max(1, round(_CELLS / (math.exp(total) + 1)))
-    epsilon = total * (1 - _ROUNDING)
-    weight = 1 / (math.comb(_CELLS - 1, size - 1) * math.exp(epsilon) + math.comb(_CELLS - 1, size))
-    sets = tuple(combinations(range(_CELLS), size))
-    # subsets of one cell name a cell
-    reports = (SetReport(sets, (weight,) * len(sets)),) if size > 1 else ()
-    nobody, all_alike = (("", ""),) * len(names), np.zeros(len(names), dtype=np.int64)
-    return within_total(SampledVariants(tuple(names), nobody, epsilon, 1, 0.0, reports, all_alike), total)
 
 
 def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> VariantReports:

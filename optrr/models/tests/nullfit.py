@@ -13,9 +13,8 @@ is all that a score test needs, and better there: margins that the table hardly 
 very thing to be tested. (Genotype and status with λ = 0.01 each and 0.005 together, 2500 records: the maximum likelihood fit
 rejects 3.4 % at 5 %, this one 5.2 %.)
 
-There are two other hypotheses beside independence. Hardy–Weinberg proportions leave the rows one parameter, a = ((1−p)²,
-2p(1−p), p²). And the last rows of a table may be left out, as those of a missing value: then the first rows are independent of
-the columns, and the shares of the cells beside them are free.
+The last rows of a table may be left out, as those of a missing value: then the first rows are independent of the columns, and
+the shares of the cells beside them are free.
 
 The tests are of contrasts of dependence, with their covariance at the constrained null fit (a, b) (design §4.4):
 
@@ -61,20 +60,18 @@ _MOST_PARAMETERS = 512
 class NullFit:
     """Fitted margins ``rows`` (B, r), ``columns`` (B, r_b), expected proportions ``expected`` (B, r_a, r_b).
 
-    ``beside`` (B, r_a − r, r_b) are the shares of the last rows where the hypothesis leaves them out; ``hardy_weinberg`` says
-    that the rows are in these proportions.
+    ``beside`` (B, r_a − r, r_b) are the shares of the last rows where the hypothesis leaves them out.
     """
 
     rows: FloatArray
     columns: FloatArray
     expected: FloatArray
     beside: FloatArray | None = None
-    hardy_weinberg: bool = False
 
     def part(self, which: slice | IntArray) -> NullFit:
         """The fits of some of the tables."""
         beside = None if self.beside is None else self.beside[which]
-        return NullFit(self.rows[which], self.columns[which], self.expected[which], beside, self.hardy_weinberg)
+        return NullFit(self.rows[which], self.columns[which], self.expected[which], beside)
 
     @classmethod
     def joined(cls, parts: list[NullFit]) -> NullFit:
@@ -83,7 +80,7 @@ class NullFit:
             np.concatenate([getattr(p, k) for p in parts]) for k in ("rows", "columns", "expected")
         )
         beside = None if parts[0].beside is None else np.concatenate([p.beside for p in parts if p.beside is not None])
-        return cls(rows, columns, expected, beside, parts[0].hardy_weinberg)
+        return cls(rows, columns, expected, beside)
 
     @property
     def table(self) -> FloatArray:
@@ -101,17 +98,11 @@ class NullFit:
     def tangents(self) -> FloatArray:
         """Derivative of `table` in each parameter that a scoring step moves, (B, d, r_a, r_b)."""
         r, r_b = self.rows.shape[1], self.columns.shape[1]
-        in_rows = self._frequency_direction if self.hardy_weinberg else _directions(r)[None]
-        return self._pushed(in_rows, _directions(r_b)[None])
+        return self._pushed(_directions(r)[None], _directions(r_b)[None])
 
     def free_tangents(self) -> FloatArray:
         """The same, over directions that keep out of shares at 0: (B, d', r_a, r_b), not all independent, some of them 0."""
-        if self.hardy_weinberg:
-            inside = np.abs(self._frequency - 0.5) < 0.5 - _NEARLY_ZERO
-            in_rows = self._frequency_direction * inside[:, None, None]
-        else:
-            in_rows = _towards_each(self.rows)
-        out = self._pushed(in_rows, _towards_each(self.columns))
+        out = self._pushed(_towards_each(self.rows), _towards_each(self.columns))
         if self.beside is not None:
             free = self.beside.reshape(out.shape[0], -1) > _NEARLY_ZERO
             out[:, -free.shape[1] :] *= free[:, :, None, None]
@@ -134,39 +125,23 @@ class NullFit:
         moved = np.concatenate([-np.broadcast_to(product, (b, cells.shape[1], *product.shape[2:])), cells], axis=2)
         return np.concatenate([np.concatenate([inside, zeros], axis=2), moved], axis=1)
 
-    @property
-    def _frequency_direction(self) -> FloatArray:
-        """Derivative of rows in Hardy–Weinberg proportions in p, (B, 1, 3)."""
-        p = self._frequency
-        return np.stack([-2 * (1 - p), 2 * (1 - 2 * p), 2 * p], axis=1)[:, None, :]
-
-    @property
-    def _frequency(self) -> FloatArray:
-        return self.rows[:, 1] / 2 + self.rows[:, 2]
-
     def moved(self, step: FloatArray, kernel: Kernel) -> NullFit:
         """The fit after a change of its parameters (B, d), kept among proportions."""
-        r = 1 if self.hardy_weinberg else self.rows.shape[1] - 1
+        r = self.rows.shape[1] - 1
         last = r + self.columns.shape[1] - 1
-        if self.hardy_weinberg:
-            rows = _hardy_weinberg(self._frequency + step[:, 0])
-        else:
-            rows = _proper(self.rows + step[:, :r] @ _directions(r + 1))
+        rows = _proper(self.rows + step[:, :r] @ _directions(r + 1))
         columns = _proper(self.columns + step[:, r:last] @ _directions(self.columns.shape[1]))
         beside = None if self.beside is None else _beside(self.beside + step[:, last:].reshape(self.beside.shape))
-        return _fit(rows, columns, beside, self.hardy_weinberg, kernel)
+        return _fit(rows, columns, beside, kernel)
 
 
 Fitter = Callable[[FloatArray, Kernel], NullFit]
 
 
-def independence_fit(
-    observed: FloatArray, kernel: Kernel, rows: int | None = None, hardy_weinberg: bool = False
-) -> NullFit:
+def independence_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
     """Maximum likelihood under independence, for proportions of shape (B, r_a, r_b); O(steps · B · R · (r_a + r_b)).
 
-    ``rows``: how many of the first rows the hypothesis speaks of; all unless given. With ``hardy_weinberg`` they are three, in
-    these proportions.
+    ``rows``: how many of the first rows the hypothesis speaks of; all unless given.
     """
     estimate, beside = kernel.solve(observed), None
     by_row, by_column = estimate.sum(axis=2), estimate.sum(axis=1)
@@ -178,15 +153,7 @@ def independence_fit(
         by_row, by_column, beside = known.sum(axis=2) / inside, known.sum(axis=1) / inside, _beside(unknown)
         parts = [by_row, by_column, unknown.reshape(len(unknown), -1)]
     proper = np.asarray(sum((x <= _FLOOR) @ np.ones(x.shape[1]) for x in parts) == 0)
-    in_rows = _proper(by_row)
-    if hardy_weinberg:
-        in_rows = _hardy_weinberg(in_rows @ np.array([0.0, 0.5, 1.0]))
-    return _likeliest(observed, kernel, _fit(in_rows, _proper(by_column), beside, hardy_weinberg, kernel), proper)
-
-
-def hardy_weinberg_fit(observed: FloatArray, kernel: Kernel, rows: int | None = None) -> NullFit:
-    """Independence with the first three rows in Hardy–Weinberg proportions (1−p)², 2p(1−p), p²."""
-    return independence_fit(observed, kernel, rows, hardy_weinberg=True)
+    return _likeliest(observed, kernel, _fit(_proper(by_row), _proper(by_column), beside, kernel), proper)
 
 
 def expected_product(rows: FloatArray, columns: FloatArray, kernel: Kernel) -> FloatArray:
@@ -203,10 +170,8 @@ def _expected(table: FloatArray, kernel: Kernel) -> FloatArray:
     return np.asarray(lam / total[:, None, None])
 
 
-def _fit(
-    rows: FloatArray, columns: FloatArray, beside: FloatArray | None, hardy_weinberg: bool, kernel: Kernel
-) -> NullFit:
-    fit = NullFit(rows, columns, np.empty(0), beside, hardy_weinberg)
+def _fit(rows: FloatArray, columns: FloatArray, beside: FloatArray | None, kernel: Kernel) -> NullFit:
+    fit = NullFit(rows, columns, np.empty(0), beside)
     return replace(fit, expected=_expected(fit.table, kernel))
 
 
@@ -252,11 +217,6 @@ def _towards_each(margins: FloatArray) -> FloatArray:
     """From the margin towards each share that is not 0, (B, r, r)."""
     each = np.eye(margins.shape[1])[None] - margins[:, None, :]
     return np.asarray(each * (margins > _NEARLY_ZERO)[:, :, None])
-
-
-def _hardy_weinberg(frequency: FloatArray) -> FloatArray:
-    p = np.clip(frequency, _FLOOR, 1 - _FLOOR)
-    return np.stack([(1 - p) ** 2, 2 * p * (1 - p), p**2], axis=1)
 
 
 def _beside(shares: FloatArray) -> FloatArray:

@@ -44,12 +44,9 @@ _SOURCES: dict[str, str] = {
     "bootstrap": "bootstrap",
     "rao-scott": "Rao and Scott's second-order correction for the sample",
 }
-_TREND = "the scores of the two attributes are uncorrelated"
 _INDEPENDENT = "the two attributes are independent"
 _HYPOTHESES = {
-    "trend": _TREND,
-    "allelic": _TREND,
-    "allelic-hwe": f"{_TREND}, in Hardy–Weinberg proportions",
+    "trend": "the scores of the two attributes are uncorrelated",
     "goodness-of-fit": "the true proportions are the given ones",
     "homogeneity": "all groups have the same proportions",
     "conditional-independence": "within every stratum the two attributes are independent",

@@ -1,4 +1,4 @@
-"""Tests on randomized records by name: independence, trend, genotypic, allelic, allelic-hwe, likelihood ratio.
+"""Tests on randomized records by name: independence, trend, genotypic, likelihood ratio.
 
 With x the copies of an allele in a genotype (0, 1, 2), W_s the share of status s, and p_g that of genotype g:
 
@@ -6,15 +6,12 @@ With x the copies of an allele in a genotype (0, 1, 2), W_s the share of status 
     trend              Σ_g x_g (π_g1 W_0 − π_g0 W_1), the covariance of category scores (Cochran–Armitage for 3 × 2)    1 df
     genotypic          independence of genotype and status, π_g1 W_0 − π_g0 W_1 for g = 0, 1          2 df for two statuses,
                                                                                              1 where a genotype is absent
-    allelic            difference of allele frequencies, people as sampling units, with the variance that their genotypes
-                       have under the null hypothesis (Schaid & Jacobsen 1999): the trend test, number for number       1 df
-    allelic-hwe        the same with the variance of 2n independent alleles: valid only in Hardy–Weinberg proportions    1 df
     likelihood-ratio   constrained likelihood ratio of independence
 
 The target is the population the records are a sample of. Where p-values come from: :mod:`optrr.models.tests.calibration`.
-Without a mechanism these are the Cochran–Armitage test, Pearson's χ² on genotypes and (allelic-hwe) Pearson's χ² on alleles.
-Counting alleles as if each were drawn on its own is what makes the classical allelic test wrong where people of different
-ancestry are pooled (Sasieni 1997), randomized or not.
+Without a mechanism these are the Cochran–Armitage test and Pearson's χ² on genotypes. The trend test is also the allelic test
+with people as sampling units (Schaid & Jacobsen 1999). Counting alleles as if each were drawn on its own is wrong where people
+of different ancestry are pooled (Sasieni 1997), randomized or not.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Domain, GivenScores, PairScores, plain_scores, scores_of_pair
+from optrr.domain.domain import Domain, GivenScores, plain_scores, scores_of_pair
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import MAX_DENSE, Kernel
 from optrr.mechanisms.mechanism import Randomizer, kernel_from
@@ -46,7 +43,6 @@ from optrr.models.tests.calibration import (
 from optrr.models.tests.nullfit import (
     Fitter,
     all_contrasts,
-    hardy_weinberg_fit,
     independence_fit,
     trend_contrast,
 )
@@ -57,9 +53,7 @@ from optrr.records.counts import Counts
 from optrr.tables.estimation.impossible import warn_of_records
 from optrr_solvers.arrays import FloatArray, IntArray
 
-GENOTYPE_TESTS = ("trend", "genotypic", "allelic", "allelic-hwe")
-# The test that is valid only in Hardy–Weinberg proportions.
-ASSUMING = "allelic-hwe"
+GENOTYPE_TESTS = ("trend", "genotypic")
 GENOTYPES = 3
 # What is said where one of three genotypes is absent.
 ABSENT = "one genotype does not show in the records: the genotypic test compares the other two, with fewer degrees of freedom"
@@ -72,11 +66,6 @@ _ROUNDING = 1e-12
 _WITHOUT = ((0.0, 0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 1.0, 1.0))
 
 
-def counts_alleles(test: str) -> bool:
-    """Whether the test is of alleles, of which a person may have one or two."""
-    return test in ("allelic", ASSUMING)
-
-
 def genotype_test(name: str, rows: int = GENOTYPES, absent: int = -1) -> tuple[FloatArray, Fitter]:
     """Contrasts (K, rows, 2) and null hypothesis of one of `GENOTYPE_TESTS`.
 
@@ -85,8 +74,7 @@ def genotype_test(name: str, rows: int = GENOTYPES, absent: int = -1) -> tuple[F
     """
     trend = trend_contrast(np.arange(rows), np.arange(2))
     contrasts = genotypic_contrasts(2, absent) if name == "genotypic" else trend
-    in_proportions = name == ASSUMING and rows == GENOTYPES
-    return contrasts, partial(hardy_weinberg_fit if in_proportions else independence_fit, rows=rows)
+    return contrasts, partial(independence_fit, rows=rows)
 
 
 def genotypic_contrasts(columns: int, absent: int = -1) -> FloatArray:
@@ -118,7 +106,7 @@ def absent_genotypes(name: str, counts: NDArray[np.number], kernel: Kernel) -> I
     return np.where(there.sum(axis=1) == GENOTYPES - 1, np.argmin(there, axis=1), -1)
 
 
-TestName = Literal["independence", "trend", "genotypic", "allelic", "allelic-hwe", "likelihood-ratio"]
+TestName = Literal["independence", "trend", "genotypic", "likelihood-ratio"]
 TESTS: tuple[str, ...] = get_args(TestName)
 CalibrationName = Literal["auto", "asymptotic", "tilted", "bootstrap"]
 CALIBRATIONS: tuple[str, ...] = get_args(CalibrationName)
@@ -130,13 +118,6 @@ SPARSE = 5.0
 _MEASURED = (
     "in tables as sparse as this one a bootstrapped test at level 5 % was measured to reject 3 to 7 % of the time"
 )
-_TREND_WARNINGS: dict[str, tuple[str, ...]] = {
-    "trend": (),
-    "allelic": (
-        "without assuming Hardy–Weinberg equilibrium, the allelic test is the trend test; allelic-hwe assumes it",
-    ),
-    "allelic-hwe": ("the allelic-hwe test is valid only in Hardy–Weinberg equilibrium; prefer the trend test",),
-}
 
 
 def test(  # noqa: PLR0913 (public: each argument is one choice of the user)
@@ -359,13 +340,15 @@ def association(
     rows, columns = kernel.sizes
     if scores is not None and test != "trend":
         raise InvalidInput(f"scores are for the trend test; leave them out for {test!r}")
-    if test in ("genotypic", "allelic", "allelic-hwe") and rows != GENOTYPES:
+    if test == "genotypic" and rows != GENOTYPES:
         raise InvalidInput(
-            f"the {test} test takes a genotype of three categories as first attribute, got {rows}; name the genotype first"
+            f"the genotypic test takes a genotype of three categories as first attribute, got {rows}; name the genotype first"
         )
-    if test in _TREND_WARNINGS:
+    if test == "trend":
         pair = scores_of_pair(domain or Domain.of(dict(zip("ab", kernel.sizes, strict=True))), scores)
-        return _trend(test, kernel, pair)
+        # a trend is the same wherever its scores begin, and far from 0, as years are, their products would lose digits
+        contrast = trend_contrast(*(each - each.min() for each in pair))
+        return Association(test, kernel, contrast, independence_fit, scores=pair)
     if test == "likelihood-ratio":
         if kernel.cells > MAX_CELLS:
             raise InvalidInput(
@@ -393,15 +376,3 @@ def of_genotypes_there(chosen: Association, table: NDArray[np.number], kernel: K
         return chosen
     contrasts = genotypic_contrasts(chosen.kernel.sizes[1], absent)
     return replace(chosen, contrasts=contrasts, warnings=(*chosen.warnings, ABSENT))
-
-
-def _trend(test: str, kernel: Kernel, scores: PairScores) -> Association:
-    """A trend, or an allelic test, which is that of the copies of an allele."""
-    if test != "trend" and np.ptp(np.diff(scores[0])) > 0:
-        raise InvalidInput(
-            f"the {test} test counts copies of an allele, and the genotypes are {scores[0].tolist()}; declare them as 0, 1, 2"
-        )
-    # a trend is the same wherever its scores begin, and far from 0, as years are, their products would lose digits
-    contrast = trend_contrast(*(each - each.min() for each in scores))
-    fitter = independence_fit if test == "trend" else genotype_test(test)[1]
-    return Association(test, kernel, contrast, fitter, _TREND_WARNINGS[test], scores)
