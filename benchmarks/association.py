@@ -68,7 +68,7 @@ def kept_by(tables: np.ndarray, total: float, cases: float, frequencies: np.ndar
     for name in ("optimum", "pairs"):
         made = genomic_design(Wanted(names, preserve_pairs=name == "pairs"), Budget(total))
         layout = layout_of(made.domain)
-        kernel = star_kernel(made.law, layout.attributes[:, 0], layout.status or 0)
+        kernel = star_kernel(made.law, layout.attributes, layout.status)
         out[name] = noncentralities(tables, kernel).mean()
     return {k: float(v) for k, v in out.items()}
 
@@ -151,7 +151,7 @@ def predicted() -> Iterator[dict[str, object]]:
         )
         for name in ("pairs", "optimum"):
             made = genomic_design(Wanted(names, preserve_pairs=name == "pairs"), Budget(total))
-            kernel = star_kernel(made.law, layout_of(made.domain).attributes[associated, 0], 0)
+            kernel = star_kernel(made.law, layout_of(made.domain).attributes[associated], 0)
             row[name] = n * noncentralities(shares[associated], kernel).mean()
         yield row
     rng = np.random.default_rng(41)

@@ -24,13 +24,7 @@ from scipy.special import expit
 from writing import write_csv, write_text
 
 from optrr import genomics
-from optrr.genomics import (
-    Cohort,
-    CovariateColumns,
-    GenomicDesign,
-    MatrixGenotypes,
-    Variants,
-)
+from optrr.genomics import Cohort, CovariateColumns, GenomicDesign, MatrixGenotypes, Variants
 from optrr.genomics.adjusting import adjusted_scan
 from optrr.genomics.covariates import read_covariates
 from optrr.genomics.scan import scan

@@ -96,9 +96,9 @@ def p_values(way: Design | SampledVariants, scan: PlannedScan, odds: float, rng:
     records = np.empty((scan.people, way.domain.m), dtype=np.int8)
     records[:, layout.status] = status
     shape = (scan.people, layout.variants)
-    records[:, layout.attributes[:, 0]] = drawn_genotypes(np.broadcast_to(status[:, None], shape), law, rng)
+    records[:, layout.attributes] = drawn_genotypes(np.broadcast_to(status[:, None], shape), law, rng)
     randomize_records(records, way.mechanism, as_source(rng))
-    kernel = star_kernel(way.law, layout.attributes[:, 0], layout.status)  # type: ignore[arg-type]
+    kernel = star_kernel(way.law, layout.attributes, layout.status)
     return score_test(record_tables(records, layout), kernel).p_value
 
 

@@ -324,7 +324,7 @@ def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
     code, out, _ = command(capsys, "account", first, second, "--json")
     assert code == 0 and len(json.loads(out)["releases"]) == 2
     code, _, err = command(capsys, *perturb, "-o", second, "--limit", "2", "--random-state", "1")
-    assert code == 2 and "keeps to no limit" in err
+    assert code == 2 and "drawn from a seed" in err
 
 
 def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
