@@ -410,12 +410,9 @@ def _write_answers(
 ) -> int:
     """Everybody's answer about a few variants; returns how many gave one."""
     how, provenance, source = release
-    records, given = AssociationDesign(design).records(cohort, missing), 0
+    records = AssociationDesign(design).records(cohort, missing)
     with cleaned_up(), released_file(output, SCHEMA, provenance) as writer:
-        for batch in how.in_order(design.batches(records, source), source, writer.folder):
-            given += batch.num_rows
-            writer.write(batch)
-    return given
+        return writer.write(how.in_order(design.batches(records, source), source, writer.folder))
 
 
 def _is_plink(output: Path) -> bool:

@@ -5,7 +5,10 @@ categories are written in the column's own type once, and Arrow's hash lookup do
 hold (say ``other`` in a column of integers) simply cannot occur in it. Spaces are part of a value; nothing is stripped.
 Numbers and dates of an attribute with bins are placed between its edges.
 
-pandas types that Arrow has no plain type for, intervals (``pandas.cut``) and periods, become text, and come back.
+A released column is made from the declaration alone. The type of a true column may tell its values: many readers make floating
+point of integers as soon as one is missing, and a dictionary lists the categories that occur.
+
+pandas types that Arrow has no plain type for, intervals (``pandas.cut``) and periods, become text.
 Which library a frame is of is asked without importing any: a frame's library is loaded already.
 """
 
@@ -48,22 +51,17 @@ def is_polars_lazyframe(data: Any) -> bool:
     return _is(data, "polars", "LazyFrame")
 
 
-def _inner(dtype: Any) -> Any:
-    """A dtype, or that of its categories."""
-    categories = getattr(dtype, "categories", None)
-    return dtype if categories is None else categories.dtype
-
-
-def is_interval_or_period(dtype: Any) -> bool:
+def _is_interval_or_period(dtype: Any) -> bool:
     """Whether a column of this dtype holds intervals or periods, as they are or as categories."""
-    inner = _inner(dtype)
+    categories = getattr(dtype, "categories", None)
+    inner = dtype if categories is None else categories.dtype
     # their classes, without importing pandas for frames of other types
     return type(inner).__name__ in ("IntervalDtype", "PeriodDtype") and type(inner).__module__.startswith("pandas")
 
 
 def as_plain(data: Any) -> Any:
     """The frame with its intervals and periods as text (``(18, 30]``, ``2024-01``), ordered categories in their order."""
-    chosen = [k for k, dtype in enumerate(data.dtypes) if is_interval_or_period(dtype)]
+    chosen = [k for k, dtype in enumerate(data.dtypes) if _is_interval_or_period(dtype)]
     if not chosen:
         return data
     import pandas as pd  # noqa: PLC0415  # optional, and loaded already: the data is its frame
@@ -86,21 +84,6 @@ def category_text_of(value: Any) -> str:
     return interval_text(value.left, value.right, value.closed) if hasattr(value, "closed") else str(value)
 
 
-def back_from_plain(values: pa.ChunkedArray, dtype: Any, attribute: Attribute) -> Any:
-    """Released texts as pandas holds them: periods as periods; intervals as ordered categories, which are their labels."""
-    import pandas as pd  # noqa: PLC0415  # as above
-
-    texts = values.cast(pa.string()).to_pandas()
-    inner = _inner(dtype)
-    labels = [t for t in attribute.texts if t is not None]
-    if type(inner).__name__ == "PeriodDtype":
-        periods = pd.PeriodIndex(texts, dtype=inner)
-        if inner is dtype:
-            return pd.Series(periods)
-        return pd.Series(pd.Categorical(periods, categories=pd.PeriodIndex(labels, dtype=inner), ordered=dtype.ordered))
-    return pd.Series(pd.Categorical(texts, categories=labels, ordered=True))
-
-
 Codes = NDArray[np.int32]
 
 # What people write for a missing value; never taken for one unless it is declared, but named in the message.
@@ -108,10 +91,7 @@ MISSING_MARKS = frozenset({"", ".", "-", "?", "NA", "N/A", "n/a", "NaN", "nan", 
 
 
 class ColumnCodec:
-    """Encodes columns of Arrow type ``kind`` to codes of ``attribute`` (int32), and decodes codes to ``output_type``.
-
-    ``output_type`` is ``kind`` where it can hold every declared category, otherwise text. It depends on the
-    declaration alone, never on the data.
+    """Encodes columns of Arrow type ``kind`` to codes of ``attribute`` (int32).
 
     Raises InvalidInput for a type that is neither text, number, boolean, date, nor a dictionary of one of them.
     """
@@ -143,29 +123,6 @@ class ColumnCodec:
     def _missing(self) -> np.int32:
         missing = self.attribute.missing_code
         return np.int32(NO_VALUE if missing is None else missing)
-
-    @property
-    def keeps_type(self) -> bool:
-        """Whether decoded columns have the type of the encoded ones."""
-        return len(self._held) == self.attribute.size - (self.attribute.missing_code is not None)
-
-    @cached_property
-    def output_type(self) -> pa.DataType:
-        """Arrow type of decoded columns."""
-        if not self.keeps_type or pa.types.is_null(self.kind):
-            return pa.string()
-        if not pa.types.is_dictionary(self.kind):
-            # a released value is written in the given type again, where that can be
-            return pa.float64() if pa.types.is_decimal(self.kind) else self.kind
-        index = self.kind.index_type
-        wide = np.iinfo(index.to_pandas_dtype()).max >= self.attribute.size - 1
-        return pa.dictionary(index if wide else pa.int32(), self._plain, ordered=self.kind.ordered)
-
-    @cached_property
-    def _categories(self) -> pa.Array:
-        """All categories, in order, null for the missing value, in the output's plain type."""
-        plain = self.output_type.value_type if pa.types.is_dictionary(self.output_type) else self.output_type
-        return pa.array([_as_value(text, plain) for text in self.attribute.texts], type=_searchable(plain))
 
     def encode(self, column: pa.Array, first_record: int = 0) -> Codes:
         """Codes of a column, shape (n,), int32; ``first_record`` is its offset, for error messages.
@@ -252,22 +209,55 @@ class ColumnCodec:
             f"{where}: unknown category ({_kind(value)}{_hint(value, attribute)}); declared are {listed(attribute.texts)}"
         )
 
+
+# Arrow types by the types that an attribute's categories have.
+_RELEASED = {
+    frozenset({bool}): pa.bool_(),
+    frozenset({int}): pa.int64(),
+    frozenset({float}): pa.float64(),
+    frozenset({int, float}): pa.float64(),
+}
+
+
+class ReleasedColumn:
+    """Decodes codes of ``attribute`` to Arrow columns, whose ``type`` follows from the declaration alone.
+
+    Whole numbers are int64, numbers double and booleans boolean where all categories are such; all others are texts, those of
+    an ordered attribute a dictionary of the categories in their order. The missing value is null.
+    """
+
+    def __init__(self, attribute: Attribute) -> None:
+        self.attribute = attribute
+
+    @cached_property
+    def _categories(self) -> pa.Array:
+        """The released value of every code."""
+        categories = self.attribute.categories
+        kind = _RELEASED.get(frozenset(type(c) for c in categories if c is not None))
+        if kind is not None:
+            try:
+                return pa.array(categories, kind)
+            except (pa.ArrowInvalid, OverflowError):
+                pass  # an integer that the type does not hold
+        return pa.array(self.attribute.texts, pa.string())
+
+    @cached_property
+    def type(self) -> pa.DataType:
+        """Arrow type of decoded columns."""
+        kind = self._categories.type
+        ordered = self.attribute.ordered and pa.types.is_string(kind)
+        return pa.dictionary(pa.int32(), kind, ordered=True) if ordered else kind
+
     def decode(self, codes: NDArray[np.integer]) -> pa.Array:
-        """A column of ``output_type`` from codes, shape (n,)."""
+        """A column of ``type`` from codes, shape (n,)."""
         missing = self.attribute.missing_code
-        if not pa.types.is_dictionary(self.output_type):
-            values = self._categories.take(pa.array(codes, type=pa.int32()))
-            return values if values.type.equals(self.output_type) else values.cast(self.output_type)
-        # the dictionary is made from the declared categories; one taken from the data would publish which of them occur
-        index_type = self.output_type.index_type
+        if not pa.types.is_dictionary(self.type):
+            return self._categories.take(pa.array(codes, type=pa.int32()))
         if missing is None:
-            indices, dictionary = pa.array(codes, type=pa.int32()).cast(index_type), self._categories
+            indices = pa.array(codes, type=pa.int32())
         else:
-            shifted = np.asarray(codes - (codes > missing), dtype=np.int32)
-            indices = pa.array(shifted, mask=codes == missing).cast(index_type, safe=False)
-            dictionary = self._categories.drop_null()
-        dictionary = dictionary.cast(self.output_type.value_type)
-        return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=self.output_type.ordered)
+            indices = pa.array(np.asarray(codes - (codes > missing), dtype=np.int32), mask=codes == missing)
+        return pa.DictionaryArray.from_arrays(indices, self._categories.drop_null(), ordered=True)
 
 
 def _values(coded: Iterable[tuple[str | None, int]], kind: pa.DataType) -> list[tuple[int, object]]:

@@ -234,6 +234,8 @@ class Attribute:
                 out |= {str(category): code, str(category).upper(): code}
             elif isinstance(category, int):
                 out[f"{category}.0"] = code  # pandas, where a value of the column is missing
+            elif isinstance(category, float):
+                out[str(pa.scalar(category).cast(pa.string()))] = code  # Arrow: 1e-7 for 1e-07
             elif isinstance(category, str) and (floats := interval_of_floats(category)):
                 out[floats] = code
         if self.bins is not None:

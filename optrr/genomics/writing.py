@@ -25,9 +25,10 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from optrr.domain.columns import ColumnCodec
+from optrr.domain.columns import ReleasedColumn
 from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
@@ -164,28 +165,29 @@ def write_records(  # noqa: PLR0913 (what, of whom, where to, what it says of it
     keep_order: bool = False,
     keep_names: bool = False,
 ) -> None:
-    """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute, categories as text.
+    """Randomized records as CSV or Parquet: ``sample``, then one column for each attribute.
 
     Order and names as of :func:`write_plink`.
     """
     check_written_suffix(target)
     if domain.m and "sample" in domain.names:
         raise InvalidInput("an attribute is called 'sample', the column of people's names; rename it")
-    codecs = [ColumnCodec(a, pa.string()) for a in domain]
-    schema = pa.schema([("sample", pa.string()), *((a.name, pa.string()) for a in domain)])
+    columns = [ReleasedColumn(a) for a in domain]
+    schema = pa.schema([("sample", pa.string()), *((c.attribute.name, c.type) for c in columns)])
     step = max(1, min(records.shape[0], _CELLS // domain.m))
     order, names = written_people(people, provenance, random_state, keep_order, keep_names)
+
+    def batch(start: int) -> pa.RecordBatch:
+        called = pa.array(names[start : start + step].astype(str).tolist(), type=pa.string())
+        piece = records[order[start : start + step]]
+        own = [
+            pc.if_else(pa.array(codes == MISSING), pa.scalar(None, column.type), column.decode(np.maximum(codes, 0)))
+            for codes, column in zip(piece.T, columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays([called, *own], schema=schema)
+
     with released_file(target, schema, provenance) as writer:
-        for start in range(0, records.shape[0], step):
-            piece = records[order[start : start + step]]
-            missing = piece == MISSING
-            columns = [codec.decode(np.maximum(piece[:, i], 0)) for i, codec in enumerate(codecs)]
-            columns = [
-                pa.array(np.where(missing[:, i], None, c.to_numpy(zero_copy_only=False))) if missing[:, i].any() else c
-                for i, c in enumerate(columns)
-            ]
-            called = pa.array(names[start : start + step].astype(str).tolist(), type=pa.string())
-            writer.write(pa.RecordBatch.from_arrays([called, *columns], schema=schema))
+        writer.write(map(batch, range(0, records.shape[0], step)))
 
 
 def written_people(

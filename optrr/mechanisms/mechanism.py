@@ -226,14 +226,16 @@ class Randomizer(ABC):
     def perturb(self, data: Frame, random_state: RandomState = None) -> Frame:
         """Randomized records, as the same kind of frame: pandas, polars, pyarrow Table or RecordBatch.
 
-        Columns, their order and their types are kept; a type that cannot hold every declared category becomes text. The rows'
-        order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight beside their
-        own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an order, a row's
-        place or label tells the value. So do not hand out a frame whose order or index may follow what is private; files that
-        optrr writes are shuffled (``optrr.perturb(frame, mechanism, "released.parquet")``). Everything else that could tell
-        about the true records is left out: metadata, and the dictionaries of categorical columns, which are rebuilt from the
-        domain. (A type may tell something by itself: some readers make a column of integers floating point as soon as one
-        value is missing. Declare types, too.) Arrow tables and pandas frames then say in their metadata (``attrs``) by which
+        Columns and their order are kept. Their types follow from the domain: whole numbers, numbers and booleans where all
+        categories are such, else text; ordered text is a dictionary of the categories (pandas Categorical, polars Enum). In
+        pandas, whole numbers and booleans are nullable where the missing value is declared.
+
+        The rows' order and a pandas index are kept as well, so that ``released["w"] = frame["w"]`` puts everybody's weight
+        beside their own record. No ε covers either: where the frame is sorted or grouped by a value, or labelled in such an
+        order, a row's place or label tells the value. So do not hand out a frame whose order or index may follow what is
+        private; files that optrr writes are shuffled (``optrr.perturb(frame, mechanism, "released.parquet")``). Everything else
+        that could tell about the true records is left out: metadata, dictionaries and types (many readers make floating point
+        of integers as soon as one is missing). Arrow tables and pandas frames then say in their metadata (``attrs``) by which
         design they were randomized; polars frames have no place for it.
 
         Raises InvalidInput naming the column, the kind of value and the first record it stands in, never the value; also for an

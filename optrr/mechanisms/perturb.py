@@ -113,8 +113,8 @@ def release_file(
     refuse_input_as_target(target, source)
     codec = FrameCodec(mechanism.domain, without_columns(source.schema, how, mechanism.domain), public=how.public)
     with released_file(target, codec.output_schema, provenance) as writer:
-        for batch in how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder):
-            writer.write(codec.unpacked(batch))
+        packed = how.in_order(how.watched(randomized(source, codec, mechanism, bits)), bits, writer.folder)
+        writer.write(map(codec.unpacked, packed))
         if not codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
     return _release(source, codec, provenance, how.warnings(str(target)))

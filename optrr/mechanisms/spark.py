@@ -42,6 +42,8 @@ from optrr_solvers.randomness import BitSource, as_source
 BatchKernel = Callable[[pa.RecordBatch, BitSource], pa.RecordBatch]
 # The end of the name of the first copy, in the folder that is removed.
 _STAGED = "staged"
+# Records of one file, on average.
+_PART = 1 << 20
 
 
 def perturb_once(frame: Any, mechanism: Randomizer, path: str, keep_order: bool = False) -> Any:
@@ -95,18 +97,21 @@ def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
     place = "place"
     while place in {name.lower() for name in how.schema.names}:
         place += "_"
-    output = how.schema if keep_order else how.schema.append(pa.field(place, pa.int64()))
+    # Spark has no dictionaries
+    plain = pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in how.schema])
+    output = plain if keep_order else plain.append(pa.field(place, pa.int64()))
     of_partition = how.of_partition
 
     def kernel(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         source, randomized = as_source(None), of_partition()
         for batch in batches:
             out = randomized(batch, source)
+            columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in out.columns]
             places = [] if keep_order else [pa.array(source.words(out.num_rows).view(np.int64))]
-            yield pa.RecordBatch.from_arrays([*out.columns, *places], schema=output)
+            yield pa.RecordBatch.from_arrays([*columns, *places], schema=output)
 
-    columns = import_module("pyspark.sql.pandas.types").from_arrow_schema(output)
-    written = map_partitions(frame, schema.names, kernel, columns)
+    types = import_module("pyspark.sql.pandas.types").from_arrow_schema(output)
+    written = map_partitions(frame, schema.names, kernel, types)
     session = frame.sparkSession
     with _whole_folder(session, path) as folder, refusals():
         if keep_order:
@@ -114,8 +119,8 @@ def published(frame: Any, how: Randomized, path: str, keep_order: bool) -> Any:
         else:
             written.write.mode("error").parquet(f"{folder}.{_STAGED}")
             staged = session.read.parquet(f"{folder}.{_STAGED}")
-            # in as many partitions as before, chosen by these numbers, too
-            apart = staged.repartition(max(1, staged.rdd.getNumPartitions()), place)
+            # the partition is chosen by these numbers, too; that of the true records may follow from their sizes
+            apart = staged.repartition(1 + staged.count() // _PART, place)
             apart.sortWithinPartitions(place).drop(place).write.mode("error").parquet(folder)
     return session.read.parquet(path)
 

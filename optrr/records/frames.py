@@ -1,9 +1,10 @@
 """Data frames to codes and back: pandas, polars, Arrow tables and record batches, and whatever speaks Arrow.
 
 Every frame becomes record batches, one column per attribute; a batch becomes a code matrix, shape (n, m). What goes back has
-the columns' order and types, the rows' order and a pandas frame's index, so that other columns of the same people can be put
-beside it; metadata and dictionaries, which may hold true values, are left behind. No ε covers order and index: where they
-follow a value, they tell it.
+the columns' and rows' order and a pandas frame's index, so that other columns of the same people can be put beside it. Types,
+dictionaries and the sizes of batches follow from the domain and the number of records
+(:class:`optrr.domain.columns.ReleasedColumn`); those of the true records, and their metadata, are left behind. No ε covers
+order and index: where they follow a value, they tell it.
 
 Records of a Spark frame are not collected: its own workers see Arrow batches of their partitions, and what reaches the driver
 are sums. Columns are renamed on the way in, since Spark takes a dot in a name for a path into a structure.
@@ -30,9 +31,8 @@ from numpy.typing import NDArray
 from optrr.domain.bins import number_text
 from optrr.domain.columns import (
     ColumnCodec,
+    ReleasedColumn,
     as_plain,
-    back_from_plain,
-    is_interval_or_period,
     is_pandas_dataframe,
     is_polars_dataframe,
     is_polars_lazyframe,
@@ -51,7 +51,8 @@ RECORDS = 1 << 17
 
 # Larger weights, and ones as many times smaller than 1, have fourth powers that are no numbers.
 _LARGEST = 1e50
-_NULLABLE = {f"{sign}int{bits}": f"{sign.upper()}Int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+# Cells of a batch that is released.
+_EVEN_CELLS = 1 << 22
 
 
 def checked_columns(present: Sequence[str], wanted: Domain, declared: Domain | None) -> None:
@@ -108,6 +109,7 @@ class FrameCodec:
         self.schema = schema
         self.public = public
         self.columns = {a.name: ColumnCodec(a, schema.field(a.name).type) for a in domain}
+        self.released = {a.name: ReleasedColumn(a) for a in domain}
         self.records = first_record
 
     @cached_property
@@ -116,11 +118,8 @@ class FrameCodec:
         return pa.schema([self._field(field) for field in self.schema])
 
     def _field(self, field: pa.Field) -> pa.Field:
-        codec = self.columns.get(field.name)
-        if codec is None:
-            return field.remove_metadata()
-        nullable = field.nullable or codec.attribute.missing_code is not None
-        return pa.field(field.name, codec.output_type, nullable=nullable)
+        own = self.released.get(field.name)
+        return field.remove_metadata() if own is None else pa.field(field.name, own.type)
 
     def encode(self, batch: pa.RecordBatch) -> NDArray[np.int32]:
         """Codes, shape (n, m), column-major."""
@@ -136,7 +135,7 @@ class FrameCodec:
         """A batch of ``output_schema``; ``beside`` are its public columns, in order."""
         at, rest = self.domain.index, iter(beside)
         columns = [
-            self.columns[name].decode(codes[:, at(name)]) if name in self.columns else next(rest)
+            self.released[name].decode(codes[:, at(name)]) if name in self.released else next(rest)
             for name in self.schema.names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.output_schema)
@@ -274,6 +273,8 @@ def _attributes(present: Sequence[str], public: PublicColumns, domain: Domain) -
 def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColumns | None = None) -> Frame:
     """The frame with its codes edited by ``kernel``, of the kind it was given as; public columns go through as they are.
 
+    The columns' types are the domain's, whatever those of the data.
+
     O(n m) time and memory: the result, and one batch of codes at a time. Raises InvalidInput as
     :meth:`optrr.mechanisms.mechanism.Randomizer.perturb`, and for public columns that :class:`FrameCodec` refuses.
     """
@@ -298,8 +299,8 @@ def recode_frame(data: Frame, domain: Domain, kernel: Kernel, public: PublicColu
     if not table.num_rows:
         raise InvalidInput("the data holds no records; give at least one")
     codec = FrameCodec(domain, table.schema)
-    batches = [codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS)]
-    recoded = _like(alone, pa.Table.from_batches(batches, schema=codec.output_schema), codec)
+    batches = (codec.recode(b, kernel) for b in table.to_batches(max_chunksize=RECORDS))
+    recoded = _like(alone, pa.Table.from_batches(even(batches), schema=codec.output_schema), codec)
     return cast(Frame, _with_public(recoded, data, public) if public else recoded)
 
 
@@ -418,6 +419,31 @@ def _unfit_column(data: Any) -> str:
     return "the data frame"
 
 
+def even(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same records in batches whose size depends on the number of columns alone, the last one aside.
+
+    The size of a batch that was read may follow from the length of true values.
+    """
+    held: list[pa.RecordBatch] = []
+    records = 0
+    for batch in batches:
+        size = max(1, min(RECORDS, _EVEN_CELLS // max(1, batch.num_columns)))
+        start = 0
+        while records + batch.num_rows - start >= size:
+            held.append(batch.slice(start, size - records))
+            yield _joined(held)
+            start, held, records = start + size - records, [], 0
+        if start < batch.num_rows:
+            held.append(batch.slice(start))
+            records += batch.num_rows - start
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
 def _like(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
     """The result as the kind of frame that was given."""
     if isinstance(data, pa.RecordBatch):
@@ -425,30 +451,21 @@ def _like(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
     if is_polars_dataframe(data):
         import polars as pl  # noqa: PLC0415  # optional, and loaded already: the data is its frame
 
-        enums = [name for name, dtype in data.schema.items() if isinstance(dtype, pl.Enum)]
-        texts = {name: [t for t in codec.columns[name].attribute.texts if t is not None] for name in enums}
-        return pl.DataFrame(result).with_columns(pl.col(name).cast(pl.Enum(texts[name])) for name in enums)
+        coded = [a for a in codec.domain if pa.types.is_dictionary(codec.released[a.name].type)]
+        enums = {a.name: pl.Enum([t for t in a.texts if t is not None]) for a in coded}
+        return pl.DataFrame(result).with_columns(pl.col(name).cast(kind) for name, kind in enums.items())
     return _to_pandas(data, result, codec) if is_pandas_dataframe(data) else result
 
 
 def _to_pandas(data: Any, result: pa.Table, codec: FrameCodec) -> Any:
     import pandas as pd  # noqa: PLC0415  # as above
 
+    # where the missing value is declared, in types that can hold it, whether anybody has it or not
+    nullable = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
     series = {}
-    for name, given in zip(result.schema.names, data.dtypes, strict=True):
-        column, values, dtype = codec.columns[name], result[name], given
-        if is_interval_or_period(dtype):
-            series[name] = back_from_plain(values, dtype, column.attribute)
-            continue
-        if isinstance(given, np.dtype) and given.kind in "iub" and column.attribute.missing_code is not None:
-            # plain integers and booleans cannot hold the missing value, which randomization may bring
-            dtype = pd.api.types.pandas_dtype("boolean" if given.kind == "b" else _NULLABLE[given.name])
-        if column.keeps_type and hasattr(dtype, "__from_arrow__"):
-            series[name] = pd.Series(dtype.__from_arrow__(values))
-            continue
-        plain = values.to_pandas()
-        retype = column.keeps_type and isinstance(dtype, np.dtype) and plain.dtype != dtype
-        series[name] = plain.astype(dtype) if retype else plain
+    for name in result.schema.names:
+        missing = codec.domain[name].missing_code is not None
+        series[name] = result[name].to_pandas(types_mapper=nullable.get if missing else None)
     out = pd.DataFrame(series)
     out.columns, out.index = data.columns, data.index
     return out

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.records.frames import RECORDS
+from optrr.records.frames import RECORDS, even
 from optrr.records.reading.source import Source
 from optrr.records.whole_files import refuse_replacing, whole_files
 from optrr.releases.provenance import Provenance, SyntheticNote, sidecar_path, write_sidecar
@@ -93,7 +93,10 @@ def refuse_input_as_target(target: Path, source: Source) -> None:
 
 
 class RecordWriter:
-    """Writes record batches of one schema to a CSV or Parquet file, in ``folder``."""
+    """Writes record batches of one schema to a CSV or Parquet file, in ``folder``.
+
+    The sizes of Parquet's row groups follow from the number of columns and of records, not from those of the batches.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.folder = path.parent
@@ -105,9 +108,13 @@ class RecordWriter:
             self._writer = pa_csv.CSVWriter(path, schema)
         self._schema = schema
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Append one batch; its metadata is of no account."""
-        self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+    def write(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Write all records, and return how many there are; their metadata is of no account."""
+        records = 0
+        for batch in even(batches):
+            self._writer.write_batch(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+            records += batch.num_rows
+        return records
 
     def __enter__(self) -> RecordWriter:
         return self

@@ -25,8 +25,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from optrr.devices.deployment_file import DeployedQuestions
-from optrr.domain.columns import ColumnCodec
-from optrr.domain.domain import Attribute, DeclaredAttribute, Domain
+from optrr.domain.columns import ReleasedColumn
+from optrr.domain.domain import DeclaredAttribute, Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr.records.frames import RECORDS
 from optrr.records.reading.source import RecordsAt, Source
@@ -37,15 +37,6 @@ from optrr.ways.protocols.sampled_tables import SCHEMA
 from optrr_solvers.arrays import IntArray
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
-# Arrow types by the types that an attribute's categories have.
-_TYPES = {
-    frozenset({bool}): pa.bool_(),
-    frozenset({int}): pa.int64(),
-    frozenset({float}): pa.float64(),
-    frozenset({int, float}): pa.float64(),
-}
-
-
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 # The struct module's letters for unsigned integers of 1, 2 and 4 bytes, by the number of categories they hold.
 _WIDTHS = ((1 << 8, "B"), (1 << 16, "H"), (1 << 32, "I"))
@@ -158,7 +149,7 @@ class StoredRecords(Source):
         known = {KEY: held.provenance}
         asked = format_of(held.design).startswith(f"{SAMPLED_TABLES}/")
         self._answers = AnswerPacking(DeployedQuestions.read(held.sampler)) if asked else None
-        columns = SCHEMA if asked else pa.schema([(a.name, _codec(a).output_type) for a in self.domain])
+        columns = SCHEMA if asked else pa.schema([(a.name, ReleasedColumn(a).type) for a in self.domain])
         self.schema = columns.with_metadata(known)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -173,7 +164,7 @@ class StoredRecords(Source):
 
     def _of_records(self, columns: Sequence[str]) -> Callable[[Sequence[bytes]], list[pa.Array]]:
         packing = Packing(self.domain)
-        chosen = [(self.domain.index(name), _codec(self.domain[name])) for name in columns]
+        chosen = [(self.domain.index(name), ReleasedColumn(self.domain[name])) for name in columns]
 
         def arrays(packed: Sequence[bytes]) -> list[pa.Array]:
             codes = packing.unpack(packed)
@@ -194,11 +185,3 @@ def _declared_domain(design: bytes) -> Domain:
     except MALFORMED as error:
         raise InvalidInput(f"the database's design cannot be read: {in_one_line(error)}; restore a backup") from error
     return Domain(tuple(a.attribute() for a in record.attributes))
-
-
-def _codec(attribute: Attribute) -> ColumnCodec:
-    """Codes to values of the type that all categories have in common, else to text; ordered texts stay ordered."""
-    kinds = frozenset(type(c) for c in attribute.categories if c is not None)
-    kind = _TYPES.get(kinds, pa.string())
-    ordered = attribute.ordered and pa.types.is_string(kind)
-    return ColumnCodec(attribute, pa.dictionary(pa.int32(), kind, ordered=True) if ordered else kind)

@@ -23,7 +23,7 @@ import optrr.tables.estimation
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.domain.bins import Bins
-from optrr.domain.domain import Domain, binned
+from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
@@ -64,9 +64,20 @@ def test_randomizes_once(spark, tmp_path):
     out = perturb_once(frame, _mechanism(1.0), str(tmp_path / "out"))
     first, second = out.collect(), out.collect()
     assert first == second
-    assert out.schema.simpleString() == frame.schema.simpleString()
+    assert out.schema.simpleString() == "struct<sex:string,age:bigint,smokes:boolean>"
     # 2000 records kept with probability e/(e+1) = 0.7311: 5 standard deviations are 0.0496; false alarm 6e-7
     assert abs(np.mean([r.sex == "F" for r in first]) - 0.7311) < 0.0496
+
+
+@pytest.mark.parametrize("kids", ["int", "double", "string"])
+def test_types_are_those_of_the_domain(spark, tmp_path, kids):
+    """Spark reads numbers with a missing one as another type; it has no dictionaries for ordered categories."""
+    domain = Domain((Attribute("kids", (0, 1, None)), Attribute("level", ("low", "high"), ordered=True)))
+    read = {"int": int, "double": float, "string": str}[kids]
+    frame = spark.createDataFrame([(read(0), "low"), (None, "high")], f"kids {kids}, level string")
+    out = perturb_once(frame, Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 50.0))), str(tmp_path / "out"))
+    assert out.schema.simpleString() == "struct<kids:bigint,level:string>"
+    assert sorted(map(tuple, out.collect()), key=str) == [(0, "low"), (None, "high")]
 
 
 def test_no_randomness_at_large_epsilon(spark, tmp_path):

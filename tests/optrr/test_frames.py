@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr.domain.domain import Domain, category_text
+from optrr.domain.domain import Attribute, Domain, category_text
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records import frames
@@ -43,7 +43,9 @@ def columns(draw):
     """A domain of 1 to 4 attributes, each of one type and perhaps with a missing value, and some records of it."""
     n = draw(st.integers(1, 30))
     declared, values = {}, {}
-    for name in draw(st.lists(TEXT.filter(bool), min_size=1, max_size=4, unique=True)):
+    # Arrow's interface in C, which polars speaks, ends a name at a zero
+    names = TEXT.filter(lambda text: text and "\0" not in text)
+    for name in draw(st.lists(names, min_size=1, max_size=4, unique=True)):
         categories = draw(HOMOGENEOUS) + ([None] if draw(st.booleans()) else [])
         declared[name] = categories
         values[name] = draw(st.lists(st.sampled_from(categories), min_size=n, max_size=n))
@@ -62,18 +64,20 @@ def test_encoding_agrees_with_a_dictionary_and_round_trips(drawn, random):
         batches = list(record_batches(data, domain, domain))
         codes = np.concatenate([FrameCodec(domain, b.schema).encode(b) for b in batches])
         assert codes.T.tolist() == expected
-    assert recode_frame(table, domain, keep).equals(_untyped(table))
-    assert pl.DataFrame(table).equals(recode_frame(pl.DataFrame(table), domain, keep))
+    released = recode_frame(table, domain, keep)
+    assert released.schema == pa.schema([(name, _plain_type(domain[name])) for name in order])
+    assert released.to_pydict() == {name: values[name] for name in order}
+    assert pl.DataFrame(released).equals(recode_frame(pl.DataFrame(table), domain, keep))
     objects = pd.DataFrame({name: pd.Series(values[name], dtype=object) for name in order})
     back = recode_frame(objects, domain, keep)
     assert back.columns.tolist() == order
     assert [[None if pd.isna(v) else v for v in back[name]] for name in order] == [values[name] for name in order]
 
 
-def _untyped(table):
-    """What an all-missing column comes back as: text."""
-    kinds = [pa.string() if pa.types.is_null(f.type) else f.type for f in table.schema]
-    return pa.table([c.cast(k) for c, k in zip(table.columns, kinds, strict=True)], names=table.schema.names)
+def _plain_type(attribute):
+    """The type of an attribute whose categories are alike."""
+    kinds = {type(c) for c in attribute.categories} - {type(None)}
+    return {int: pa.int64(), bool: pa.bool_(), str: pa.string()}[kinds.pop()]
 
 
 @given(st.lists(CATEGORY, min_size=2, max_size=6, unique_by=category_text), st.data())
@@ -104,13 +108,13 @@ THREE = {
 @pytest.mark.parametrize(
     ("categories", "kind"), [pytest.param(c, k, id=str(k)) for c, kinds in THREE.values() for k in kinds]
 )
-def test_every_column_type_keeps_its_type(categories, kind):
+def test_every_column_type_is_read_and_released_as_declared(categories, kind):
     domain = Domain.of({"x": categories})
     codes = np.array([0, 1, 2, 2, 1, 0, 0])
     column = _column([categories[c] for c in codes], kind)
     table = pa.table({"x": column})
     out = recode_frame(table, domain, shift)
-    assert out.schema == pa.schema([("x", kind)])
+    assert out.schema == pa.schema([("x", _plain_type(domain["x"]))])
     assert out["x"].to_pylist() == [categories[(c + 1) % 3] for c in codes]
     # a slice starts inside Arrow's buffers
     assert recode_frame(table.slice(2, 4), domain, shift)["x"].to_pylist() == out["x"].to_pylist()[2:6]
@@ -130,58 +134,95 @@ def test_a_missing_value_inside_a_dictionary():
     assert recode_frame(table, Domain.of({"x": ["a", None, "c"]}), keep)["x"].to_pylist() == ["a", None]
 
 
-def test_a_type_too_narrow_becomes_text():
-    domain = Domain.of({"x": [0, 1, "other"], "y": [0, 1, 300], "z": ["007", "7", "a"], "b": [True, False, 2]})
-    table = pa.table({"x": [0, 1], "y": pa.array([0, 1], pa.int8()), "z": [7, 7], "b": [True, False]})
+def test_categories_without_a_common_type_are_released_as_text():
+    domain = Domain.of(
+        {"x": [0, 1, "other"], "y": [0, 10**30], "z": ["007", "7", "a"], "b": [True, 2], "f": [0.5, 2**60]}
+    )
+    table = pa.table({"x": [0, 1], "y": pa.array([0, 0], pa.int8()), "z": [7, 7], "b": [True, True], "f": [0.5, 0.5]})
     out = recode_frame(table, domain, keep)
     assert set(out.schema.types) == {pa.string()}
     # "007" is not a number's text, so the number 7 is the category "7"
-    assert out.to_pydict() == {"x": ["0", "1"], "y": ["0", "1"], "z": ["7", "7"], "b": ["true", "false"]}
+    assert out.to_pydict() == {
+        "x": ["0", "1"], "y": ["0", "0"], "z": ["7", "7"], "b": ["true", "true"], "f": ["0.5", "0.5"]
+    }  # fmt: skip
 
 
-def test_many_categories_widen_a_small_dictionary_index():
-    domain = Domain.of({"x": [f"c{i}" for i in range(300)]})
-    coded = pa.array(["c7", "c299"]).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
-    out = recode_frame(pa.table({"x": coded}), domain, keep)
-    assert out["x"].type == pa.dictionary(pa.int32(), pa.string())
-    assert out["x"].to_pylist() == ["c7", "c299"]
+def test_every_number_is_read_again_as_arrow_writes_it():
+    """CSV holds doubles in Arrow's digits, 1e-7, and not in Python's, 1e-07."""
+    numbers = [0.5, 1, 1e-7, -2.5e-5, 1.5e-300, 123456.75]
+    domain = Domain.of({"x": numbers})
+    released = recode_frame(pa.table({"x": numbers}), domain, keep)
+    text = released.cast(pa.schema([("x", pa.string())]))
+    assert recode_frame(text, domain, keep).equals(released)
+    assert released["x"].to_pylist() == numbers
 
 
-def test_whole_numbers_of_which_some_may_be_missing_come_back_nullable():
-    frame = pd.DataFrame({"x": np.array([0, 2, 2], dtype=np.uint16)})
-    out = recode_frame(frame, Domain.of({"x": [0, None, 2]}), keep)
-    assert (str(out["x"].dtype), out["x"].tolist()) == ("UInt16", [0, 2, 2])
+ORDERED = Domain(
+    (
+        Attribute("text", ("a", "b", "c")),
+        Attribute("level", ("low", "high", None), ordered=True),
+        Attribute("kids", (0, None, 2)),
+        Attribute("age", (0, 1, 2)),
+        Attribute("share", (0.5, None, 2)),
+        Attribute("truth", (True, False, None)),
+        Attribute("sure", (True, False)),
+    )
+)
 
 
-def test_polars_types_come_back():
+@pytest.mark.parametrize("missing", [False, True])
+def test_pandas_types_are_those_of_the_domain(missing):
+    no = None if missing else 2
+    data = pd.DataFrame(
+        {
+            "text": pd.Categorical(["c", "b", "b"], categories=["c", "b", "a"]),
+            "level": ["low", "low", None if missing else "high"],
+            "kids": [0, 2, no],
+            "age": np.array([0, 1, 2], dtype=np.int8),
+            "share": [0.5, 2, no],
+            "truth": [True, False, None if missing else True],
+            "sure": [True, False, True],
+        }
+    ).set_axis(["Ann", "Bob", "Cid"])
+    out = recode_frame(data, ORDERED, keep)
+    text = pd.Series(["a"]).dtype if pd.__version__ >= "3" else np.dtype(object)
+    level = pd.CategoricalDtype(pd.Index(["low", "high"], dtype=text), ordered=True)
+    assert out.dtypes.tolist() == [text, level, pd.Int64Dtype(), np.int64, np.float64, pd.BooleanDtype(), np.bool_]
+    assert out.index.equals(data.index)
+    for name in data.columns:
+        assert [None if pd.isna(v) else v for v in out[name]] == [None if pd.isna(v) else v for v in data[name]]
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_polars_types_are_those_of_the_domain(missing):
     data = pl.DataFrame(
         {
-            "text": ["a", None, "c"],
-            "coded": pl.Series(["a", "b", "c"], dtype=pl.Categorical),
-            "closed": pl.Series(["a", None, "a"], dtype=pl.Enum(["z", "a"])),
-            "number": pl.Series([0, 1, 2], dtype=pl.UInt8),
-            "truth": [True, None, False],
+            "text": pl.Series(["a", "b", "b"], dtype=pl.Categorical),
+            "level": pl.Series(["low", "low", None if missing else "high"], dtype=pl.Enum(["low", "z", "high"])),
+            "kids": pl.Series([0, 2, None if missing else 2], dtype=pl.UInt8),
+            "age": [0, 1, 2],
+            "share": [0.5, 2, None if missing else 2],
+            "truth": [True, False, None if missing else True],
+            "sure": [True, False, True],
         }
     )
-    domain = Domain.of(
-        {"text": ["a", None, "c"], "coded": ["a", "b", "c"], "closed": ["a", None, "c"], "number": 3}
-        | {"truth": [True, None, False]}
-    )
-    out = recode_frame(data, domain, keep)
-    assert out.schema == data.schema | {"closed": pl.Enum(["a", "c"])}
+    out = recode_frame(data, ORDERED, keep)
+    level = pl.Enum(["low", "high"])
+    assert out.dtypes == [pl.String, level, pl.Int64, pl.Int64, pl.Float64, pl.Boolean, pl.Boolean]
     assert out.to_dict(as_series=False) == data.to_dict(as_series=False)
 
 
 def test_nothing_of_the_true_records_rides_along():
-    """Dictionaries and metadata are rebuilt from the declaration, not copied; a pandas index is kept, as is documented."""
-    domain = Domain.of({"x": ["a", "b", "c", "d"]})
+    """Dictionaries and metadata are made from the declaration, not copied; a pandas index is kept, as is documented."""
+    domain = Domain((Attribute("x", ("a", "b", "c", "d"), ordered=True),))
     for seen in (["d", "b"], ["b", "d"], ["b", "b"]):
         coded = pa.array(seen).dictionary_encode()
-        field = pa.field("x", coded.type, metadata={"truth": "d,b"})
+        field = pa.field("x", coded.type, nullable=False, metadata={"truth": "d,b"})
         table = pa.Table.from_arrays([coded], schema=pa.schema([field], metadata={"people": "Ann, Bob"}))
         out = recode_frame(table, domain, keep)
         assert out["x"].chunk(0).dictionary.to_pylist() == ["a", "b", "c", "d"]
         assert not out.schema.metadata
+        assert out.schema.field("x") == pa.field("x", pa.dictionary(pa.int32(), pa.string(), ordered=True))
         assert not out.schema.field("x").metadata
         category = pd.DataFrame({"x": pd.Categorical(seen)}, index=pd.Index(["Ann", "Bob"], name="person"))
         released = recode_frame(category, domain, keep)

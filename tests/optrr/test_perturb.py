@@ -127,7 +127,7 @@ def test_empty_fields(tmp_path):
         assert pq.read_table(tmp_path / "b.parquet")["a"].to_pylist() == expected
 
 
-def test_parquet_types_and_columns_are_kept(tmp_path):
+def test_parquet_has_the_columns_of_the_data_and_the_types_of_the_domain(tmp_path):
     table = pa.table(
         {
             "age": pa.array([0, 1, 2], pa.int8()),
@@ -138,7 +138,7 @@ def test_parquet_types_and_columns_are_kept(tmp_path):
     pq.write_table(table.replace_schema_metadata({"note": "true records"}), tmp_path / "a.parquet")
     perturb(tmp_path / "a.parquet", _identity(DOMAIN), tmp_path / "b.PARQUET", keep_order=True)
     out = pq.read_table(tmp_path / "b.PARQUET")
-    assert out.schema == table.schema
+    assert out.schema == pa.schema([("age", pa.int64()), ("code", pa.string()), ("sex", pa.string())])
     assert "note" not in str(out.schema.metadata)
     assert out.to_pydict() == table.to_pydict()
 

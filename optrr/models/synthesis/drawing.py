@@ -260,8 +260,7 @@ class Synthetic(TableResult):
 
         table = self.to_arrow()
         with released_file(Path(path), table.schema.remove_metadata(), self.note) as writer:
-            for batch in table.to_batches():
-                writer.write(batch)
+            writer.write(table.to_batches())
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""

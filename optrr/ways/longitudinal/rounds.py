@@ -255,10 +255,8 @@ def release_round(  # noqa: PLR0913 (what, by which design and key, of whom, in 
     provenance = how.note(Release.of(design, id=key.release_id(design.digest)))
     reader = _People(source, design.domain, person)
     with released_file(path, reader.output_schema, provenance) as writer:
-        for batch in how.in_order(
-            how.watched(_reports(reader, design, key, round_name)), as_source(None), writer.folder
-        ):
-            writer.write(batch)
+        drawn = how.watched(_reports(reader, design, key, round_name))
+        writer.write(how.in_order(drawn, as_source(None), writer.folder))
         if not reader.codec.records:
             raise InvalidInput(f"{source.name} holds no records; give at least one")
     return FileRelease(reader.codec.records, provenance, (*how.warnings(str(path)), *reader.warnings()))

@@ -343,11 +343,8 @@ class SampledTables(Asking):
         opened = open_source(source, self.domain)
         provenance = how.provenance(self, bits, source, opened)
         refuse_input_as_target(Path(target), opened)
-        people = 0
         with released_file(Path(target), SCHEMA, provenance) as writer:
-            for batch in how.in_order(how.watched(self.batches(opened, bits)), bits, writer.folder):
-                people += batch.num_rows
-                writer.write(batch)
+            people = writer.write(how.in_order(how.watched(self.batches(opened, bits)), bits, writer.folder))
             if not people:
                 raise InvalidInput(f"{source} holds no records; give at least one")
         return FileRelease(people, provenance, how.warnings(str(target)))
