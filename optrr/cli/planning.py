@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import click
@@ -188,10 +190,25 @@ def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:
         made = Plan.of(asked, reason, [SeenWay.of(each) for each in seen])
         return [str(path) for path in made.save(folder)]
 
-    def ready(address: str) -> None:
-        say(f"the plan's page: {address}")
-        say(f"it saves to {folder}; Ctrl+C ends it")
-        if browser:
-            webbrowser.open(address)
+    with TemporaryDirectory(prefix="optrr-plan-") as private:
 
-    serve_plan(question, save, port, ready)
+        def ready(address: str) -> None:
+            say(f"the plan's page: {address}")
+            say(f"it saves to {folder}; Ctrl+C ends it")
+            if browser:
+                webbrowser.open(_redirect(address, Path(private)).as_uri())
+
+        serve_plan(question, save, port, ready)
+
+
+def _redirect(address: str, private: Path) -> Path:
+    """A file that only this user can read and that leads to the address, whose token a list of processes would show."""
+    place = private / "plan.html"
+    place.touch(mode=0o600)
+    target = escape(address)
+    place.write_text(
+        f'<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>optrr plan</title>'
+        f'<meta http-equiv="refresh" content="0; url={target}"><a href="{target}">The plan\'s page</a>',
+        encoding="utf-8",
+    )
+    return place

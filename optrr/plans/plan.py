@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from msgspec import to_builtins
@@ -44,6 +44,9 @@ from optrr.show.result import SHOWN, Result, in_json
 from optrr.show.text import brief, crossed, epsilon_text
 from optrr.ways.protocols.sampled_tables import SampledTables
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Declared = Specification | Domain | str | Path | Mapping[str, Any]
 
 # A total that is looked for is a whole number of these parts of a nat, as totals are shown, and rounded up.
@@ -65,6 +68,8 @@ class Plan(Result):
     point: Point
     reason: str = ""
     seen: tuple[SeenWay, ...] = ()
+
+    drawn: ClassVar[tuple[str, ...]] = ("margin",)
 
     @classmethod
     def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> Plan:
@@ -123,6 +128,23 @@ class Plan(Result):
             "sentences": list(self.point.sentences),
             "warnings": list(self.warnings),
         }
+
+    def to_arrow(self) -> pa.Table:
+        """One row per wanted table: cells, and ± percentage points (95 % confidence) in all and by sampling alone."""
+        import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
+
+        tables = self.preview.tables
+        return pa.table(
+            {
+                "table": [crossed(t.attributes) for t in tables],
+                "cells": [t.cells for t in tables],
+                "margin": [t.margin for t in tables],
+                "sampling_margin": [t.sampling_margin for t in tables],
+            }
+        )
+
+    def _axis(self) -> tuple[str, float | None]:
+        return "± percentage points", None
 
     def _parts(self) -> list[Part]:
         rows = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in self.preview.tables]

@@ -10,6 +10,7 @@ It is this module as a program, and not a child of Python's multiprocessing, whi
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import signal
@@ -29,6 +30,7 @@ from optrr.plans.question import MOST_PEOPLE, Question
 _ALLOCATIONS = 2 * len(LADDER)
 # Questions whose points are kept: as many as somebody goes back and forth between.
 _QUESTIONS = 8
+_FAILED = "the computation failed: {type}: {error}; please report this"
 _ENDED = "the computation ended by itself, perhaps for want of memory; ask for fewer attributes or tables"
 
 
@@ -70,6 +72,10 @@ class ComputingProcess:
         except (OSError, EOFError, pickle.UnpicklingError):
             self._end(process)
             return _ENDED
+        except Exception:
+            # half a question may have been written
+            self._end(process)
+            raise
         return outcome
 
     def stop(self) -> None:
@@ -134,6 +140,12 @@ def outcome_of(question: Question, allocations: OrderedDict[Hashable, Allocation
         return point(question, made if question.way is None else made.choosing(question.way))
     except OptrrError as error:
         return in_one_line(error)
+    except Exception as error:
+        return _failed(error)
+
+
+def _failed(error: Exception) -> str:
+    return _FAILED.format(type=type(error).__name__, error=in_one_line(error))
 
 
 @dataclass(frozen=True)
@@ -191,7 +203,11 @@ class PlanWork:
         key = key_of(question)
         with self._changed:
             # n is any number: what is said of it is said of the preview, not of the point
-            asked = self._asked.setdefault(key, _Asked(replace(question, n=MOST_PEOPLE), question.total))
+            if key not in self._asked:
+                # a copy of its own: the asker's one remembers properties while the worker writes this one to its process
+                own = copy.deepcopy(replace(question, n=MOST_PEOPLE))
+                self._asked[key] = _Asked(own, question.total)
+            asked = self._asked[key]
             self._asked.move_to_end(key)
             if rests or asked.wanted not in asked.outcomes:
                 asked.wanted = question.total if rests else _outward(question.total)[0]
@@ -228,7 +244,10 @@ class PlanWork:
                 assert job is not None
                 self._running, asked, total = job
                 ticket = self._computing.ticket()
-            outcome = self._computing.point(asked.question.at(total), ticket)
+            try:
+                outcome = self._computing.point(asked.question.at(total), ticket)
+            except Exception as error:
+                outcome = _failed(error)
             with self._changed:
                 self._running = None
                 # whatever was stopped meanwhile has no answer, even if its question is by now asked again

@@ -1,5 +1,6 @@
 """allocate with whole records: predictions against simulations, limits, required accuracies, files, refusals."""
 
+import math
 from itertools import combinations
 
 import numpy as np
@@ -205,3 +206,12 @@ def test_many_different_attributes_are_certified_by_totals_of_weights():
     domain = Domain.of({f"a{r}": r for r in range(2, 25)})
     one_way = allocate(domain, 1.0, learn="marginals").design
     assert 0.999 < one_way.lower_bound <= one_way.epsilon <= 1
+
+
+def test_more_attributes_than_an_eigenvalue_has_room_for() -> None:
+    """The whole record's eigenvalue, about (e^5 − 1)/2^1200, is 0 in doubles; for one-way tables of alike attributes."""
+    made = optrr.allocate({f"a{k}": 2 for k in range(1200)}, 5.0)
+    whole = next(way for way in made.ways if way.name == "whole-record")
+    assert whole.pair_visibility == math.inf and whole.summary()["pair_visibility"] is None
+    best = made.ways[0]
+    assert best.suits and best.error <= min(way.error for way in made.ways if way.suits) * (1 + 1e-9)

@@ -8,15 +8,19 @@ import json
 import random
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from survey_client import Reply, called, malformed
 
 pytest.importorskip("starlette", reason="the page's server needs the extra serve")
 
-from plan_questions import AtOnce
+from plan_questions import AtOnce, school_question
 
+from optrr.cli import planning
 from optrr.errors import InvalidInput
 from optrr.plans.app import MOST_BYTES, plan_app
 from optrr.plans.question import Question
@@ -281,3 +285,21 @@ def test_nothing_of_what_was_sent_with_a_wrong_token_reaches_the_work(school, ke
     assert reply.status == 403
     work.close()
     assert computing.asked == []
+
+
+def test_the_token_stands_in_a_private_file_and_in_no_command_line(tmp_path, monkeypatch):
+    address, opened = "http://127.0.0.1:1/?token=secret", []
+
+    def browser(url: str) -> None:
+        place = Path(url2pathname(urlsplit(url).path))
+        opened.append(
+            (url, place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777, place.read_text("utf-8"))
+        )
+
+    monkeypatch.setattr(planning.webbrowser, "open", browser)
+    monkeypatch.setattr("optrr.plans.app.serve_plan", lambda _question, _save, _port, ready: ready(address))
+    planning._serve(school_question(), tmp_path, 0, browser=True)
+    url, mode, folder, text = opened[0]
+    assert "secret" not in url and address in text
+    assert (mode, folder) == (0o600, 0o700)
+    assert not Path(url2pathname(urlsplit(url).path)).exists()

@@ -290,3 +290,12 @@ def test_the_least_total_and_the_fewest_people_are_those_of_the_way_that_needs_l
     assert of_all.point.epsilon <= min(each) * (1 + 2e-3)
     people = [optrr.plan(domain, 2.0, margin=4, way=name).question.n for name in ways]
     assert optrr.plan(domain, 2.0, margin=4).question.n == min(people)
+
+
+def test_plot_draws_the_margin_of_every_table() -> None:
+    plan = optrr.plan({"a": ["yes", "no"], "b": 3}, 1.0, learn="pairs", n=500)
+    table = plan.to_arrow().to_pydict()
+    assert table["margin"] == [t.margin for t in plan.preview.tables]
+    axes = plan.plot().axes[0]
+    assert axes.get_xlabel() == "± percentage points"
+    assert [label.get_text() for label in axes.get_yticklabels()] == table["table"]

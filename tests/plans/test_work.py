@@ -212,3 +212,23 @@ def test_a_process_that_is_killed_is_an_error_and_the_next_question_is_computed(
     assert error is not None and error.startswith("the computation ended by itself")
     points = until(work, replace(school, keep="records"), lambda known: known.points).points
     assert points[0].total == 1.0
+
+
+def test_any_exception_is_that_totals_error_and_the_others_are_computed(school, working):
+    class Failing(AtOnce):
+        def point(self, question: Question, ticket: int) -> Point | str:
+            if question.total == 3.0:
+                raise RuntimeError("dictionary changed size during iteration")
+            return super().point(question, ticket)
+
+    work = working(Failing())
+    known = finished(work, replace(school, total=3.0))
+    assert known.error is not None and "RuntimeError: dictionary changed size" in known.error
+    assert (known.done, len(known.points)) == (known.of, known.of)
+
+
+def test_what_is_computed_shares_nothing_that_the_asker_changes(school, working):
+    work = working(computing := AtOnce())
+    finished(work, school)
+    assert all(asked.domain is not school.domain for asked in computing.asked)
+    assert all(asked.specification is not school.specification for asked in computing.asked)
