@@ -318,9 +318,9 @@ def mutated(content: bytes, rng: random.Random) -> bytes:
     return bytes(out)
 
 
-def fuzzed(capfd, times: dict[str, int], seed: int) -> None:
+def fuzzed(capfd, times: dict[str, int]) -> None:
     """Every outcome is 0 or one line with 2, within seconds; nothing that would move a cursor is shown."""
-    rng = random.Random(seed)
+    rng = random.Random(1)
     for name, count in times.items():
         reader = {"people.csv": "x.csv", "x.bim": "x.bed", "x.fam": "x.bed"}.get(name, name)
         arguments = [*call(reader), *(["--phenotype", "people.csv"] if name == "people.csv" else [])]
@@ -343,11 +343,4 @@ def fuzzed(capfd, times: dict[str, int], seed: int) -> None:
 def test_mutations(here):
     pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    fuzzed(here, {"x.vcf": 8, "x.csv": 60, "people.csv": 40, "x.bed": 30, "x.bim": 50, "x.fam": 50}, 1)
-
-
-@pytest.mark.slow
-def test_many_mutations(here):
-    pytest.importorskip("cyvcf2", reason="cyvcf2 is not installed")
-    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    fuzzed(here, {"x.vcf": 1_000, "x.csv": 2_000, "people.csv": 1_000, "x.bed": 500, "x.bim": 2_000, "x.fam": 2_000}, 2)
+    fuzzed(here, {"x.vcf": 60, "x.csv": 300, "people.csv": 200, "x.bed": 100, "x.bim": 300, "x.fam": 300})
