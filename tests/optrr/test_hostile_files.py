@@ -15,6 +15,8 @@ import pytest
 import optrr
 from optrr.designs.design_file import encoded_design
 from optrr.devices.deployment_file import canonical, digest_of
+from optrr.errors import InvalidInput
+from optrr.records.reading.registry import open_source
 from optrr.ways.longitudinal.design import longitudinal
 from tests.mutations import Content, cost_of_command
 from tests.optrr.test_design_file_lies import each_ball, resealed
@@ -193,3 +195,24 @@ def test_a_deployment_that_asks_for_much_work(m: int, states: int, bits: int, tm
     path = tmp_path / "d.json"
     path.write_bytes(automaton(m, states, bits))
     refused_in_time(path)
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+@pytest.mark.parametrize(("opened", "closed"), [('{"a":', "}"), ("[", "]")])
+def test_json_that_is_nested_deeply_is_refused(tmp_path, opened, closed, between):
+    """Arrow's parser, which calls itself, would end the process; 20,000 levels of one record take 60 to 120 kB."""
+    path = tmp_path / "a.jsonl"
+    for levels in (64, 20_000):
+        deep = (opened + between) * levels + "1" + closed * levels
+        # what stands in texts is not counted, whatever is escaped there
+        path.write_text('{"sex": "]]]]\\\\", "x": 1}\n' + f'{{"sex": "F\\"]]", "y": {deep}}}\n')
+        with pytest.raises(
+            InvalidInput, match=r"a\.jsonl: (line 2 is|a record holds objects or lists more than 64 deep)"
+        ):
+            open_source(path)
+
+
+def test_json_with_many_brackets_in_texts_is_read(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"sex": "' + "[{" * 200 + '", "x": [[{"a": 1}]]}\n')
+    assert open_source(path).column_names() == ["sex", "x"]

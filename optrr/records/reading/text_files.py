@@ -19,6 +19,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -226,6 +227,8 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
 _BLOCK = 1 << 22
 # Cells of a table that is made at once: a record without a column takes as much of it as one with.
 _JSON_CELLS = 1 << 24
+# Objects and lists inside one another; Arrow's parser calls itself for each, until the process runs out of stack.
+_DEEPEST = 64
 # What is said where every line is a record of its own, and Arrow does not read them together.
 _CHANGED = (
     f"a field holds values of another type than in the first {_BLOCK >> 20} MB, where it has only missing ones, dates or whole "
@@ -289,6 +292,8 @@ class JsonLines(ByteReader):
         yield b"".join(piece)
 
     def _parsed(self, lines: bytes, options: pa_json.ParseOptions | None) -> pa.Table:
+        if _depth(lines) > _DEEPEST:
+            raise self._refusal(f"a record holds objects or lists more than {_DEEPEST} deep")
         # where the first value is null, Arrow crashes
         if _OBJECT.match(lines):
             read = pa_json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
@@ -310,6 +315,17 @@ class JsonLines(ByteReader):
         return InvalidInput(
             f"cannot read {self.name}: {said}; give one whole JSON object per line, each field of one type"
         )
+
+
+def _depth(text: bytes) -> int:
+    """The most objects and lists that are open at once in JSON; brackets in texts do not count."""
+    plain = text if b"\\" not in text else text.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = np.frombuffer(plain, np.uint8)
+    marks = marks[np.isin(marks, np.frombuffer(b'"[]{}', np.uint8))]
+    outside = np.cumsum(marks == ord('"'), dtype=np.int64) % 2 == 0
+    opened = ((marks == ord("{")) | (marks == ord("["))) & outside
+    closed = ((marks == ord("}")) | (marks == ord("]"))) & outside
+    return int(np.cumsum(opened.astype(np.int64) - closed).max(initial=0))
 
 
 def _fault(line: str, kinds: dict[str, type]) -> str | None:
