@@ -79,7 +79,9 @@ def picture(
     )
     left.text(0.5, -0.06, "Nobody else ever sees them.", ha="center", va="top", fontsize=8.5, transform=left.transAxes)
     table(right, rows, people)
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    # below the charts, where it covers no row
+    figure.legend(*right.get_legend_handles_labels(), loc="lower right", ncols=3, fontsize=8, frameon=False)
+    figure.tight_layout(rect=(0, 0.09, 1, 1))
     save(figure, "one_record.svg")
 
 
@@ -108,7 +110,6 @@ def table(axes: Axes, rows: list[dict[str, object]], people: int) -> None:
     axes.plot(sent, places, "x", ms=5, color=SENT, label="as sent")
     axes.set_yticks(places, [str(r["category"]).replace("-", " ") for r in rows], fontsize=8.5)
     axes.set_xlabel("percent of all people", fontsize=8.5)
-    axes.legend(fontsize=8, loc="center right")
     axes.set_title(f"3  {people:,} such records\ntell what people are like", fontsize=11)
     axes.grid(visible=True, axis="x", color="#dddddd")
     axes.set_axisbelow(True)

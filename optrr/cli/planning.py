@@ -22,6 +22,7 @@ from optrr.cli.printing import (
     say,
     warn,
 )
+from optrr.cli.proposing import all_bins, bins_option
 from optrr.designs.proposing import Proposing, propose
 from optrr.designs.specification import Specification, parse_attributes, read_specification
 from optrr.domain.domain import Domain
@@ -40,12 +41,13 @@ _DECLARED = (".toml", ".json")
 # What a page begins with where nothing is named.
 _FIRST = {"answer": ["yes", "no"]}
 # What a question is made of, all of it settled in a plan that is opened.
-_OF_QUESTIONS = ("attributes", "n", "total_epsilon", "workload", "keep", "way", "margin", "prior", "releases")
+_OF_QUESTIONS = ("attributes", "bins", "n", "total_epsilon", "workload", "keep", "way", "margin", "prior", "releases")
 
 
 @click.command()
 @click.argument("source", metavar="[SPEC|DATA]", required=False, type=FILE)
 @attribute_option
+@bins_option
 @people_option
 @click.option(
     "--total-epsilon", type=float, help="Total epsilon to spend, in nats; by default the least for --margin, or 1."
@@ -77,6 +79,7 @@ def plan(
     *,
     source: Path | None,
     attributes: tuple[str, ...],
+    bins: tuple[str, ...],
     n: int | None,
     total_epsilon: float | None,
     workload: str,
@@ -114,7 +117,7 @@ def plan(
     elif as_json:
         raise InvalidInput("--json is for --write and --check; leave it out with the page")
     chosen: dict[str, Any] = {"keep": keep, "way": way, "margin": margin, "prior": prior, "releases": releases}
-    opened = _opened(source, attributes)
+    opened = _opened(source, attributes, bins)
     if isinstance(opened, RecordedPlan):
         refuse_options("is settled in the plan that is opened; leave it out", *_OF_QUESTIONS)
     if not write:
@@ -140,15 +143,20 @@ def plan(
     return 0
 
 
-def _opened(source: Path | None, attributes: tuple[str, ...]) -> Specification | RecordedPlan | None:
+def _opened(
+    source: Path | None, attributes: tuple[str, ...], bins: tuple[str, ...]
+) -> Specification | RecordedPlan | None:
     """What is asked: a specification, or a whole plan; None where neither SPEC nor an attribute is given."""
     if source is not None and attributes:
         raise InvalidInput(f"give either {source} or --attribute, not both")
-    if source is None:
-        return parse_attributes(attributes) if attributes else None
-    if source.suffix.lower() in _DECLARED:
-        return read_plan(source) if is_plan(source) else read_specification(source)
-    proposal = propose(source, Proposing())
+    if source is None or source.suffix.lower() in _DECLARED:
+        if source is not None and is_plan(source):
+            return read_plan(source)
+        refuse_options("is for DATA; leave it out where no records are looked at", "bins")
+        if source is None:
+            return parse_attributes(attributes) if attributes else None
+        return read_specification(source)
+    proposal = propose(source, Proposing(bins=all_bins(bins)))
     warn(proposal.warnings())
     warn(proposal.disclosed, always=True)
     return Specification(proposal.domain, np.full(proposal.domain.m, np.nan))

@@ -28,18 +28,20 @@ from optrr.records.whole_files import whole_file
 from optrr.show import SOFTWARE
 from optrr.show.text import amount
 
-
-@click.command()
-@input_argument
-@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
-@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
-@click.option(
+bins_option = click.option(
     "--bins",
     multiple=True,
     metavar="NAME=K|EDGE,EDGE,…",
     help="Bins of a column of numbers or dates: how many, with about as many records each, or their edges (inf allowed); "
     "K alone is for every column of more than 50 different numbers. Repeatable.",
 )
+
+
+@click.command()
+@input_argument
+@click.option("-o", "--output", type=OUTPUT, help="TOML file to write; otherwise it is printed.")
+@click.option("--column", "columns", multiple=True, metavar="NAME", help="Column to propose; repeatable, default all.")
+@bins_option
 @click.option(
     "--missing", multiple=True, metavar="MARK", help="Text that means a missing value, such as NA; repeatable."
 )
@@ -75,7 +77,7 @@ def spec(
     if not (np.isfinite(epsilon) and epsilon > 0):
         raise InvalidInput(f"--epsilon {epsilon}; give a finite number of nats above 0")
     beside = PublicColumns.parsed(public)
-    wanted = Proposing(columns or None, _all_bins(bins), missing, rare, beside)
+    wanted = Proposing(columns or None, all_bins(bins), missing, rare, beside)
     with late_bar() as show:
         watch = lambda done, share: show(f"{done} records read", share)  # noqa: E731
         proposal = propose(input.watched(watch), wanted)
@@ -91,7 +93,7 @@ def spec(
         say(f"then: {'; '.join(commands)}")
 
 
-def _all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
+def all_bins(texts: Sequence[str]) -> dict[str, int | list[str]]:
     """The bins of every column that is named, and under "" those of all others."""
     given = [_bins(text) for text in texts]
     names = [name for name, _ in given]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from optrr.designs.design import Design
 from optrr.genomics.linkage import Linkage
-from optrr.genomics.plots import manhattan, qq
+from optrr.genomics.plots import manhattan, manhattan_text, qq
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import Associations
 from optrr.genomics.tests import genomic_control
@@ -44,6 +44,7 @@ def scan_page(
     """
     remarks = _remarks(associations)
     along = manhattan(associations.variants, associations.scores.p_value)
+    told = manhattan_text(associations.variants, associations.scores.p_value)
     p_values = {f"{associations.test} test": associations.scores.p_value}
     if associations.naive is not None:
         p_values["naive test"] = associations.naive.p_value
@@ -55,7 +56,7 @@ def scan_page(
         [
             *([] if given is None else warnings(given.doubts)),
             *([Section("To know", remarks)] if remarks else []),
-            Section("Along the genome", [Chart(figure_svg(along))]),
+            Section("Along the genome", [Chart(figure_svg(along), description=told)]),
             Section("QQ plot", [Chart(figure_svg(qq(p_values)), spread)]),
             Section("Top variants", [_top_variants(associations)]),
             *asked,

@@ -26,6 +26,8 @@ _SMALLEST = 1e-300
 # Narrowest chromosome, as a share of the widest.
 _NARROWEST = 0.25
 _PLOTS = (".svg", ".png", ".pdf")
+# Most variants that are named in a Manhattan plot, and the letters of a name.
+_NAMED, _NAME_LETTERS = 8, 20
 # Ranks at which the band of a QQ plot is worked out; between them it is a line.
 _BAND_POINTS = 200
 # The two ends of the band at every rank.
@@ -57,12 +59,37 @@ def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
     tested = max(int(np.isfinite(p).sum()), 1)
     for level, label, colour in ((GENOME_WIDE, "5e-8", COLOURS[3]), (0.05 / tested, "Bonferroni 5 %", COLOURS[1])):
         axes.axhline(-np.log10(level), color=colour, linewidth=1, label=label)
+    for k in peaks(variants, p, max(GENOME_WIDE, 0.05 / tested))[:_NAMED]:
+        place = int(np.flatnonzero(order == k)[0])
+        name = label_text(str(variants.name[k]), _NAME_LETTERS)
+        axes.annotate(name, (where[place], height[place]), (0, 4), textcoords="offset points", ha="center", fontsize=7)
+    axes.margins(y=0.12)
     axes.set_xticks(centres, [label_text(str(n)) for n in names], fontsize=7)
     axes.set_xlabel("chromosome")
     axes.set_ylabel("−log10 p")
     axes.set_title(label_text(title))
     legend_below(figure)
     return figure
+
+
+def peaks(variants: Variants, p: FloatArray, level: float) -> list[int]:
+    """The variant with the smallest p-value of every chromosome, where it is below the level; the smallest first."""
+    below = np.flatnonzero(p < level)
+    ranked = below[np.argsort(p[below], kind="stable")]
+    _, first = np.unique(variants.chromosome[ranked].astype(str), return_index=True)
+    return [int(k) for k in ranked[np.sort(first)]]
+
+
+def manhattan_text(variants: Variants, p: FloatArray) -> str:
+    """The Manhattan plot in words, for screen readers."""
+    tested = int(np.isfinite(p).sum())
+    if not tested:
+        return "Manhattan plot of no tested variant"
+    best, hits = int(np.nanargmin(p)), int(np.sum(p < GENOME_WIDE))
+    return (
+        f"Manhattan plot of −log10 p of {tested:,} variants: {hits:,} below 5e-8; the smallest p-value is {p[best]:.2g}, of "
+        f"{variants.name[best]} on chromosome {variants.chromosome[best]}"
+    )
 
 
 def _along_the_genome(variants: Variants) -> tuple[Any, FloatArray, list[float], list[str]]:

@@ -37,6 +37,16 @@ def test_a_manhattan_plot_shows_every_p_value_along_the_genome():
     np.testing.assert_allclose(heights, [4, 2, 1, 5, 3, 6])
 
 
+def test_a_manhattan_plot_names_the_best_hit_of_every_chromosome_and_is_put_into_words():
+    p = np.array([1e-9, 1e-12, 0.2, 2e-10, np.nan])
+    variants = Variants.of([(c, k, f"rs{k}", "A", "G") for k, c in enumerate(["1", "1", "2", "3", "3"])])
+    (axes,) = plots.manhattan(variants, p).axes
+    assert [text.get_text() for text in axes.texts] == ["rs1", "rs3"]
+    said = plots.manhattan_text(variants, p)
+    assert "4 variants: 3 below 5e-8" in said and "1e-12, of rs1 on chromosome 1" in said
+    assert plots.manhattan_text(variants, np.full(5, np.nan)) == "Manhattan plot of no tested variant"
+
+
 def test_a_qq_plot_shows_the_naive_test_too():
     rng = np.random.default_rng(8)
     mine = cohort_of(rng.binomial(2, rng.uniform(0.1, 0.6, 40), (300, 40)))

@@ -236,6 +236,19 @@ def test_of_data_only_the_header_and_the_categories_are_taken(tmp_path, monkeypa
     assert "37" not in written.partition("[choice]")[0] and "data.csv" not in written
 
 
+def test_numbers_in_data_are_binned(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text("age,sex\n" + "".join(f"{18 + k},{'FM'[k % 2]}\n" for k in range(70)))
+    given = ["plan", "data.csv", "--write", "--total-epsilon", "1"]
+    assert run([*given, "-o", "without"]) == 0
+    assert "--bins age=5" in capsys.readouterr().err
+    assert run([*given, "--bins", "age=0,30,65,120"]) == 0
+    assert read_plan("plan/plan.toml").question.domain.sizes.tolist() == [3, 2]
+    assert run(["plan", "plan/plan.toml", "--write", "--bins", "age=5"]) == 2
+    assert run(["plan", "--attribute", "a=2", "--write", "--bins", "age=5", "-o", "other"]) == 2
+    assert "--bins" in capsys.readouterr().err and not Path("other").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", [None, "records"])
 def test_the_least_total_for_a_margin_and_the_fewest_people(keep) -> None:
