@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import optrr
 from optrr.designs.design_file import encoded_design
 from optrr.devices.deployment_file import canonical, digest_of
+from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.reading.registry import open_source
 from optrr.ways.longitudinal.design import longitudinal
@@ -216,3 +218,22 @@ def test_json_with_many_brackets_in_texts_is_read(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"sex": "' + "[{" * 200 + '", "x": [[{"a": 1}]]}\n')
     assert open_source(path).column_names() == ["sex", "x"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_columns_far_beyond_the_declared_ones_are_refused_at_once(tmp_path, kind):
+    """Of 100,000 keys in one record Arrow makes a column each, which takes seconds for one megabyte."""
+    domain, path = Domain.of({"sex": ["F", "M"]}), tmp_path / f"a.{kind}"
+    for more, refused in ((9_000, False), (100_000, True)):
+        names = ["sex", *(f"k{i}" for i in range(more))]
+        if kind == "csv":
+            path.write_text(",".join(names) + "\nF" + ",1" * more + "\n")
+        else:
+            path.write_text(json.dumps(dict.fromkeys(names, "F")) + "\n")
+        if not refused:
+            assert open_source(path, domain).column_names() == names
+            continue
+        start = time.process_time()
+        with pytest.raises(InvalidInput, match=f"has {more + 1} columns, and 10001 are the most"):
+            open_source(path, domain)
+        assert time.process_time() - start < 1

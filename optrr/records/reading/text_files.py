@@ -39,6 +39,14 @@ _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 26
 # Names of a first line; no domain has more.
 _MOST_NAMES = 1 << 21
+# Columns that a file may have beside the declared ones, and keys of JSON where none is declared: each costs time and memory
+# out of proportion to its bytes.
+_MOST_UNDECLARED, _MOST_KEYS = 10_000, 1 << 15
+
+
+def _require_few(names: int, most: int, what: str) -> None:
+    if names > most:
+        raise InvalidInput(f"{what} has {names} columns, and {most} are the most that are read; leave out the others")
 
 
 def _end_of_line(text: str) -> int | None:
@@ -107,6 +115,8 @@ class CsvFile(ByteReader):
                 f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
                 "write the columns' names there, or say --delimiter or --encoding if it has them"
             )
+        if domain is not None:
+            _require_few(len(names), domain.m + _MOST_UNDECLARED, self.name)
         self.schema = pa.schema([(name, pa.string()) for name in names])
 
     def _encoding_told(self, given: str | None) -> str:
@@ -249,7 +259,9 @@ class JsonLines(ByteReader):
         whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
-        first = next(self._tables(whole, len(set(_NAME.findall(whole)))))
+        names = len(set(_NAME.findall(whole)))
+        _require_few(names, _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, self.name)
+        first = next(self._tables(whole, names))
         self.schema = sound_schema(self._parsed(first, None).schema, self.name)
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
