@@ -401,12 +401,18 @@ def frame_table(data: Any) -> pa.Table:
     return pa.table(data)
 
 
+# What Arrow raises for a column of Python objects; the last for an integer of more than 64 bits.
+_UNFIT_VALUES = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
 def _from_pandas(data: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(as_plain(data), preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError):
+    except _UNFIT_VALUES:
         # Arrow's message holds the value that it could not convert, so it is not shown
-        raise InvalidInput(f"{_unfit_column(data)} mixes types; give every column one type") from None
+        raise InvalidInput(
+            f"{_unfit_column(data)} mixes types, or holds integers of more than 64 bits; give every column one type"
+        ) from None
 
 
 def _unfit_column(data: Any) -> str:
@@ -414,7 +420,7 @@ def _unfit_column(data: Any) -> str:
     for position, name in enumerate(data.columns):
         try:
             pa.Array.from_pandas(data.iloc[:, position])
-        except (pa.ArrowException, TypeError, ValueError):
+        except _UNFIT_VALUES:
             return f"column {shown(str(name))}"
     return "the data frame"
 
