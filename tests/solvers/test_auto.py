@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 from optrr_solvers import METHODS, BlockLaw, Problem, SolveFailed, SolveOptions, Status, lower_bound, solve
 from optrr_solvers.balls import pairs as ball_pairs
 from optrr_solvers.products import best_blocks
+from optrr_solvers.programs import vertices
 from optrr_solvers.solution import require
 
 LIGHT = np.linspace(0.01, 0.02, 29)
@@ -166,3 +167,11 @@ def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker(
     solution = solve(problem)
     require(problem, "auto", solution.law)
     assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)
+
+
+def test_pairs_that_no_exact_program_solves_keep_the_bound_without_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS fails at these ε; without the walk between vertices the bound of the plain problem is left."""
+    monkeypatch.setattr(vertices, "MAX_CELLS", 0)
+    problem = Problem([2, 2], [50.0, 49.0], pairs=((0, 1),))
+    plain = solve(replace(problem, pairs=()))
+    assert solve(problem).lower >= plain.lower > 50
