@@ -40,10 +40,7 @@ def solve(lattice: Lattice, *, deadline: float = math.inf) -> LatticeOptimum:
     """Optimal densities on a lattice. Raises SolveFailed, also at the deadline."""
     rows, log_scale = lattice.rows_at(np.arange(lattice.cells)), lattice.log_dual_guess()
     measure = np.exp(lattice.log_mu.ravel() + log_scale)
-    try:
-        vertex = descend(rows, measure, -lattice.means, deadline)
-    except np.linalg.LinAlgError as error:
-        raise SolveFailed("a vertex of the dual is degenerate") from error
+    vertex = _descend_from_any(rows, measure, -lattice.means, deadline)
     with np.errstate(divide="ignore"):
         log_density = np.logaddexp(0.0, np.log(vertex.shares) + log_scale - math.log(vertex.value))
     certificate = lattice.certificate(vertex.multipliers)
@@ -86,11 +83,20 @@ class _Equations:
         return np.asarray(x * self.left)
 
 
-def descend(rows: FloatArray, measure: FloatArray, need: FloatArray, deadline: float) -> Vertex:
-    """Minimise D; ``rows`` g of shape (rows, cells), ``measure`` u, ``need`` b > 0. Raises SolveFailed."""
+def _descend_from_any(rows: FloatArray, measure: FloatArray, need: FloatArray, deadline: float) -> Vertex:
+    """Start at the multiplier of one row alone, the best one first; from another one where a walk meets singular equations."""
+    alone = (np.maximum(rows, 0) @ measure) / need
+    for first in np.argsort(alone, kind="stable").tolist():
+        try:
+            return descend(rows, measure, need, first, deadline)
+        except np.linalg.LinAlgError:
+            continue
+    raise SolveFailed("every walk between vertices met singular equations")
+
+
+def descend(rows: FloatArray, measure: FloatArray, need: FloatArray, first: int, deadline: float) -> Vertex:
+    """Minimise D; ``rows`` g of shape (rows, cells), ``measure`` u, ``need`` b > 0, ``first`` a row. Raises SolveFailed."""
     count, sizes = len(rows), np.abs(rows)
-    # the best multiplier of one row alone is the first vertex
-    first = int(np.argmin((np.maximum(rows, 0) @ measure) / need))
     zero = [z for z in range(count) if z != first]
     tied: list[int] = []
     positive = rows[first] > 0
