@@ -111,10 +111,10 @@ def check_label(asking, total):
         assert mpmath.e ** mpmath.mpf(asking.epsilon) >= mpmath.mpf(largest.numerator) / largest.denominator
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
-def test_labels_are_never_below_what_is_drawn(count):
-    rng = np.random.default_rng(count)
-    for _ in range(count):
+@pytest.mark.slow
+def test_labels_are_never_below_what_is_drawn():
+    rng = np.random.default_rng(8)
+    for _ in range(20):
         check_label(*random_design(rng))
 
 
@@ -207,6 +207,7 @@ def slow_objective(theta, delta, answers, row):
     return value
 
 
+@pytest.mark.slow
 def test_fit_is_the_likeliest_one():
     rng = np.random.default_rng(9)
     for _ in range(6):
