@@ -208,6 +208,7 @@ def test_many_different_attributes_are_certified_by_totals_of_weights():
     assert 0.999 < one_way.lower_bound <= one_way.epsilon <= 1
 
 
+@pytest.mark.slow
 def test_more_attributes_than_an_eigenvalue_has_room_for() -> None:
     """The whole record's eigenvalue, about (e^5 − 1)/2^1200, is 0 in doubles; for one-way tables of alike attributes."""
     made = optrr.allocate({f"a{k}": 2 for k in range(1200)}, 5.0)

@@ -193,6 +193,7 @@ def test_the_order_of_collected_rows_says_nothing_of_the_files(tmp_path):
     assert abs(pairs.mean()) * np.sqrt(299 * 99) < 5
 
 
+@pytest.mark.slow
 def test_nothing_of_collected_people_leads_back_to_a_report(tmp_path):
     """People are numbered; neither a file's name nor an id stands in what comes out. Unseeded readings are of random order."""
     given, design = numbered_reports(40), small_design()
@@ -269,6 +270,7 @@ def test_what_is_no_report_of_the_design_is_refused_without_its_values(change, m
     assert err.count("\n") == 1 and message in err and "r.jsonl, line 3" in err and "secret" not in err
 
 
+@pytest.mark.slow
 def test_answers_that_the_design_cannot_have_are_refused_by_their_place(tmp_path):
     asking = asking_about(2.0)
     report = {"format": "optrr-report/1", "design": asking.digest.partition(":")[2], "question": 1, "answer": 0}

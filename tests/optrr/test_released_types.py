@@ -101,6 +101,7 @@ def _bytes(frame):
     return *index, sink.getvalue().to_pybytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MADE)
 def test_frames_of_neighbours_are_alike(kind):
     released = [perturb(MADE[kind](records), MECHANISM, random_state=1) for records in (*NEIGHBOURS, *FEW)]

@@ -353,6 +353,7 @@ def test_expected_noncentrality_is_that_of_the_prototype():
     assert 0.8 * 0.4666 < kept < 0.4705
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("total", "cases"), [(0.5, 0.2), (1.0, 0.5), (2.0, 0.3), (4.0, 0.5), (8.0, 0.2)])
 def test_never_far_below_other_ways(total, cases):
     """Predicted noncentrality at least 0.98 of that of the optimum, and of randomized response over any number of variants."""
@@ -370,6 +371,7 @@ def test_never_far_below_other_ways(total, cases):
         assert kept >= 0.98 * (noncentralities(tables, kernel) * each / count).mean()
 
 
+@pytest.mark.slow
 def test_odds_ratio_interval_holds_what_is_not_rejected():
     rng = np.random.default_rng(15)
     for _ in range(3):
@@ -390,6 +392,7 @@ def test_nobody_asked_is_undefined():
     assert np.isnan(answers_test(blank).p_value).all()
 
 
+@pytest.mark.slow
 def test_file_round_trip(tmp_path):
     rng = np.random.default_rng(16)
     for k in range(3):
@@ -427,6 +430,7 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
         optrr.load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -457,6 +461,7 @@ def test_answers_that_cannot_be(answers):
         sampled_variants(names(3), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [1e-6, 1e-3, 0.01, 11.9, 14.0, 22.0, 30.0, 40.0, 50.0])
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_every_total_has_a_design(total, count):
@@ -468,12 +473,14 @@ def test_every_total_has_a_design(total, count):
     assert not asking.bound < asking.kept
 
 
+@pytest.mark.slow
 def test_nobody_asked_about_any_variant():
     with pytest.raises(TooFewRecords):
         asking = sampled_variants(names(3), 1.0)
         associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
 
 
+@pytest.mark.slow
 def test_other_tests_of_a_study_stand_beside_it():
     """Where sets are named there is the trend test only, and the study goes on."""
     rng = np.random.default_rng(24)
@@ -484,6 +491,7 @@ def test_other_tests_of_a_study_stand_beside_it():
     assert "no genotypic test" in study.unavailable[0][2]
 
 
+@pytest.mark.slow
 def test_variants_of_one_copy_are_refused():
     rng = np.random.default_rng(25)
     cohort = cohort_of(people(rng, 50, np.full(2, 0.4), 0.5, np.zeros(2)))
@@ -504,6 +512,7 @@ def write_people(path, rng, n=400, missing=False):
     return ["--phenotype-column", "kind", "--case", "sick"]
 
 
+@pytest.mark.slow
 def test_commands(tmp_path, capsys):
     who = write_people(tmp_path / "people.csv", np.random.default_rng(18))
     people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))
@@ -524,6 +533,7 @@ def test_commands(tmp_path, capsys):
     assert "1.000000" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who = " ".join(write_people(tmp_path / "people.csv", np.random.default_rng(20)))

@@ -528,6 +528,7 @@ def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
     assert risk.chances(codes, groups).mean() == pytest.approx(cases, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_where_a_page_cannot_be_made_no_table_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

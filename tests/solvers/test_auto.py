@@ -169,6 +169,7 @@ def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker(
     assert solution.lower <= solution.upper <= problem.kronecker_epsilon * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_pairs_that_no_exact_program_solves_keep_the_bound_without_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """HiGHS fails at these ε; without the walk between vertices the bound of the plain problem is left."""
     monkeypatch.setattr(vertices, "MAX_CELLS", 0)

@@ -161,6 +161,7 @@ def test_pairs_at_large_epsilon_equal_exact_rationals(sizes: list[int], epsilons
         assert s.upper == pytest.approx(exact, abs=EXACT) and s.lower == pytest.approx(exact, abs=EXACT)
 
 
+@pytest.mark.slow
 def test_large_epsilon_is_certified_over_the_supported_range() -> None:
     rng = np.random.default_rng(28)
     for k in range(60):

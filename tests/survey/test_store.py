@@ -191,6 +191,7 @@ def test_two_collectors_count_a_resent_report_once(opened: Callable[[], sa.Engin
     assert held(opened()) == {r.identifier: r.record for r in sent}
 
 
+@pytest.mark.slow
 def test_reports_come_back_as_arrow(opened: Callable[[], sa.Engine], new_url: str, made: Design) -> None:
     sent, codes = random_reports(np.random.default_rng(2), 200)
     Store(opened()).add(sent)
