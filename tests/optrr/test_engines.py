@@ -264,7 +264,6 @@ def _alone(**environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_workers_run_the_interpreter_that_started_the_job(spark, tmp_path):
     other = tmp_path / "python3"
     other.write_text("#!/bin/sh\nexit 1\n")
@@ -272,7 +271,6 @@ def test_workers_run_the_interpreter_that_started_the_job(spark, tmp_path):
     assert _alone(PATH=f"{tmp_path}:{os.environ['PATH']}") == "counts [10, 10, 10, 10]\n"
 
 
-@pytest.mark.slow
 def test_a_worker_without_the_package_is_one_line(spark, tmp_path):
     # the same interpreter, without site-packages: it has Spark's own modules, which the driver hands on, and nothing else
     bare = tmp_path / "bare"
@@ -337,7 +335,6 @@ def _contents(folder):
     return {p.relative_to(folder): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see what is left of a killed job")
 def test_a_job_killed_in_the_middle_and_started_again(spark, tmp_path):
     """Killed at random moments and started again at once: one release, whole, earlier ones untouched, nothing beside it."""

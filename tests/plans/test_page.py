@@ -123,7 +123,6 @@ def test_the_dot_of_the_frontier_is_dragged_to_another_total(page):
     assert page.locator("#total").input_value() == "1"
 
 
-@pytest.mark.slow
 def test_steps_are_undone_and_redone_and_started_over(page):
     first = state_of(page)
     page.locator("#n").fill("5000")
@@ -148,7 +147,6 @@ def test_steps_are_undone_and_redone_and_started_over(page):
     wait_for_exact(page)
 
 
-@pytest.mark.slow
 def test_a_state_goes_into_a_file_and_an_address_and_comes_back(page, browser, served, tmp_path):
     page.locator("#reason").fill("So that 4 points are enough: ≈ äöü 😀")
     page.locator("#margin").fill("4")
@@ -196,7 +194,6 @@ def test_another_way_is_chosen_and_the_focus_stays_on_it(page):
     wait_for_exact(page)
 
 
-@pytest.mark.slow
 def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
     page.locator("#learn-tables").check()
     page.locator("#table-0").select_option("bullied")
@@ -209,7 +206,6 @@ def test_tables_are_named_and_follow_a_question_that_is_renamed(page):
     assert "tables.toml" in page.locator("#shell").inner_text()
 
 
-@pytest.mark.slow
 def test_a_story_by_keyboard_alone(page):
     tab_to = partial(browsers.tab_to, page)
     page.locator("body").focus()
@@ -243,7 +239,6 @@ def test_a_story_by_keyboard_alone(page):
     page.locator("#saved").get_by_text("ε = 1: Good enough for the school.").wait_for()
 
 
-@pytest.mark.slow
 def test_the_least_total_is_put_into_the_form(page):
     page.locator("#n").fill("3000")
     page.locator("#margin").fill("5")
@@ -257,7 +252,6 @@ def test_the_least_total_is_put_into_the_form(page):
     page.get_by_text("Every table is known to ± 5 points or better, as you wished.").wait_for()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", ["#undo", "#keep"])
 def test_an_answer_to_a_question_that_has_been_changed_is_not_put_into_the_new_one(page, change):
     for name, value in (("n", "3000"), ("margin", "5")):
@@ -282,7 +276,6 @@ def test_lines_are_copied(page):
     assert page.evaluate("navigator.clipboard.readText()").startswith("import optrr\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_everybody_can_use_it(browser, served, size):
     context = browser.new_context(viewport=size)
@@ -295,7 +288,6 @@ def test_everybody_can_use_it(browser, served, size):
     context.close()
 
 
-@pytest.mark.slow
 def test_nothing_moves_sideways_on_a_telephone(browser, served):
     context = browser.new_context(viewport=PHONE, has_touch=True)
     page = open_page(context, served)
@@ -315,7 +307,6 @@ def test_on_paper_there_are_no_buttons_and_every_section(page):
     assert bars.count() and all(bar.is_visible() for bar in bars.all())
 
 
-@pytest.mark.slow
 def test_a_server_that_has_ended_is_said_and_the_plan_can_still_be_kept(browser):
     running = BackgroundPage(school_question("marginals"), save)
     context = browser.new_context(viewport=DESK)

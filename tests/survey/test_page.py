@@ -454,7 +454,6 @@ def test_a_person_is_told_what_all_surveys_together_spend(page, server):
         assert math.exp(total) <= float(re.findall(r"factor of ([0-9.]+[0-9])", line)[0]) <= 1.01 * math.exp(total)
 
 
-@pytest.mark.slow
 def test_an_accessibility_checker_finds_nothing_in_any_view_light_or_dark(page):
     assert not browsers.faults(page)
     page.locator("summary").click()
@@ -548,7 +547,6 @@ def answer_all(page: Any) -> dict[str, Any]:
     return json.loads(body)
 
 
-@pytest.mark.slow
 def test_who_answered_other_questions_of_the_same_design_is_asked(browser, tmp_path):
     port = free_port()
     context = browser.new_context(base_url=f"http://127.0.0.1:{port}")
@@ -582,7 +580,6 @@ def test_who_answered_other_questions_of_the_same_design_is_asked(browser, tmp_p
     assert "Traceback" not in str(refused.value)
 
 
-@pytest.mark.slow
 def test_names_and_categories_that_javascript_has_a_meaning_for(browser, tmp_path):
     names = ["constructor", "__proto__", "toString", "hasOwnProperty"]
     categories = ["", "__proto__", "constructor"]
@@ -692,7 +689,6 @@ def test_a_window_whose_report_was_deleted_goes_on_with_the_one_that_was_made_si
     assert page.get_by_text("You entered", exact=True).count() == 0
 
 
-@pytest.mark.slow
 def test_who_asks_for_the_questions_twice_loses_no_answer(browser, server):
     """Both would load them, and those that come later would take the place of a form that is being filled in."""
     context = browser.new_context(viewport=PHONE, base_url=f"http://127.0.0.1:{server.port}")

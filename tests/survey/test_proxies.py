@@ -201,7 +201,6 @@ def test_what_the_proxy_passes_on_refuses_and_adds(proxy: Proxy) -> None:
     assert "evil" not in str(strange.getresponse().headers)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", PROXIES)
 def test_a_collector_that_is_gone_is_passed_over_and_no_address_is_written_down(kind, folder, collectors):
     with socket.socket() as nobody:

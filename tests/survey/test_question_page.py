@@ -280,7 +280,6 @@ def test_an_accessibility_checker_finds_nothing(browser, server, table):
         assert not browsers.faults(page)
 
 
-@pytest.mark.slow
 def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
     domain = Domain.of({"town": 200, "unused": 2})
     design, wording = files(tmp_path, SampledTables(domain, (("town",),), np.array([1.0]), 1.0, (SubsetReport((90,)),)))

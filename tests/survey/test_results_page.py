@@ -89,7 +89,6 @@ def test_results_in_a_browser(browser: Any, server: Server) -> None:
     assert all(server.token not in url and url.startswith(f"http://127.0.0.1:{server.port}/") for url in asked)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [360, 1280])
 def test_results_are_accessible_narrow_and_wide_light_and_dark(width: int, browser: Any, server: Server) -> None:
     # the checker is a script, which the page's policy would not let run
