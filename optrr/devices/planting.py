@@ -119,7 +119,7 @@ def planned(layout: PlantedRecords, sizes: IntArray, random_state: RandomState =
 Value = str | int | float | bool | None
 
 
-class _Question(msgspec.Struct, forbid_unknown_fields=True):
+class _PlantedQuery(msgspec.Struct, forbid_unknown_fields=True):
     person: int
     values: list[Value]
 
@@ -160,7 +160,7 @@ def read_planted(path: str | os.PathLike[str], domain: Domain) -> tuple[PlantedR
     layout = PlantedRecords.of(len(lines), domain.m)
     if 2 * layout.rows != len(lines):
         raise InvalidInput(f"{path} has {len(lines)} lines; give the whole file that --plant wrote")
-    decode = msgspec.json.Decoder(_Question).decode
+    decode = msgspec.json.Decoder(_PlantedQuery).decode
     try:
         people = np.array([decode(line).person for line in lines], dtype=np.int64)
     except (msgspec.DecodeError, OverflowError, UnicodeDecodeError):

@@ -172,7 +172,7 @@ MISTAKES = [
         f"{GENOTYPES} spec.toml",
         "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one",
     ),
-    called(f"{GENOTYPES} design.json", "neither 'status' with one genotype each nor alleles … optrr gwas-design"),
+    called(f"{GENOTYPES} design.json", "are not 'status' and genotypes … optrr gwas-design"),
     ({"pipe": os.mkfifo}, "perturb records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, f"{GENOTYPES} pipe", "pipe is a pipe … save it first"),
     ({"pipe": os.mkfifo}, "export design.json -o pipe", "cannot write pipe … name a file"),
