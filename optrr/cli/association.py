@@ -53,7 +53,7 @@ from optrr.genomics.plots import save_figure
 from optrr.genomics.result_files import check_form
 from optrr.genomics.sampled_scan import scan_answers
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.scan import TOP, Associations, ScanOptions, Thresholds, scan
+from optrr.genomics.scan import ON_LAMBDA, TOP, Associations, ScanOptions, Thresholds, scan
 from optrr.genomics.tests import GENOME_WIDE
 from optrr.genomics.variant_report import answers_report, variant_report
 from optrr.models.tests.result import bonferroni
@@ -287,7 +287,7 @@ def _show_scan(associations: Associations, design: Design | SampledVariants) -> 
         f"{int(np.sum(bonferroni(p) <= 0.05))} significant by Bonferroni at 5 %, {int(np.sum(p <= GENOME_WIDE))} at "
         f"5e-8; genomic control λ = {associations.lambda_gc:.3f}"
     )
-    click.echo(associations.notes_on_lambda)
+    click.echo(ON_LAMBDA)
     table = associations.rows(associations.top(TOP))
     effect = "BETA" if "BETA" in table else "OR"
     columns = ["CHR", "SNP", "BP", "A1", "STAT", "P", effect, "L95", "U95"]

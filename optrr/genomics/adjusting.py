@@ -33,7 +33,6 @@ from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, tra
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues, told_apart
 from optrr.genomics.genotypes import MISSING, Codes, copies, single_copy_chromosomes
-from optrr.genomics.inflation import Inflation
 from optrr.genomics.layout import Layout
 from optrr.genomics.scan import (
     NO_THRESHOLDS,
@@ -45,7 +44,7 @@ from optrr.genomics.scan import (
     cohort_kernel,
     filtered,
 )
-from optrr.genomics.tests import Progress, Scores, copy_tables, genotype_tables, people_with
+from optrr.genomics.tests import Progress, Scores, about_inflation, copy_tables, genotype_tables, people_with
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.text import amount, counted
 from optrr.tables.distributions import chi_squared_tails
@@ -229,13 +228,6 @@ class AdjustedScan:
                     "column that is the status or says the same"
                 )
 
-    def visible(self, scores: AdjustedScores, group: _Group) -> FloatArray:
-        """The share of U's variance that there is without randomization, (V,)."""
-        trait = self.trait_of(group)
-        spread = 1.0 if trait is None else np.mean((trait[:, None] - scores.b) ** 2, axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(scores.information * spread / scores.variance)
-
     def doubts(self, linear: int) -> list[str]:
         """What to say of the people and of ``linear`` models of the status, a line each."""
         names = self.values.names
@@ -309,7 +301,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     scan.check_comparable()
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
-    tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n", "visible")}, 0
+    tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n")}, 0
     linear, filters = 0, _filtered(scan, thresholds)
     for at, group, codes, shared in scan.blocks(filters.kept):
         reports = scan.reports(at, group, codes)
@@ -317,7 +309,6 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
         scores = adjusted_scores(reports, group.copies, model, values.only_strata, scan.trait_of(group))
         tests["statistic"][at], tests["n"][at] = scores.statistic, np.rint(scores.n)
         tests["p"][at] = scan.p_values(at, group, codes, scores)
-        tests["visible"][at] = scan.visible(scores, group)
         tables[at] = genotype_tables(codes, status[group.people], layout.missing)
         linear += 0 if model.is_trait else int(np.broadcast_to(model.linear, at.shape).sum())
         done += at.size
@@ -346,8 +337,6 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
     n, p = tests["n"][kept].astype(np.int64), tests["p"][kept]
     tested = np.flatnonzero(np.isfinite(p))
     scores = Scores.of_one(tests["statistic"][kept], p, np.full(p.size, np.nan), tested, n[tested].astype(np.float64))
-    visible = tests["visible"][kept][tested]
-    inflation = Inflation.of(scores, float(visible.mean()) if visible.size else np.nan)
     effects = scan.effects(~np.isfinite(tests["p"]))
     nobody = ~np.array([scan.groups[str(kind)].people.any() for kind in scan.kinds])
     gone = {"all calls missing": tests["n"] == 0, _NOBODY: nobody & filters.kept}
@@ -364,9 +353,8 @@ def _table(scan: AdjustedScan, tests: dict[str, FloatArray], filters: Filtered, 
             **{reason: int(which.sum()) for reason, which in gone.items() if which.any()},
             **filters.skipped,
         },
-        inflation,
         (
-            *inflation.warnings(),
+            *about_inflation(scores.statistic, scores.df),
             *doubts,
             *filters.warnings,
             *_of_variants(scan, tests, tested.size),

@@ -8,7 +8,7 @@ from optrr.designs.design import Design
 from optrr.genomics.linkage import Linkage
 from optrr.genomics.plots import manhattan, manhattan_text, qq
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.scan import Associations
+from optrr.genomics.scan import ON_LAMBDA, Associations
 from optrr.genomics.tests import genomic_control
 from optrr.genomics.variant_report import VariantReport
 from optrr.show.charts import figure_svg
@@ -48,7 +48,7 @@ def scan_page(
     p_values = {f"{associations.test} test": associations.scores.p_value}
     if associations.naive is not None:
         p_values["naive test"] = associations.naive.p_value
-    spread = f"Genomic control factor {associations.lambda_gc:.3f}: {associations.notes_on_lambda}."
+    spread = f"Genomic control factor {associations.lambda_gc:.3f}: {ON_LAMBDA}."
     people = int(associations.n.max())
     asked = [] if given is None else [given.told(), given.was_asked(people), given.check()]
     return Page(

@@ -39,11 +39,10 @@ from scipy.special import expit, softmax
 
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics.genotypes import GENOTYPES
-from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.odds import REACH, OddsRatios, odds_ratios
 from optrr.genomics.sampled_variants import SampledVariants, Told, read_answers
 from optrr.genomics.scan import Associations, Filtered, ScanOptions, filtered
-from optrr.genomics.tests import CopyTables, Scores, naive_score_test, noncentralities, score_test
+from optrr.genomics.tests import CopyTables, Scores, about_inflation, naive_score_test, noncentralities, score_test
 from optrr.models.tests.calibration import tail_of_one
 from optrr.records.counts import OpenedRecords
 from optrr.show.text import amount
@@ -308,9 +307,7 @@ def associations_of(
         test, people = likelihood_tests(asking, told), n.astype(np.float64)
         asked = np.flatnonzero(n > 0)
         scores = Scores.of_one(test.statistic[kept], test.p_value[kept], test.expected[kept], asked, people)
-        known = test.kept[kept][np.isfinite(test.kept[kept])]
-        # on average as much of an inflation stays visible as of an association
-        seen, odds = float(known.mean()) if known.size else math.nan, lambda which: _odds(asking, told, kept[which])
+        odds = lambda which: _odds(asking, told, kept[which])  # noqa: E731
     elif asking.reports:
         raise InvalidInput(
             "answers that name sets of genotype and status have the trend test alone; leave out --test and --naive"
@@ -319,17 +316,16 @@ def associations_of(
         tables, kernel = cell_tables(told).two[kept], asking.kernel
         scores = score_test(tables, kernel, options.test)
         naive = naive_score_test(tables, options.test) if options.naive else None
-        seen, odds = visible_share(scores, kernel, options.test), lambda which: odds_ratios(tables[which], kernel)
-    inflation = Inflation.of(scores, seen)
+        odds = lambda which: odds_ratios(tables[which], kernel)  # noqa: E731
     unasked, few = int(np.count_nonzero(n == 0)), int(np.count_nonzero((n > 0) & ~np.isfinite(scores.p_value)))
     warnings = [f"nobody answered about {amount(unasked, 'variant')}: P is NA there"] if unasked else []
     if few:
         warnings.append(
             f"the answers about {amount(few, 'variant')} tell too little of genotypes and cases: P is NA there"
         )
-    said = (*inflation.warnings(), *filters.warnings, *warnings)
+    said = (*about_inflation(scores.statistic, scores.df), *filters.warnings, *warnings)
     variants = asking.variants.take(kept)
-    return Associations(variants, options.test, n, scores, odds, naive, filters.skipped, inflation, said)
+    return Associations(variants, options.test, n, scores, odds, naive, filters.skipped, said)
 
 
 def cell_tables(told: Sequence[tuple[IntArray, Told]]) -> CopyTables:

@@ -42,7 +42,6 @@ from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import refuse_turned
 from optrr.genomics.genotypes import Variants
-from optrr.genomics.inflation import Inflation, visible_share
 from optrr.genomics.layout import STATUS, Layout, star_kernel
 from optrr.genomics.odds import REACH, odds_ratios
 from optrr.genomics.proportions import CONTROLS, Group, everybody, frequencies, proportions_test, rates_of_calls
@@ -52,8 +51,11 @@ from optrr.genomics.tests import (
     CopyTables,
     Progress,
     Scores,
+    about_inflation,
     controlled_p,
     copy_tables,
+    genomic_control,
+    inflation_chance,
     naive_is_harmless,
     naive_score_test,
     naive_shift,
@@ -78,6 +80,10 @@ TOP = 10
 PLOTS = ("manhattan", "qq")
 # Columns of effects that stand beside the number of people; the others stand behind the tests.
 _FREQUENCIES = ("F_A", "F_U", "A1_FREQ")
+# What λ_GC says about confounding.
+ON_LAMBDA = (
+    "λ of randomized records says nothing about confounding, which it hides; adjust for public covariates or strata"
+)
 # An estimate this far below a threshold is equal to it but for rounding.
 _ROUNDING = 1e-9
 
@@ -173,8 +179,8 @@ class Associations(ColumnsResult):
     """Tests of every variant. ``naive`` holds the invalid test's p-values where they were asked for.
 
     ``odds_of``: odds ratios of the variants of these numbers; ``skipped``: variants left out by reason; ``warnings``: one line
-    each; ``inflation``: λ_GC and what it says (:mod:`optrr.genomics.inflation`); ``naive_harmless``: the share of variants
-    whose naive test keeps its level (:mod:`optrr.genomics.tests`); ``adjusted_for``: the public covariates, empty without any.
+    each; ``naive_harmless``: the share of variants whose naive test keeps its level (:mod:`optrr.genomics.tests`);
+    ``adjusted_for``: the public covariates, empty without any.
     """
 
     variants: Variants
@@ -184,7 +190,6 @@ class Associations(ColumnsResult):
     odds_of: Callable[[slice | IntArray], EffectColumns]
     naive: Scores | None
     skipped: Mapping[str, int]
-    inflation: Inflation
     warnings: tuple[str, ...] = ()
     naive_harmless: float | None = None
     adjusted_for: str = ""
@@ -194,12 +199,7 @@ class Associations(ColumnsResult):
     @property
     def lambda_gc(self) -> float:
         """Genomic control factor."""
-        return self.inflation.factor
-
-    @property
-    def notes_on_lambda(self) -> str:
-        """What λ_GC says about confounding here, in one sentence."""
-        return str(self.inflation)
+        return genomic_control(self.scores.statistic, self.scores.df)
 
     @property
     def notes_on_naive(self) -> str:
@@ -226,13 +226,11 @@ class Associations(ColumnsResult):
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object, with the variants of the smallest p-values."""
-        p, inflation, top = self.scores.p_value, self.inflation, self.rows(self.top(TOP))
+        s, p, top = self.scores, self.scores.p_value, self.rows(self.top(TOP))
         named: dict[str, Any] = {
             "n": int(self.n.max()),
             "variants": len(self.variants),
-            "lambda_gc_error": inflation.factor * inflation.relative_error,
-            "lambda_gc_p_value": inflation.chance,
-            "lambda_gc_visible": inflation.visible,
+            "lambda_gc_p_value": inflation_chance(s.statistic, s.df),
             "genome_wide": int(np.sum(p <= GENOME_WIDE)),
             "bonferroni": int(np.sum(bonferroni(p) <= 0.05)),
             "skipped": dict(self.skipped),
@@ -393,7 +391,6 @@ def associations(
         )
     kernel, n, two = kernel.part(kept), people[kept], tables.two[kept]
     scores, naive, harmless = _tested(two, kernel, options)
-    inflation = Inflation.of(scores, visible_share(scores, kernel, options.test))
     fit = scores.independence
     odds = lambda which: odds_ratios(two[which], kernel.part(which), fit=None if fit is None else fit.part(which))  # noqa: E731
     left_out = int(np.count_nonzero(tables.one[kept].any(axis=(1, 2))))
@@ -406,9 +403,8 @@ def associations(
         odds,
         naive,
         skipped | filters.skipped,
-        inflation,
         (
-            *inflation.warnings(),
+            *about_inflation(scores.statistic, scores.df),
             *said,
             *filters.warnings,
             *_doubts(scores, options.test),

@@ -13,12 +13,13 @@ a margin is uniform. Elsewhere its statistic is shifted by about what it gives f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2, ncx2
+from scipy.stats import beta, chi2, ncx2
 
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
@@ -42,6 +43,8 @@ _ROWS = 255
 _MANY = 1e12
 # The naive test counts as keeping its level of 5 % where the mechanism's own dependence raises it to no more than this.
 _HARMLESS_LEVEL, _LEVEL = 0.055, 0.05
+# λ counts as inflated if independent variants without an association have so large a one no more often than this.
+_INFLATED = 0.01
 # A variance of a person's contrast as small as this is rounding, which may make a matrix of them singular.
 _NO_VARIANCE = 1e-15
 
@@ -97,6 +100,30 @@ def genomic_control(statistic: FloatArray, df: ArrayLike) -> float:
     """
     tested = np.isfinite(statistic)
     return float(np.median((statistic / chi2.median(df))[tested])) if tested.any() else float("nan")
+
+
+def inflation_chance(statistic: FloatArray, df: ArrayLike) -> float:
+    """How often independent variants without an association have as large a λ_GC; NaN without tests."""
+    tested = np.isfinite(statistic)
+    count = int(tested.sum())
+    if not count:
+        return math.nan
+    factor = genomic_control(statistic, df)
+    below = np.mean(chi2.cdf(factor * chi2.median(df), df) * np.ones(statistic.shape), where=tested)
+    # the middle one of so many uniform numbers is distributed like this
+    return float(beta.sf(below, (count + 1) / 2, (count + 1) / 2))
+
+
+def about_inflation(statistic: FloatArray, df: ArrayLike) -> tuple[str, ...]:
+    """A warning where λ_GC is above 1 by more than chance."""
+    chance = inflation_chance(statistic, df)
+    if not chance <= _INFLATED:
+        return ()
+    return (
+        f"P does not allow for population structure or relatives: λ = {genomic_control(statistic, df):.3g} is more than chance "
+        f"makes of independent variants (p = {chance:.2g}), unless very many are associated; adjust for it by public "
+        "covariates or strata, or see P_GC",
+    )
 
 
 def controlled_p(statistic: FloatArray, df: ArrayLike) -> FloatArray:
