@@ -50,7 +50,7 @@ SAME = 1e-9
 LAST_PLACES = 2.0**-46
 # Honest designs of a thousand to a hundred thousand attributes are checked in 2 to 4 s on one core of 2024; slower computers
 # get twice that. Whatever the file, a command is done within 10 s and 1 GB, the start of both processes included.
-_SECONDS, _MEMORY = 8, 0.65e9
+_SECONDS, _MEMORY = 8, 0.58e9
 # Whoever loads a design to work with it allows it more for each byte beyond so many: twice what the file of a hundred thousand
 # attributes, or of a million, takes.
 _SMALL, _SECONDS_EACH, _MEMORY_EACH = 1 << 24, 4e-7, 40.0

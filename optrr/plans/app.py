@@ -42,7 +42,7 @@ from optrr.plans.work import Known, PlanWork, but_way, key_of
 from optrr.show import SOFTWARE
 from optrr.show.parts import page_environment
 from optrr.show.text import two_digits_up
-from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, Refused, body_of, json_response
+from optrr.survey.guard import MEDIA_TYPES, PAGE_POLICY, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.server import configured, listening, run
 
 HOST = "127.0.0.1"
@@ -64,13 +64,15 @@ def plan_app(question: Question, save: Save, token: str, address: str, work: Pla
 
     async def page(request: Request) -> Response:
         if not _same(token, request.query_params.get("token", "")):
-            raise Refused(403, "the plan is for whoever started it; open the address that was printed, with its token")
+            raise HTTPRefusal(
+                403, "the plan is for whoever started it; open the address that was printed, with its token"
+            )
         return Response(page_markup(question), 200, _HEADERS, MEDIA_TYPES[".html"])
 
     def posted(answer: Callable[[Any], dict[str, Any]]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             if not _same(token, request.headers.get("x-optrr-token", "")):
-                raise Refused(403, "the token is missing or another one; open the address that was printed")
+                raise HTTPRefusal(403, "the token is missing or another one; open the address that was printed")
             body = await body_of(request, "application/json", MOST_BYTES)
             return json_response(await asyncio.to_thread(_answered, answer, body))
 
@@ -101,9 +103,9 @@ class _OwnAddress:
             for name, value in scope["headers"]:
                 given.setdefault(name.lower(), []).append(value)
             if given.get(b"host") != self._host:
-                raise Refused(421, "this is the server of another address; open the address that was printed")
+                raise HTTPRefusal(421, "this is the server of another address; open the address that was printed")
             if any(origin != self._origin for origin in given.get(b"origin", [])):
-                raise Refused(403, "another page's requests are not served; open the address that was printed")
+                raise HTTPRefusal(403, "another page's requests are not served; open the address that was printed")
         await self._app(scope, receive, send)
 
 
@@ -112,13 +114,13 @@ def _same(token: str, given: str) -> bool:
 
 
 def _answered(answer: Callable[[Any], dict[str, Any]], body: bytes) -> dict[str, Any]:
-    """The answer to a body. Raises Refused with one line."""
+    """The answer to a body. Raises HTTPRefusal with one line."""
     try:
         return answer(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise Refused(400, _MALFORMED) from None
+        raise HTTPRefusal(400, _MALFORMED) from None
     except OptrrError as error:
-        raise Refused(422, in_one_line(error)) from error
+        raise HTTPRefusal(422, in_one_line(error)) from error
 
 
 def _file(name: str) -> Callable[[Request], Any]:

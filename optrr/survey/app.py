@@ -37,7 +37,7 @@ from optrr.devices.deployment_file import DeployedQuestions
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import MALFORMED, Given, path_of, refuse_repeats
-from optrr.survey.guard import JSON, Guard, Refused, body_of, json_response
+from optrr.survey.guard import JSON, Guard, HTTPRefusal, body_of, json_response
 from optrr.survey.page import HEADERS, page_files
 from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission, ResultsPages
@@ -66,7 +66,7 @@ def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: 
     async def take(request: Request) -> Response:
         report = await reader.read(request)
         if await commits.add(report) is Receipt.CONFLICT:
-            raise Refused(409, _CONFLICT)
+            raise HTTPRefusal(409, _CONFLICT)
         return _KEPT
 
     async def health(_request: Request) -> Response:
@@ -146,56 +146,56 @@ class ReportReader:
     async def read(self, request: Request) -> Report:
         """The report in a request.
 
-        Raises Refused with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other
+        Raises HTTPRefusal with 408 (too slow), 413 (too large), 415 (not JSON), 400 (malformed), 422 (another design, other
         questions, or values that the design does not have).
         """
         return self.report(await body_of(request, "application/json", self.most_bytes))
 
     def report(self, body: bytes) -> Report:
-        """The report in a body. Raises Refused."""
+        """The report in a body. Raises HTTPRefusal."""
         try:
             sent = self._decode(body)
             refuse_repeats(body)
         except MALFORMED:
-            raise Refused(
+            raise HTTPRefusal(
                 400, f"the body is not a report; send an object with format, design, id{self._keys}, each once"
             ) from None
         if sent.format != FORMAT:
-            raise Refused(422, f"the report has another format than {FORMAT}")
+            raise HTTPRefusal(422, f"the report has another format than {FORMAT}")
         if sent.design != self._identity:
-            raise Refused(422, "the report is for another design than this survey's; load the page again")
+            raise HTTPRefusal(422, "the report is for another design than this survey's; load the page again")
         if sent.wording not in (msgspec.UNSET, self._wording):
-            raise Refused(422, "the report answers other questions than this survey's; load the page again")
+            raise HTTPRefusal(422, "the report answers other questions than this survey's; load the page again")
         if not _IDENTIFIER.fullmatch(sent.id):
-            raise Refused(422, "the report's id is not 32 lower-case hexadecimal digits")
+            raise HTTPRefusal(422, "the report's id is not 32 lower-case hexadecimal digits")
         return Report(bytes.fromhex(sent.id), self._packed(sent))
 
 
 def _records_of(domain: Domain) -> Callable[[Any], bytes]:
-    """The bytes that are stored of a randomized record; raises Refused for one that the design does not have."""
+    """The bytes that are stored of a randomized record; raises HTTPRefusal for one that the design does not have."""
     categories, packing = [a.codes for a in domain], Packing(domain)
 
     def packed(sent: _RecordBody) -> bytes:
         if len(sent.values) != domain.m:
-            raise Refused(422, f"the report has {len(sent.values)} values; this design has {domain.m} attributes")
+            raise HTTPRefusal(422, f"the report has {len(sent.values)} values; this design has {domain.m} attributes")
         codes = [known.get(value, -1) for known, value in zip(categories, sent.values, strict=True)]
         if min(codes) < 0:
             name = domain.names[codes.index(-1)]
-            raise Refused(422, f"attribute {name!r} has a value that is none of its declared categories")
+            raise HTTPRefusal(422, f"attribute {name!r} has a value that is none of its declared categories")
         return packing.pack(codes)
 
     return packed
 
 
 def _answers_of(deployed: DeployedQuestions) -> Callable[[Any], bytes]:
-    """The bytes that are stored of an answer to one of the questions; raises Refused for one that no client can have drawn."""
+    """The bytes that are stored of an answer to one of the questions; raises HTTPRefusal for one that no client draws."""
     count, packing = len(deployed.questions), AnswerPacking(deployed)
 
     def packed(sent: _AnswerBody) -> bytes:
         if not 1 <= sent.table <= count:
-            raise Refused(422, f"the report's table is none of this design's 1 to {count}")
+            raise HTTPRefusal(422, f"the report's table is none of this design's 1 to {count}")
         if not deployed.members(sent.table, sent.cells):
-            raise Refused(
+            raise HTTPRefusal(
                 422,
                 "the report's cells are not the subsets of its table: as many numbers of each as the deployment file says, "
                 "different, ascending and in range",

@@ -56,7 +56,7 @@ BODY_SECONDS = 15.0
 _LENGTH = re.compile(r"[0-9]{1,15}")
 
 
-class Refused(Exception):
+class HTTPRefusal(Exception):
     """A request that is not served: its HTTP status, and one sentence for whoever sent it."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -138,7 +138,7 @@ def _strict(message: Message, closing: bool) -> Message:
 
 def answer_to(error: Exception) -> Response:
     """The answer to a request that ended in this error."""
-    if isinstance(error, Refused):
+    if isinstance(error, HTTPRefusal):
         return json_response({"error": error.sentence}, error.status)
     if isinstance(error, HTTPException):
         sentence = _SENTENCES.get(error.status_code, error.detail)
@@ -159,26 +159,26 @@ def _log(line: str) -> None:
 async def body_of(request: Request, media_type: str, limit: int) -> bytes:
     """The body of a request, never holding more than ``limit`` bytes and one chunk.
 
-    Raises Refused for another media type or an encoding (415), a body that is larger (413, before it is read where its length
-    is stated), or one that takes longer than 15 seconds (408).
+    Raises HTTPRefusal for another media type or an encoding (415), a body that is larger (413, before it is read where its
+    length is stated), or one that takes longer than 15 seconds (408).
     """
     headers = request.headers
     if headers.get("content-type", "").split(";")[0].strip().lower() != media_type:
-        raise Refused(415, f"the body must be sent as {media_type}")
+        raise HTTPRefusal(415, f"the body must be sent as {media_type}")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise Refused(415, "the body must be sent without an encoding")
+        raise HTTPRefusal(415, "the body must be sent without an encoding")
     stated = headers.get("content-length")
     if stated is not None and not (_LENGTH.fullmatch(stated) and int(stated) <= limit):
-        raise Refused(413, f"the body is larger than {limit} bytes, the most a request of this kind can have")
+        raise HTTPRefusal(413, f"the body is larger than {limit} bytes, the most a request of this kind can have")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limit:
-                    raise Refused(
+                    raise HTTPRefusal(
                         413, f"the body is larger than {limit} bytes, the most a request of this kind can have"
                     )
     except TimeoutError:
-        raise Refused(408, "the body did not arrive in time; send it again") from None
+        raise HTTPRefusal(408, "the body did not arrive in time; send it again") from None
     return bytes(body)

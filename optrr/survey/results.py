@@ -42,7 +42,7 @@ from optrr.records.counts import count_many
 from optrr.records.writing import without_formulas
 from optrr.show.parts import Page, Part, Section, Text, page_environment, page_html, warned
 from optrr.show.text import amount, crossed, epsilon_text, sentence
-from optrr.survey.guard import Refused, body_of
+from optrr.survey.guard import HTTPRefusal, body_of
 from optrr.survey.preparing import Survey
 from optrr.survey.stored_records import StoredRecords
 from optrr.tables.estimation.estimator import estimate
@@ -356,7 +356,7 @@ class ResultsPages:
     def _admitted(self, answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
         async def checked(request: Request) -> Response:
             if not self._admission.admits(request.cookies.get(COOKIE)):
-                raise Refused(403, "the results are for whoever has the token; enter it on the results page")
+                raise HTTPRefusal(403, "the results are for whoever has the token; enter it on the results page")
             response: Response = await answer(request)
             return response
 
@@ -428,7 +428,7 @@ class ResultsPages:
         try:
             return await self._recent.get(key, compute)
         except OptrrError as error:
-            raise Refused(400, str(error)) from error
+            raise HTTPRefusal(400, str(error)) from error
 
 
 def _chosen(request: Request) -> tuple[str, ...]:
