@@ -210,12 +210,11 @@ def tested_sample(
     rows = np.flatnonzero(sample.weights > 0)
     reports = WeightedReports.of(sample, clusters, rows, kernel.cells)
     reports.check_enough()
-    squares = np.bincount(sample.cells[rows], weights=sample.weights[rows] ** 2, minlength=kernel.cells)
     tested = rao_scott(
         kernel,
         reports.shares[None],
         reports.covariance[None],
-        squares[None] / reports.total**2,
+        reports.squares[None],
         np.array([reports.degrees]),
     )
     if not tested.clear[0]:
@@ -223,7 +222,7 @@ def tested_sample(
     df = (kernel.sizes[0] - 1) * (kernel.sizes[1] - 1)
     statistic = df * float(tested.statistic[0])
     p = float(fdtrc(tested.upper[0], tested.lower[0], tested.statistic[0]))
-    few = is_rough(float(tested.rarest[0]) * reports.total**2 / reports.squares, reports.degrees)
+    few = is_rough(float(tested.rarest[0]) * reports.kish, reports.degrees)
     return TestResult(
         test="independence",
         statistic=statistic,

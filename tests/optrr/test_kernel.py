@@ -12,6 +12,7 @@ from optrr.mechanisms.kernel import (
     SingularMarginal,
     unrandomized,
 )
+from optrr.tables.estimation.intervals import Sampling
 from optrr_solvers.laws import ProductLaw, TableLaw
 
 DOMAIN = Domain.of({"a": 3, "b": 2, "c": 4})
@@ -54,6 +55,10 @@ def test_every_operation_is_the_dense_one(kind, names):
     # with the records held fixed: Σ_u π_u (diag P_u − P_u P_uᵀ), carried through the inverse
     fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
     np.testing.assert_allclose(kernel.data_variance(lam, 100).ravel(), np.diag(q @ fixed @ q.T) / 100, **close)
+    sums = np.stack([pi.ravel(), np.ones(kernel.cells)])
+    for chosen, rows in ((None, np.eye(kernel.cells)), (sums, sums)):
+        noise = Sampling(kernel, 100, chosen).mechanism_noise(lam.ravel())
+        np.testing.assert_allclose(noise, rows @ q @ fixed @ q.T @ rows.T / 100, **close)
 
 
 def heaviest(p):

@@ -415,9 +415,9 @@ def distinct_sampled(
     weighted.check_enough()
     moments = SampleMoments(
         moments=(weighted.n - 1) * weighted.covariance,
-        squares=np.bincount(places.ravel(), weights=sample.weights[rows] ** 2) / weighted.total**2,
+        squares=weighted.squares,
         degrees=weighted.degrees,
-        kish=weighted.total**2 / weighted.squares,
+        kish=weighted.kish,
     )
     codes = np.stack(np.unravel_index(seen, tuple(sample.domain.sizes)), axis=1).astype(np.int64)
     counted = DistinctReports(sample.domain, codes, numbers[None].astype(np.float64), mechanism, sample.origins)

@@ -135,6 +135,13 @@ class Sampling:
         """(K, K) covariance of the unbiased estimates from observed proportions with half a record more in every cell."""
         return self.covariance(self.padded(observed))
 
+    def mechanism_noise(self, observed: FloatArray) -> FloatArray:
+        """(K, K) unbiased estimate of the estimates' covariance around those of the true records: the mechanism's part."""
+        table = self.kernel.solve(observed.reshape(self.kernel.sizes)).ravel()
+        sums = np.eye(table.size) if self.sums is None else self.sums
+        of_records = (sums * table) @ sums.T - np.outer(sums @ table, sums @ table)
+        return np.asarray(self.covariance(observed) - of_records / self.n)
+
     def across(self, observed: FloatArray) -> FloatArray:
         """(R, K) covariance of the unbiased cells with the estimates where outputs have these probabilities."""
         sizes = self.kernel.sizes

@@ -20,7 +20,9 @@ group g and have the outcome, y_g of those who are in it and have not, b_g = x_g
 
 C = Σ π_ab π_cd over a < c, b < d, and D over a < c, b > d. All but tau-b and sums of three or more means are quadratic in a few
 sums of cells, so their unbiased estimates are known (Goodman & Kruskal, JASA 49, 1954; Somers, Am. Sociol. Rev. 27, 1962;
-Kendall, Biometrika 33, 1945); of those sums the bias of second order is taken off, and a part of 1/n² is left.
+Kendall, Biometrika 33, 1945). The bias of second order that the mechanism's noise gives L and U is taken off; sampling scales
+both alike where records have equal weights. Without noise the estimate is therefore the usual one: of a weighted sample that
+of the weighted proportions (Hájek), as R's `survey` prints it.
 
 Intervals are by test inversion. "The measure is at v" says that G = (1 − v) L − v U is 0. The unbiased estimate of G
 is tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G
@@ -357,11 +359,10 @@ class Inversion:
 
     @cached_property
     def _unbiased(self) -> tuple[float, float]:
-        """Unbiased estimates of L and U."""
-        sums = self.observed @ self.sampling.influence
-        covariance = self.sampling.covariance(self.observed, self.sampling.n - 1)
+        """Estimates of the true records' L and U, without the bias from the mechanism's noise."""
+        sums, noise = self.observed @ self.sampling.influence, self.sampling.mechanism_noise(self.observed)
         over, under = (part.at(sums) for part in (self.odds.over, self.odds.under))
-        return over.value - over.bias(covariance), under.value - under.bias(covariance)
+        return over.value - over.bias(noise), under.value - under.bias(noise)
 
     @cached_property
     def position(self) -> float:

@@ -269,7 +269,7 @@ def _table(kernel: Kernel, label: Label, reports: WeightedReports, level: float)
         label,
         reports.n,
         reports.total,
-        reports.total**2 / reports.squares,
+        reports.kish,
         proportions,
         shaped(np.sqrt(np.where(variances > 0, variances, np.nan))),
         np.minimum(shaped(lower), inside),

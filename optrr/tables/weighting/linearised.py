@@ -186,20 +186,26 @@ def _sums(  # noqa: PLR0913 (as Clusters.covariance has them, of some clusters)
 class WeightedReports:
     """The reports of one group: ``shares`` (R,) weighted, their covariance, and that of the weighted totals, (R, R) each.
 
-    ``n`` records of positive weight with sum ``total`` and sum of squares ``squares``; ``cluster_squares`` is that of clusters'
-    weights. ``strata``: each stratum's share of the variances of normal numbers, and its degrees of freedom, (H,) each.
+    ``n`` records of positive weight with sum ``total``; ``squares`` (R,) are by report their squared weights over the total's
+    square, ``cluster_kish`` is (Σw)²/Σw² of clusters' weights. ``strata``: each stratum's share of the variances of normal
+    numbers, and its degrees of freedom, (H,) each.
     ``alone``: by how much the excess kurtosis of one record counts for a cluster's, 1 without clusters.
     """
 
     n: int
     total: float
-    squares: float
-    cluster_squares: float
+    squares: FloatArray
+    cluster_kish: float
     shares: FloatArray
     covariance: FloatArray
     totals_covariance: FloatArray
     strata: tuple[FloatArray, FloatArray]
     alone: float
+
+    @cached_property
+    def kish(self) -> float:
+        """Effective number of records if weights have nothing to do with reports (Kish 1965)."""
+        return 1 / float(self.squares.sum())
 
     @cached_property
     def degrees(self) -> float:
@@ -222,8 +228,8 @@ class WeightedReports:
         return WeightedReports(
             n=int(weights.size),
             total=total,
-            squares=float(squares.sum()),
-            cluster_squares=float(np.sum(offset**2)),
+            squares=np.bincount(sample.cells[rows], weights=weights**2, minlength=cells) / total**2,
+            cluster_kish=total**2 / float(np.sum(offset**2)),
             shares=shares,
             covariance=some.covariance(sums, offset, shares) / total**2,
             totals_covariance=some.covariance(sums, 0 * offset, 0 * shares),
@@ -233,10 +239,9 @@ class WeightedReports:
 
     def check_enough(self) -> None:
         """Raise TooFewRecords where the weights leave fewer records than show a variance."""
-        effective = self.total**2 / self.squares
-        if effective < _FEWEST:
+        if self.kish < _FEWEST:
             raise TooFewRecords(
-                f"the weights are so unequal that these {self.n} records count as {effective:.2g}, and {_FEWEST} are needed; "
+                f"the weights are so unequal that these {self.n} records count as {self.kish:.2g}, and {_FEWEST} are needed; "
                 "look at the largest weights, or collect more"
             )
 
@@ -248,8 +253,7 @@ def through(kernel: Kernel, covariance: FloatArray, reports: WeightedReports, sc
     """
     half = kernel.solve(covariance.reshape(-1, *kernel.sizes)).reshape(covariance.shape)
     out = np.asarray(kernel.solve(half.T.reshape(-1, *kernel.sizes)).reshape(covariance.shape))
-    squares = reports.squares * (scale / reports.total) ** 2
-    least = squares * kernel.rounding(reports.shares.reshape(kernel.sizes)).ravel()
+    least = scale**2 / reports.kish * kernel.rounding(reports.shares.reshape(kernel.sizes)).ravel()
     place = np.arange(len(out))
     out[place, place] = np.where(np.diag(out) > least, np.diag(out), 0.0)
     return out
@@ -265,14 +269,13 @@ _SURE, _SURE_TOGETHER = 100.0, 20.0
 def effective_records(kernel: Kernel, reports: WeightedReports, variances: FloatArray) -> FloatArray:
     """(R,): n over each cell's design effect; where that is unsure, no more than weights alone and all cells together leave."""
     alone = kernel.variance(reports.shares.reshape(kernel.sizes), reports.n).ravel() if reports.n > 1 else 0 * variances
-    kish = reports.total**2 / reports.squares
-    own = np.full(variances.shape, kish)
+    own = np.full(variances.shape, reports.kish)
     np.divide(reports.n * alone, variances, out=own, where=variances > 0)
-    degrees, most = _degrees(kernel, reports), kish
+    degrees, most = _degrees(kernel, reports), reports.kish
     if variances.sum() > 0:
         most = min(most, reports.n * alone.sum() / variances.sum())
     if alone.sum() < _SURE_TOGETHER * np.sum(alone / degrees):
-        most = min(most, reports.total**2 / reports.cluster_squares)
+        most = min(most, reports.cluster_kish)
     return np.asarray(np.where(degrees >= _SURE, own, np.minimum(own, most)))
 
 
@@ -280,7 +283,7 @@ def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
     """(R,): degrees of freedom of each cell's variance if weights have nothing to do with reports."""
     means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
     # one more record that counts in full would be no surprise
-    least = min(reports.squares / reports.total**2, 0.5)
+    least = min(1 / reports.kish, 0.5)
     p = np.clip(means.estimate, least, 1 - least)
     each = Moments.mixed(p, means.inside, means.outside)
     second = each.second - p**2
@@ -333,12 +336,14 @@ def sample_warnings(columns: PublicColumns, single: Single, clusters: Clusters) 
 class ShownDesign:
     """What a sample shows of its design: V (R, R), E (R, R), by how much unequal weights alone make records fewer.
 
+    ``squares`` (R,) are n times those of :class:`WeightedReports`.
     ``shares`` and ``degrees`` (H,) are c and ν of the strata; ``unsure`` is how much of an excess kurtosis counts against ν.
     """
 
     covariance: FloatArray
     effects: FloatArray
     weighting: float
+    squares: FloatArray
     shares: FloatArray
     degrees: FloatArray
     unsure: float
@@ -346,7 +351,7 @@ class ShownDesign:
     @staticmethod
     def of(reports: WeightedReports) -> ShownDesign:
         """By the module's formula."""
-        shares, weighting = reports.shares, reports.n * reports.squares / reports.total**2
+        shares, weighting = reports.shares, reports.n / reports.kish
         plain, own = np.diag(shares) - np.outer(shares, shares), (reports.n - 1) * reports.covariance
         # where all reports are alike, only the weights are seen
         together = float(np.trace(own) / np.trace(plain)) if np.trace(plain) > 0 else weighting
@@ -356,7 +361,7 @@ class ShownDesign:
             values, vectors = np.linalg.eigh(effects)
             effects = (vectors * np.maximum(values, weighting)) @ vectors.T
         unsure = reports.alone * min(weighting - 1, 1.0)
-        return ShownDesign(reports.covariance, effects, weighting, *reports.strata, unsure)
+        return ShownDesign(reports.covariance, effects, weighting, reports.n * reports.squares, *reports.strata, unsure)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,6 +382,13 @@ class WeightedSampling(Sampling):
         """(K, K) of the unbiased estimates where reports have these probabilities."""
         z = self._standard(observed, self.influence)
         return np.asarray(z.T @ self.shown.effects @ z) / (n or self.n)
+
+    def mechanism_noise(self, observed: FloatArray) -> FloatArray:
+        """Σ w² of what randomization adds to the covariance of each record's estimates, over (Σ w)²."""
+        squares = self.shown.squares / self.n
+        true = self.kernel.solve(squares.reshape(self.kernel.sizes)).ravel()
+        sums = np.eye(true.size) if self.sums is None else self.sums
+        return np.asarray((self.influence.T * squares) @ self.influence - (sums * true) @ sums.T)
 
     def across(self, observed: FloatArray) -> FloatArray:
         """(R, K) covariance of the unbiased cells with the estimates where reports have these probabilities."""
