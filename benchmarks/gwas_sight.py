@@ -34,9 +34,9 @@ from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import star_kernel
 from optrr.genomics.sampled_scan import likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
-from optrr.genomics.sight import LEVELS, USEFUL_ODDS, power_seen, smallest_odds, tests_of
+from optrr.genomics.sight import USEFUL_ODDS, power_seen, smallest_odds, tests_of
 from optrr.genomics.study import record_tables
-from optrr.genomics.tests import score_test
+from optrr.genomics.tests import GENOME_WIDE, score_test
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.randomness import as_source
 
@@ -108,7 +108,7 @@ def compared(
     (frequency,) = scan.frequencies
     rng = np.random.default_rng([SEED + scan.people, variants, int(10 * total)])
     (test,) = tests_of(way)
-    for level in LEVELS:
+    for level in (0.05, GENOME_WIDE):
         odds = smallest_odds(test, scan, frequency, level)
         at = odds if math.isfinite(odds) else USEFUL_ODDS
         predicted = power_seen(test, scan, at, frequency, level)

@@ -62,7 +62,7 @@ from optrr.genomics.randomize import (
     variants_with_missing,
 )
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, save_sampled_variants
-from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, compared_ways, sight
+from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, sight
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
 from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.records.writing import WRITTEN, released_file
@@ -133,6 +133,9 @@ _NAMES_KEPT = (
     "--odds-ratio", type=float, help="With --people: how many people each way needs for this one.  [default: 1.3]"
 )
 @click.option(
+    "--alpha", type=float, help="With --people: level of the tests.  [default: 5 % by the number of variants]"
+)
+@click.option(
     "--risk-frequency",
     "risk_frequencies",
     type=float,
@@ -177,7 +180,8 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     warn([*not_designed, *said])
     seen = None
     if planned is not None:
-        seen = sight(compared_ways(wanted, made.epsilon, options["case_share"], {name: made}), planned)
+        cases, known = options["case_share"], _frequencies(names, options)
+        seen = sight(wanted, made.epsilon, planned, cases=cases, frequencies=known, made={name: made})
     if as_json:
         print_json(made.summary() | ({} if seen is None else {"sight": seen.summary()}))
         return
@@ -192,22 +196,24 @@ def _for_association(
     names: list[str], alleles: list[Alleles], output: Path | None, options: dict[str, Any]
 ) -> SampledVariants:
     """Questions about a few variants each, at a total."""
-    file = options["frequencies"]
-    frequencies = None if file is None else _column_of(file, "frequency", names)
-    made = sampled_variants(
-        names, options["total_epsilon"], alleles=alleles, cases=options["case_share"], frequencies=frequencies
-    )
+    cases, known = options["case_share"], _frequencies(names, options)
+    made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=known)
     if output is not None:
         save_sampled_variants(made, output)
     return made
 
 
+def _frequencies(names: list[str], options: dict[str, Any]) -> FloatArray | None:
+    file = options["frequencies"]
+    return None if file is None else _column_of(file, "frequency", names)
+
+
 def _planned(options: dict[str, Any]) -> PlannedScan | None:
     """The scan that is to be looked ahead to, where people are given."""
     if options["people"] is None:
-        refuse_options("is for --people; give it too, or leave it out", "odds_ratio", "risk_frequencies")
+        refuse_options("is for --people; give it too, or leave it out", "odds_ratio", "alpha", "risk_frequencies")
         return None
-    given = {"cases": options["case_share"], "odds_ratio": options["odds_ratio"]}
+    given = {"cases": options["case_share"], "odds_ratio": options["odds_ratio"], "alpha": options["alpha"]}
     given["frequencies"] = options["risk_frequencies"] or None
     return PlannedScan(options["people"], **{name: value for name, value in given.items() if value is not None})
 
@@ -217,16 +223,16 @@ def _show_sight(seen: Sight | None) -> None:
         click.echo("add --people to see which odds ratios a scan of so many finds")
         return
     scan = seen.scan
-    n, wanted = f"n for odds ratio {scan.odds_ratio:g}", f"{100 * scan.wanted:g} %"
+    n, wanted, alpha = f"n for odds ratio {scan.odds_ratio:g}", f"{100 * scan.wanted:g} %", f"{seen.alpha:.2g}"
     print_table(
         f"What {scan.people:,} people show, {100 * scan.cases:.3g} % of them cases: the smallest odds ratio per copy of the "
-        f"risk allele that is found with {wanted} power by p-values of 5 % and 5e-8, and people needed",
-        ["way", "frequency", "kept", "effective n", "odds ratio, 5 %", "5e-8", f"{n}, 5 %", "5e-8"],
+        f"risk allele that is found with {wanted} power by p-values of 5 %, {alpha} and 5e-8, and people needed",
+        ["way", "frequency", "kept", "effective n", "odds ratio, 5 %", alpha, "5e-8", f"{n}, 5 %", alpha, "5e-8"],
         [
             (
                 *(row.way, row.frequency, f"{100 * row.kept:.3g} %", f"{row.effective_people:.3g}"),
-                *(_finite(x, f"above {FARTHEST_ODDS:g}") for x in (row.odds_5pct, row.odds_genome_wide)),
-                *(_finite(x, "none") for x in (row.people_5pct, row.people_genome_wide)),
+                *(_finite(x, f">{FARTHEST_ODDS:g}") for x in (row.odds_5pct, row.odds_alpha, row.odds_genome_wide)),
+                *(_finite(x, "none") for x in (row.people_5pct, row.people_alpha, row.people_genome_wide)),
             )
             for row in seen.rows
         ],

@@ -39,7 +39,7 @@ from optrr.genomics.person import read_person
 from optrr.genomics.phenotypes import PhenotypeColumns
 from optrr.genomics.randomize import randomize_records, randomized_cohort, records_of
 from optrr.genomics.scan import Associations, ScanOptions, Thresholds, scan
-from optrr.genomics.sight import PlannedScan, Sight, compared_ways, sight
+from optrr.genomics.sight import PlannedScan, Sight, sight
 from optrr.genomics.study import PlantedTrait, Study, StudyOptions, run_study
 from optrr.genomics.variant_report import VariantReport
 from optrr.genomics.writing import write_plink, write_records, write_vcf
@@ -67,7 +67,6 @@ __all__ = [
     "Wanted",
     "aligned",
     "association_design",
-    "compared_ways",
     "design",
     "genomic_design",
     "genomic_domain",

@@ -16,12 +16,14 @@ needed are by the expected reports alone, to which so many people come close.
 from __future__ import annotations
 
 import math
+import warnings
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from optrr.designs.design import Design
@@ -30,7 +32,7 @@ from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_var
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.genomics.layout import layout_of, star_kernel
 from optrr.genomics.sampled_scan import answers_fit, answers_test
-from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, Told, one_cell
+from optrr.genomics.sampled_variants import SampledVariants, Told
 from optrr.genomics.tests import GENOME_WIDE, score_test
 from optrr.mechanisms.kernel import Kernel, unrandomized
 from optrr.models.tests.drawn_power import FIT_WORK, Surveys, drawn_from
@@ -57,9 +59,11 @@ WAYS = ("optimum", "pairs", "association")
 USEFUL_ODDS = 5.0
 # Pairs of so many variants and the status are kept within seconds.
 _MOST_PAIRS = 2000
-# An ε that is proposed is rounded up to this.
-_STEP = 0.1
-LEVELS = (0.05, GENOME_WIDE)
+# Ways among which one that is enough is looked for: pairs see hardly more than the optimum.
+_SEARCHED = ("optimum", "association")
+# By these factors, and up to tenths of ε, the larger ε and the fewer variants that are proposed are told apart.
+_RAISED, _FEWER = 1.05, 1.1
+_LEVEL = 0.05
 # People of whom answers are expected: so many that shares are as good as exact.
 _MANY = 1e12
 # Larger odds ratios are not looked for.
@@ -85,7 +89,9 @@ class PlannedScan:
     odds_ratio
         per copy, above 1: the people needed are those for it.
     wanted
-        power that counts as seeing, above 5 % and below 1.
+        power that counts as seeing, below 1 and above the levels.
+    alpha
+        level of the scan's tests; 5 % by the number of variants (Bonferroni) unless given.
 
     Raises
     ------
@@ -98,6 +104,7 @@ class PlannedScan:
     frequencies: tuple[float, ...] = (0.05, 0.2, 0.5)
     odds_ratio: float = 1.3
     wanted: float = 0.8
+    alpha: float | None = None
 
     def __post_init__(self) -> None:
         if not 2 <= self.people <= LARGEST_SURVEY:
@@ -109,8 +116,15 @@ class PlannedScan:
             raise InvalidInput("no frequency of the risk allele is given; give at least one, such as 0.2")
         if not 1 < self.odds_ratio <= FARTHEST_ODDS:
             raise InvalidInput(f"an odds ratio of {self.odds_ratio}; give one above 1, at most {FARTHEST_ODDS:g}")
-        if not max(LEVELS) < self.wanted < 1:
-            raise InvalidInput(f"a power of {self.wanted}; give one above {max(LEVELS)} and below 1")
+        if self.alpha is not None and not 0 < self.alpha < 1:
+            raise InvalidInput(f"a level of {self.alpha}; give one above 0 and below 1")
+        most = max(_LEVEL, self.alpha or 0.0)
+        if not most < self.wanted < 1:
+            raise InvalidInput(f"a power of {self.wanted}; give one above {most:g} and below 1")
+
+    def levels(self, variants: int) -> tuple[float, float, float]:
+        """5 %, that of the scan of so many variants, and genome-wide significance."""
+        return _LEVEL, _LEVEL / variants if self.alpha is None else self.alpha, GENOME_WIDE
 
     def table(self, odds_ratio: float, frequency: float) -> FloatArray:
         """Shares of all people by copies of A1 and status, (3, 2); A1 is the rarer allele, the risk or the other one."""
@@ -170,18 +184,6 @@ class SeenInAnswers:
         others = asking.status_share if asking.reports else 1 - asking.asked_share
         blank = [asking.answers(k, np.empty((0, 0)), np.empty((0, 2))) for k in range(max(len(asking.reports), 1))]
         return [cls(b.channel, b.status_channel, asking.asked_share, others) for b in blank]
-
-    @classmethod
-    def of_cells(cls, each: int, variants: int, epsilon: float) -> SeenInAnswers:
-        """Where one cell is named of the status and ``each`` variants."""
-        cells = 2 * GENOTYPES**each
-        channels = one_cell(cells, 2 * GENOTYPES, epsilon), one_cell(cells, 2, epsilon)
-        return cls(*channels, each / variants, 1 - each / variants)
-
-    def among(self, share: float) -> SeenInAnswers:
-        """The same questions where fewer variants share them: each is asked about 1/share times as often, up to everybody."""
-        asked = self.asked / share
-        return replace(self, asked=asked, others=min(self.others, 1 - asked))
 
     def told(self, counts: FloatArray) -> Told:
         """Counts (B, Y + 2 or more): of answers about the variant, then about the status."""
@@ -263,8 +265,9 @@ class SightRow:
 
     ``kept`` is the share of the noncentrality of true records at the odds ratio asked for, from as many people as are planned
     (the fewer answer about a variant, the less their answers know), and ``effective_people`` how many true records would have
-    it. ``odds_5pct`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5 % and at 5e-8, and ``people_5pct`` and
-    ``people_genome_wide`` how many see the odds ratio asked for; infinite where none are, or do.
+    it. ``odds_5pct``, ``odds_alpha`` and ``odds_genome_wide`` are the smallest odds ratios seen at 5 %, at the scan's level and
+    at 5e-8, and ``people_5pct``, ``people_alpha`` and ``people_genome_wide`` how many see the odds ratio asked for; infinite
+    where none are, or do.
     """
 
     way: str
@@ -272,8 +275,10 @@ class SightRow:
     kept: float
     effective_people: float
     odds_5pct: float
+    odds_alpha: float
     odds_genome_wide: float
     people_5pct: float
+    people_alpha: float
     people_genome_wide: float
 
 
@@ -284,18 +289,19 @@ _NUMBERS = tuple(name for name in SightRow.__dataclass_fields__ if name != "way"
 class Sight(TableResult):
     """What some ways to ask see: ``rows``, and one sentence on what cannot be had, or can, in ``said``.
 
-    ``unavailable`` says why there is no row of a way.
+    ``alpha`` is the level of the scan's tests; ``unavailable`` says why there is no row of a way.
     """
 
     scan: PlannedScan
     variants: int
     epsilon: float
+    alpha: float
     rows: tuple[SightRow, ...]
     said: str
     unavailable: Mapping[str, str]
 
-    in_summary = ("variants", "epsilon", "said", "unavailable", "scan")
-    drawn = ("odds_genome_wide",)
+    in_summary = ("variants", "epsilon", "alpha", "said", "unavailable", "scan")
+    drawn = ("odds_alpha",)
 
     def _keys(self) -> int:
         return 2
@@ -313,13 +319,18 @@ class Sight(TableResult):
         return arrow_rows(self.rows, ("way",), _NUMBERS)
 
 
-def compared_ways(
+def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be seen)
     wanted: Wanted,
     total: float,
+    scan: PlannedScan,
+    *,
     cases: float | None = None,
-    made: Mapping[str, Design | SampledVariants] | None = None,
-) -> dict[str, Design | SampledVariants | str]:
-    """The ways of `WAYS` to ask about these variants at a total ε, or why there is none; seconds for each.
+    frequencies: ArrayLike | None = None,
+    made: Mapping[str, Design | SampledVariants] = {},
+) -> Sight:
+    """What the ways of `WAYS` to ask about these variants at a total ε see; a second or two for each.
+
+    Where no way sees much, a larger ε and fewer variants that are enough are looked for: half a minute for 100,000 variants.
 
     Parameters
     ----------
@@ -327,109 +338,128 @@ def compared_ways(
         the variants; its method and whether it keeps pairs are not used.
     total
         nats.
-    cases
-        the share of cases that the questions for association are made for.
+    scan
+        who is to be asked, and what is to be seen.
+    cases, frequencies
+        what the questions for association are made for (:func:`optrr.genomics.designing.sampled_variants`).
     made
-        ways that are there already, which come first.
+        ways by name that are there already, which come first.
     """
-    out: dict[str, Design | SampledVariants | str] = dict(made or {})
-    for name in WAYS:
-        if name in out:
-            continue
-        pairs = name == "pairs"
-        try:
-            if name == "association":
-                out[name] = sampled_variants(wanted.names, total, alleles=wanted.alleles, cases=cases)
-            elif pairs and len(wanted.names) > _MOST_PAIRS:
-                out[name] = f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}"
-            else:
-                out[name] = genomic_design(replace(wanted, preserve_pairs=pairs, method="auto"), Budget(total))
-        except InvalidInput as error:
-            out[name] = str(error)
-    return out
-
-
-def sight(ways: Mapping[str, Design | SampledVariants | str], scan: PlannedScan) -> Sight:
-    """What these ways to ask about the same variants at the same total see; a second or two for each.
-
-    Parameters
-    ----------
-    ways
-        designs by name, at least one, or in their place why there is none.
-    """
-    rows: list[SightRow] = []
+    known = None if frequencies is None else np.asarray(frequencies)
+    asked = _Asked(wanted, scan, cases, known)
+    ways = asked.ways(total, len(wanted.names), WAYS, made)
+    levels = scan.levels(len(wanted.names))
+    rows = [
+        _row(name, test, scan, frequency, levels)
+        for name, way in ways.items()
+        if not isinstance(way, str)
+        for frequency, test in _best_tests(way, scan)
+    ]
     unavailable = {name: way for name, way in ways.items() if isinstance(way, str)}
-    made = {name: way for name, way in ways.items() if not isinstance(way, str)}
-    if not made:
-        raise InvalidInput("there is no design to look through; give at least one")
-    for name, way in made.items():
-        try:
-            tests = tests_of(way)
-        except InvalidInput as error:
-            unavailable[name] = str(error)
-            continue
-        rows += [_row(name, tests, scan, frequency) for frequency in scan.frequencies]
-    first = next(iter(made.values()))
-    names = first.names if isinstance(first, SampledVariants) else layout_of(first.domain).names
-    total = max(way.epsilon for way in made.values())
-    return Sight(scan, len(names), total, tuple(rows), _sentence(rows, len(names), total, made, scan), unavailable)
+    said = _sentence(rows, asked, total)
+    return Sight(scan, len(wanted.names), total, levels[1], tuple(rows), said, unavailable)
 
 
-def _row(name: str, tests: list[SeenOfVariant], scan: PlannedScan, frequency: float) -> SightRow:
-    """By the report that sees most of a variant of this frequency, as it is made for it where frequencies are known."""
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What designs are made for, at any total and for the first so many of the variants."""
+
+    wanted: Wanted
+    scan: PlannedScan
+    cases: float | None
+    frequencies: FloatArray | None
+
+    def ways(
+        self, total: float, variants: int, names: tuple[str, ...], made: Mapping[str, Design | SampledVariants] = {}
+    ) -> dict[str, Design | SampledVariants | str]:
+        """Those that are ``made``, and then the others of these names, or why there is none."""
+        out: dict[str, Design | SampledVariants | str] = {}
+        for name in dict.fromkeys((*made, *names)):
+            try:
+                way = made[name] if name in made else self.designed(name, total, variants)
+                # a design through which no association can be seen is none to compare
+                tests_of(way)
+                out[name] = way
+            except InvalidInput as error:
+                out[name] = str(error)
+        return out
+
+    def designed(self, name: str, total: float, variants: int) -> Design | SampledVariants:
+        """One of `WAYS`, for the first so many variants."""
+        names, alleles = self.wanted.names[:variants], self.wanted.alleles[:variants]
+        if name == "association":
+            known = None if self.frequencies is None else self.frequencies[:variants]
+            return sampled_variants(names, total, alleles=alleles, cases=self.cases, frequencies=known)
+        pairs = name == "pairs"
+        if pairs and variants > _MOST_PAIRS:
+            raise InvalidInput(f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}")
+        return genomic_design(Wanted(names, self.wanted.missing, "auto", pairs, alleles), Budget(total))
+
+    def is_useful(self, total: float, variants: int) -> bool:
+        """Whether one of the ways sees an odds ratio of `USEFUL_ODDS` at some frequency."""
+        level = self.scan.levels(variants)[1]
+        with warnings.catch_warnings():
+            # designs that nobody asked for need not say that they miss their total
+            warnings.simplefilter("ignore")
+            ways = self.ways(total, variants, _SEARCHED).values()
+        return any(
+            smallest_odds(test, self.scan, frequency, level) < USEFUL_ODDS
+            for way in ways
+            if not isinstance(way, str)
+            for frequency, test in _best_tests(way, self.scan)
+        )
+
+    def most_variants(self, total: float) -> int:
+        """How many variants, fewer than now, a scan of use may have; 0 where none may."""
+        count = len(self.wanted.names)
+        steps = math.ceil(math.log(count, _FEWER))
+        fewer = sorted({int(count / _FEWER**k) for k in range(1, steps + 1)} - {0, count}, reverse=True)
+        at = bisect_left(fewer, True, key=lambda few: self.is_useful(total, few))
+        return fewer[at] if at < len(fewer) else 0
+
+    def enough_epsilon(self, total: float) -> float:
+        """Above the total, an ε at which the scan is of use; infinite where none up to 50 is."""
+        most, variants = EPSILON_RANGE[1], len(self.wanted.names)
+        if total >= most or not self.is_useful(most, variants):
+            return math.inf
+        steps = math.ceil(math.log(most / total, _RAISED))
+        larger = sorted({min(math.ceil(10 * total * _RAISED**k) / 10, most) for k in range(1, steps + 1)})
+        return larger[bisect_left(larger[:-1], True, key=lambda one: self.is_useful(one, variants))]
+
+
+def _best_tests(way: Design | SampledVariants, scan: PlannedScan) -> Iterator[tuple[float, SeenOfVariant]]:
+    """By each frequency the test that sees most of a variant of it: that of the report made for it, where they differ."""
+    tests = tests_of(way)
+    for frequency in scan.frequencies:
+        table = scan.table(scan.odds_ratio, frequency)
+        yield frequency, max(tests, key=lambda one: one.effect(table).noncentrality)
+
+
+def _row(
+    name: str, test: SeenOfVariant, scan: PlannedScan, frequency: float, levels: tuple[float, float, float]
+) -> SightRow:
     table, n = scan.table(scan.odds_ratio, frequency), scan.people
-    test = max(tests, key=lambda one: one.effect(table).noncentrality)
     whole = SeenInRecords(unrandomized((GENOTYPES, 2))).effect(table).noncentrality
     kept = test.effect(table, n).noncentrality / whole
-    odds, needed = ([f(test, scan, frequency, level) for level in LEVELS] for f in (smallest_odds, people_needed))
+    odds, needed = ([f(test, scan, frequency, level) for level in levels] for f in (smallest_odds, people_needed))
     return SightRow(name, frequency, kept, kept * n, *odds, *needed)
 
 
-def _sentence(
-    rows: list[SightRow], variants: int, total: float, ways: Mapping[str, Design | SampledVariants], scan: PlannedScan
-) -> str:
-    best = min(rows, key=lambda row: row.odds_genome_wide, default=None)
+def _sentence(rows: list[SightRow], asked: _Asked, total: float) -> str:
+    scan, variants = asked.scan, len(asked.wanted.names)
+    best = min(rows, key=lambda row: row.odds_alpha, default=None)
     what = f"{amount(f'{variants:,}', 'variant')} at ε = {total:.3g}, {scan.people:,} people, {100 * scan.cases:.3g} % cases"
-    if best is not None and best.odds_genome_wide < USEFUL_ODDS:
+    level = f"{scan.levels(variants)[1]:.2g}"
+    if best is not None and best.odds_alpha < USEFUL_ODDS:
         return (
-            f"{what}: odds ratios from {best.odds_genome_wide:.3g} on are seen at 5e-8 (best by {best.way}, at frequency "
+            f"{what}: odds ratios from {best.odds_alpha:.3g} on are seen at {level} (best by {best.way}, at frequency "
             f"{best.frequency:g}), smaller ones are missed more often than in {100 * (1 - scan.wanted):.3g} % of scans"
         )
-    remedies = []
-    asked = [way for way in ways.values() if isinstance(way, SampledVariants)]
-    if fewer := max((_most_variants(way, scan) for way in asked), default=0):
-        remedies.append(f"ask about {fewer:,} at most (--for association)")
-    if math.isfinite(enough := _enough_epsilon(variants, total, scan)):
-        remedies.append(f"raise ε to {enough:.3g} (--for association)")
+    fewer, enough = asked.most_variants(total), asked.enough_epsilon(total)
+    remedies = [f"ask about {fewer:,} at most"] if fewer else []
+    remedies += [f"raise ε to {enough:.3g}"] if math.isfinite(enough) else []
     nothing = "" if math.isfinite(enough) else f"; no ε up to {EPSILON_RANGE[1]:g} is enough for so many"
-    least = best.odds_genome_wide if best is not None else math.inf
+    least = best.odds_alpha if best is not None else math.inf
     seen = f", the smallest is {least:.3g}" if math.isfinite(least) else ""
     how = ", or ".join(remedies) or "ask more people"
-    return f"{what}: no odds ratio below {USEFUL_ODDS:g} is seen at 5e-8{seen}; {how}{nothing}"
-
-
-def _useful(tests: Sequence[SeenOfVariant], scan: PlannedScan) -> bool:
-    """Whether an odds ratio of `USEFUL_ODDS` is seen at 5e-8 at some frequency."""
-    tables = [scan.table(USEFUL_ODDS, f) for f in scan.frequencies]
-    effects = (replace(test.effect(table, scan.people), surveys=None) for test in tests for table in tables)
-    return any(power(effect, scan.people, GENOME_WIDE) >= scan.wanted for effect in effects)
-
-
-def _most_variants(asking: SampledVariants, scan: PlannedScan) -> int:
-    """How many variants, fewer than now, may share these questions so that the scan is of use; 0 where none may."""
-    tests, count = SeenInAnswers.of(asking), len(asking.names)
-    numbers = range(asking.each, count)
-    many = bisect_left(numbers, True, key=lambda v: not _useful([t.among(v / count) for t in tests], scan))
-    return numbers[many - 1] if many else 0
-
-
-def _enough_epsilon(variants: int, total: float, scan: PlannedScan) -> float:
-    """Above the total, an ε at which a scan of that many is of use where one cell is named; infinite where none up to 50 is."""
-    each = range(1, min(variants, MOST_EACH) + 1)
-    steps = range(math.floor(total / _STEP) + 1, round(EPSILON_RANGE[1] / _STEP) + 1)
-
-    def enough(step: int) -> bool:
-        return _useful([SeenInAnswers.of_cells(k, variants, _STEP * step) for k in each], scan)
-
-    at = bisect_left(steps, True, key=enough)
-    return _STEP * steps[at] if at < len(steps) else math.inf
+    return f"{what}: no odds ratio below {USEFUL_ODDS:g} is seen at {level}{seen}; {how}{nothing}"

@@ -13,20 +13,23 @@ from scipy.stats import norm
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics import (
+    Budget,
     Cohort,
     MatrixGenotypes,
     PlannedScan,
     Variants,
     Wanted,
     association_design,
-    compared_ways,
     design,
+    genomic_design,
     sight,
 )
 from optrr.genomics.designing import sampled_variants
-from optrr.genomics.sight import LEVELS, people_needed, power_seen, smallest_odds
+from optrr.genomics.sight import people_needed, power_seen, smallest_odds
 from optrr.genomics.sight import tests_of as tests_seen
 from optrr.models.tests.power_analysis import power
+
+LEVELS = (0.05, 5e-8)
 
 
 def drawn_cohort(rng, people, variants, cases, frequency, odds):
@@ -124,41 +127,52 @@ def test_people_needed_are_enough():
 
 
 @pytest.mark.slow
-def test_what_the_sentence_proposes_holds():
-    names = [f"v{k}" for k in range(400)]
-    scan = PlannedScan(20_000, frequencies=(0.3,))
-    seen = sight({"association": sampled_variants(names, 2.0)}, scan)
-    assert "no odds ratio below 5 is seen" in seen.said
-    fewer = int(seen.said.split("ask about ")[1].split(" at most")[0].replace(",", ""))
-    enough = float(seen.said.split("raise ε to ")[1].split(" ")[0])
-    for count, total in ((fewer, 2.0), (400, enough)):
-        odds = smallest_odds(tests_seen(sampled_variants(names[:count], total))[0], scan, 0.3, LEVELS[1])
-        assert odds <= 5.5, (count, total)
-    for count, total in ((int(1.3 * fewer), 2.0), (400, 0.9 * enough)):
-        assert smallest_odds(tests_seen(sampled_variants(names[:count], total))[0], scan, 0.3, LEVELS[1]) > 5.0
+@pytest.mark.parametrize(
+    ("variants", "total", "plan"),
+    [
+        (90, 8.0, PlannedScan(1580, alpha=5e-8)),
+        (400, 2.0, PlannedScan(20_000, frequencies=(0.3,))),
+    ],
+)
+def test_the_sentence_proposes_just_enough(variants, total, plan):
+    """Scans of what it proposes see an odds ratio of 5, and those of a fifth more variants or a tenth less ε do not."""
+    names = [f"v{k}" for k in range(variants)]
+
+    def smallest(count, epsilon):
+        ways = sampled_variants(names[:count], epsilon), genomic_design(Wanted(names[:count]), Budget(epsilon))
+        level = plan.alpha or 0.05 / count
+        return min(smallest_odds(tests_seen(way)[0], plan, f, level) for way in ways for f in plan.frequencies)
+
+    said = sight(Wanted(names), total, plan).said
+    assert "no odds ratio below 5 is seen" in said
+    fewer, enough = int(said.split("ask about ")[1].split(" at most")[0]), float(said.split("raise ε to ")[1])
+    for count, epsilon in ((fewer, total), (variants, enough)):
+        assert smallest(count, epsilon) < 5
+    for count, epsilon in ((int(1.2 * fewer) + 1, total), (variants, 0.9 * enough)):
+        assert smallest(count, epsilon) > 5
 
 
 @pytest.mark.slow
 def test_compared_ways_and_rows():
-    ways = compared_ways(Wanted([f"v{k}" for k in range(6)]), 4.0)
-    assert list(ways) == ["optimum", "pairs", "association"]
-    seen = sight(ways | {"another": "it cannot be"}, PlannedScan(4000, frequencies=(0.1, 0.4)))
-    assert seen.unavailable == {"another": "it cannot be"}
+    wanted, made = Wanted([f"v{k}" for k in range(6)]), {"mine": sampled_variants("abcdef", 4.0)}
+    seen = sight(wanted, 4.0, PlannedScan(4000, frequencies=(0.1, 0.4)), made=made)
     frame = seen.to_pandas()
-    assert len(frame) == 6 and (frame["kept"] < 1).all()
+    assert list(frame["way"].unique()) == ["mine", "optimum", "pairs", "association"]
+    assert (frame["kept"] < 1).all()
     np.testing.assert_allclose(frame["effective_people"], 4000 * frame["kept"])
-    assert (frame["odds_5pct"] < frame["odds_genome_wide"]).all()
-    assert (frame["people_5pct"] < frame["people_genome_wide"]).all()
-    assert len(seen.summary()["rows"]) == 6
+    for what in ("odds", "people"):
+        assert (frame[f"{what}_5pct"] < frame[f"{what}_alpha"]).all()
+        assert (frame[f"{what}_alpha"] < frame[f"{what}_genome_wide"]).all()
+    assert seen.alpha == pytest.approx(0.05 / 6) and len(seen.summary()["rows"]) == 8
     # more people see smaller odds ratios
-    more = sight(ways, PlannedScan(40_000, frequencies=(0.1, 0.4))).to_pandas()
+    more = sight(wanted, 4.0, PlannedScan(40_000, frequencies=(0.1, 0.4)), made=made).to_pandas()
     assert (more["odds_5pct"] < frame["odds_5pct"]).all()
 
 
 @pytest.mark.slow
 def test_nothing_helps():
-    seen = sight({"association": sampled_variants([f"v{k}" for k in range(3000)], 1.0)}, PlannedScan(300))
-    assert "no ε up to 50 is enough" in seen.said
+    seen = sight(Wanted([f"v{k}" for k in range(3000)]), 1.0, PlannedScan(100))
+    assert "no ε up to 50 is enough" in seen.said and "2000 variants" in seen.unavailable["pairs"]
     assert all(row["odds_genome_wide"] is None for row in seen.summary()["rows"])
 
 
@@ -172,6 +186,8 @@ def test_nothing_helps():
         {"frequencies": (1.0,)},
         {"odds_ratio": 1.0},
         {"wanted": 0.05},
+        {"alpha": 0.0},
+        {"alpha": 0.8},
     ],
 )
 def test_plans_refused(given):
@@ -185,17 +201,23 @@ def test_command(tmp_path, capsys):
     rows = [f"p{k},{k % 2}," + ",".join(map(str, rng.integers(0, 3, 5))) for k in range(20)]
     file.write_text("\n".join(["sample,kind,a,b,c,d,e", *rows]) + "\n")
     base = ["gwas-design", str(file), "--phenotype-column", "kind", "--total-epsilon", "6"]
-    given = ["--people", "3000", "--risk-frequency", "0.3", "--case-share", "0.4", "--odds-ratio", "2"]
+    given = [
+        "--people",
+        "3000",
+        "--risk-frequency",
+        "0.3",
+        "--case-share",
+        "0.4",
+        "--odds-ratio",
+        "2",
+        "--alpha",
+        "0.001",
+    ]
     for purpose in ([], ["--for", "association"]):
         assert run([*base, *purpose, *given, "--json"]) == 0
         seen = json.loads(capsys.readouterr().out)["sight"]
-        assert seen["scan"] | {"wanted": 0} == {
-            "people": 3000,
-            "cases": 0.4,
-            "frequencies": [0.3],
-            "odds_ratio": 2.0,
-            "wanted": 0,
-        }
+        plan = {"people": 3000, "cases": 0.4, "frequencies": [0.3], "odds_ratio": 2.0, "wanted": 0.8, "alpha": 0.001}
+        assert seen["scan"] == plan and seen["alpha"] == 0.001
         assert {row["way"] for row in seen["rows"]} == {"optimum", "pairs", "association"}
         assert run([*base, *purpose, *given]) == 0
         out = capsys.readouterr().out

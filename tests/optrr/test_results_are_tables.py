@@ -98,9 +98,7 @@ MADE = {
     "Associations": scanned,
     "VariantReport": lambda: reported().variants(by_status=True),
     "Linkage": lambda: reported().linkage(2),
-    "Sight": lambda: genomics.sight(
-        genomics.compared_ways(genomics.Wanted(["v1", "v2"]), 8.0), genomics.PlannedScan(2000, frequencies=(0.2,))
-    ),
+    "Sight": lambda: genomics.sight(genomics.Wanted(["v1", "v2"]), 8.0, genomics.PlannedScan(2000, frequencies=(0.2,))),
     "PorErrors": lambda: run_por(PorSetting((3, 4), 2, optima=0)),
     "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
 }
