@@ -16,7 +16,6 @@ import pytest
 
 import optrr
 import optrr.tables.estimation
-from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.designs.proposing import Proposing
 from optrr.designs.specification import Specification, read_specification
@@ -148,43 +147,6 @@ def test_from_a_frame_to_estimates(tmp_path: Path, name: str) -> None:
     covered(tmp_path / "released.parquet", design, truth)
     if not any(isinstance(d, pd.PeriodDtype) or "interval" in str(frame.dtypes.to_dict()) for d in frame.dtypes):
         covered(design.mechanism.perturb(pl.from_pandas(frame), 9), design, truth)
-
-
-def test_the_trend_of_an_ordered_column_has_its_sign() -> None:
-    """Classes ordered otherwise than the alphabet: survival falls from the first to the last."""
-    rng = np.random.default_rng(8)
-    n = 20_000
-    code = rng.integers(0, 3, n)
-    levels = ["zeroth", "middle", "after"]
-    frame = pd.DataFrame(
-        {
-            "class": pd.Categorical.from_codes(code, levels, ordered=True),
-            "survived": rng.random(n) < 0.7 - 0.2 * code,
-        }
-    )
-    domain = observed_domain(frame, ["class", "survived"])
-    design = optrr.design(domain, 2.0, preserve="pairs")
-    counts = count(design.mechanism.perturb(frame, 3), domain, ["class", "survived"])
-    correlation = optrr.tables.derive(counts, design.mechanism, "correlation")
-    true = np.corrcoef(code, frame["survived"])[0, 1]
-    # four standard errors: missed with chance below 1e-4, and the seed is fixed
-    assert abs(correlation.value - true) < 4 * correlation.standard_error
-    assert true < -0.3
-
-
-def test_the_commands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A semicolon CSV in latin-1 with an umlaut in a name, commands only."""
-    monkeypatch.chdir(tmp_path)
-    bundestag().rename(columns={"land": "Länder, alle"}).to_csv("d.csv", index=False, sep=";", encoding="latin-1")
-    assert run(["spec", "d.csv", "-o", "s.toml", "--epsilon", "2"]) == 0
-    assert run(["design", "s.toml", "-o", "d.json", "--preserve", "pairs"]) == 0
-    assert run(["perturb", "d.csv", "--design", "d.json", "-o", "r.csv"]) == 0
-    for suffix in ("csv", "parquet", "json"):
-        call = ["estimate", "r.csv", "--design", "d.json", "--attributes", "partei,Länder,, alle", "-o", f"e.{suffix}"]
-        assert run(call) == 0
-    table = pd.read_csv("e.csv")
-    assert table.shape[0] == 18
-    pd.testing.assert_frame_equal(table, pd.read_parquet("e.parquet"))
 
 
 def test_the_shape_of_adult():

@@ -22,6 +22,7 @@ from optrr.errors import InvalidInput
 from optrr.genomics import vcf
 from optrr.genomics.cohort import read_genotypes
 from optrr.genomics.people_tables import text_column
+from tests.fuzz.changes import changed
 
 VCF = (
     b'##fileformat=VCFv4.2\n##contig=<ID=1>\n##FORMAT=<ID=GT,Number=1,Type=String,Description="g">\n'
@@ -288,36 +289,6 @@ def test_names_that_are_markup_or_escapes(here):
     assert "[/b]" in captured.out
 
 
-PIECES = [
-    b"\t",
-    b"\n",
-    b"\r",
-    b",",
-    b"",
-    b"##",
-    b"\x00",
-    b"\xff",
-    b"9" * 30,
-    b"-1",
-    b"1e999",
-    b"nan",
-    b"NA",
-    b'"',
-    b" ",
-    b"/",
-]
-PIECES += [b"0", b"1", b"|", b"\x1b[2J", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"=", b"<", b">", b"GT", b"*", b"Zanzibar"]
-
-
-def mutated(content: bytes, rng: random.Random) -> bytes:
-    """One to four pieces put in place of up to twenty bytes each."""
-    out = bytearray(content)
-    for _ in range(rng.randint(1, 4)):
-        start = rng.randrange(len(out) + 1)
-        out[start : start + rng.choice([0, 1, 1, 2, 5, 20])] = rng.choice(PIECES)
-    return bytes(out)
-
-
 def fuzzed(capfd, times: dict[str, int]) -> None:
     """Every outcome is 0 or one line with 2, within seconds; nothing that would move a cursor is shown."""
     rng = random.Random(1)
@@ -325,7 +296,7 @@ def fuzzed(capfd, times: dict[str, int]) -> None:
         reader = {"people.csv": "x.csv", "x.bim": "x.bed", "x.fam": "x.bed"}.get(name, name)
         arguments = [*call(reader), *(["--phenotype", "people.csv"] if name == "people.csv" else [])]
         for _ in range(count):
-            content = mutated(GOOD[name], rng)
+            content = changed(GOOD[name], rng, 1 << 16)
             Path(name).write_bytes(content)
             start = time.process_time()
             code = run(arguments)

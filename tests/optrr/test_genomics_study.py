@@ -20,7 +20,6 @@ from optrr.genomics.study.ways import VariantReports, local_way
 from optrr.genomics.tests import noncentralities
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.show.parts import page_html
-from optrr.show.text import promise
 
 
 def associated_cohort(n: int = 2000, v: int = 16, seed: int = 1) -> Cohort:
@@ -184,41 +183,6 @@ def write_csv(path: Path, cohort: Cohort) -> Path:
     return path
 
 
-@pytest.mark.slow
-def test_commands_on_a_table(tmp_path, capsys):
-    data = write_csv(tmp_path / "g.csv", associated_cohort(600, 5))
-    who = ("--phenotype-column", "disease", "--case", "yes")
-    design, released = tmp_path / "d.json", tmp_path / "r.parquet"
-    code, out, _ = command(capsys, "gwas-design", data, "--total-epsilon", "6", "-o", design, *who, "--json")
-    assert code == 0
-    made = json.loads(out)
-    assert 5.999 < made["epsilon"] <= 6
-    assert [a["name"] for a in made["attributes"]] == ["status", "v0", "v1", "v2", "v3", "v4"]
-    assert command(capsys, "verify", design)[0] == 0
-    code, out, _ = command(capsys, "gwas-perturb", data, "--design", design, "-o", released, *who, "--json")
-    assert (code, json.loads(out)["records"]) == (0, 600)
-    table, page = tmp_path / "r.tsv", tmp_path / "r.html"
-    code, out, err = command(
-        capsys, "gwas", released, "--design", design, "-o", table, "--naive", "--report", page, "--json",
-        "--manhattan", tmp_path / "m.svg", "--qq", tmp_path / "q.svg",
-    )  # fmt: skip
-    printed = json.loads(out)
-    assert (code, printed["variants"], printed["n"]) == (0, 5, 600)
-    assert printed["epsilon"] == made["epsilon"]
-    assert "not valid" in err
-    assert "WARNING" in page.read_text() and promise(made["epsilon"]) in page.read_text()
-    assert "optrr verify d.json" in page.read_text() and str(tmp_path) not in page.read_text()
-    assert len(table.read_text().splitlines()) == 6
-    code, out, _ = command(
-        capsys, "gwas-study", data, "--total-epsilon", "4,30", "--repeats", "3", *who, "--json",
-        "--methods", "optimum,kronecker,sampling",
-        "--report", tmp_path / "s.html", "-o", tmp_path / "s.tsv",
-    )  # fmt: skip
-    assert code == 0
-    assert {(r["total"], r["method"]) for r in json.loads(out)["results"]} >= {(4.0, "optimum"), (30.0, "kronecker")}
-    assert (tmp_path / "s.html").stat().st_size > 20_000
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -281,30 +245,6 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     )
 
 
-@pytest.mark.slow
-def test_randomized_people_may_all_have_one_status(tmp_path, capsys):
-    """If they were refused, results would be published only where statuses differ."""
-    cohort = associated_cohort(5, 2)
-    data = write_csv(tmp_path / "g.csv", cohort)
-    who = ("--phenotype-column", "disease", "--case", "yes")
-    design = tmp_path / "d.json"
-    assert (
-        command(capsys, "gwas-design", data, "--total-epsilon", "0.5", "--status-epsilon", "0.3", "-o", design, *who)[0]
-        == 0
-    )
-    seen = set()
-    for seed in range(60):
-        target = tmp_path / f"{seed}.bed"
-        pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-        code, _, _ = command(
-            capsys, "gwas-perturb", data, "--design", design, "-o", target, "--random-state", str(seed), *who
-        )
-        assert code == 0
-        seen.add("".join(line.split()[5] for line in target.with_suffix(".fam").read_text().splitlines()))
-    # each of the 32 patterns has a probability of about 1/32: neither of the two occurs in 60 with 2 % probability, seeds fixed
-    assert seen & {"11111", "22222"}
-
-
 def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
     data = write_csv(tmp_path / "g.csv", associated_cohort(40, 2))
     who = ("--phenotype-column", "disease", "--case", "yes")
@@ -325,15 +265,3 @@ def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
     assert code == 0 and len(json.loads(out)["releases"]) == 2
     code, _, err = command(capsys, *perturb, "-o", second, "--limit", "2", "--random-state", "1")
     assert code == 2 and "drawn from a seed" in err
-
-
-def test_a_failure_while_working_is_one_line_too(tmp_path, capsys):
-    data = write_csv(tmp_path / "g.csv", associated_cohort(40, 3))
-    lines = data.read_text().splitlines()
-    lines[8] = "p7,yes,,1,2"
-    data.write_text("\n".join(lines) + "\n")
-    who = ("--phenotype-column", "disease", "--case", "yes")
-    code, out, err = command(capsys, "gwas-study", data, "--total-epsilon", "4", *who, "--repeats", "2")
-    assert (code, out) == (2, "")
-    assert err.startswith("error: variant 'v0' has missing calls")
-    assert len(err.splitlines()) == 1

@@ -1,8 +1,10 @@
-"""Options: what an output needs is asked before any work, and what a call has no use for is refused, also its default value."""
+"""Options: what an output needs is asked before any work; what a call has no use for, or lacks the library for, is refused."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import click
 import numpy as np
@@ -10,8 +12,13 @@ import pandas as pd
 import pytest
 
 import optrr
+from optrr import InvalidInput, design
 from optrr.cli.main import _COMMANDS, cli, run
 from optrr.cli.outputs import Target
+from optrr.designs.clustering import spectral_clusters
+from optrr.genomics.genotypes import required
+from optrr.models.regression.formulas import Formula
+from optrr.show.charts import new_figure
 
 DESIGN = ["design", "--attribute", "a=2:1", "--attribute", "b=3:1"]
 # Paths that commands write to, by their options; all others are read. "--key" of longitudinal-perturb is made by --new-key.
@@ -135,3 +142,38 @@ def test_an_option_without_use_is_refused(place, monkeypatch, capsys, option, va
 def test_the_same_call_without_it_is_answered(place, monkeypatch, call):
     monkeypatch.chdir(place)
     assert run([*call]) == 0
+
+
+USES: dict[str, tuple[str, Callable[[], Any], str]] = {
+    "figures": (
+        "matplotlib.figure",
+        new_figure,
+        "figures need matplotlib, which is not .*'optrr[reports]'",
+    ),
+    "formulas": ("formulaic", lambda: Formula.of("y ~ x"), "formulas need formulaic, .*'optrr[regression]'"),
+    "clusters": (
+        "sklearn.cluster",
+        lambda: spectral_clusters(np.ones((4, 4))),
+        "scikit-learn, .*'optrr[cluster]', or use",
+    ),
+    "genotypes": (
+        "bed_reader",
+        lambda: required("bed_reader"),
+        "reading PLINK files needs bed-reader, .*'optrr[genomics]'",
+    ),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_missing_is_said_with_its_extra(use: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, call, said = USES[use]
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InvalidInput, match=said.replace("[", r"\[").replace("]", r"\]")) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_design_needs_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, *_ in USES.values():
+        monkeypatch.setitem(sys.modules, module, None)
+    assert design({"a": 2, "b": 3}, 1.0).epsilon > 0

@@ -562,21 +562,3 @@ def test_records_go_through_a_pipe_in_and_out(tmp_path, monkeypatch, capfdbinary
         assert (b"300 records" in out.err) if code == 0 else out.err.startswith(b"error: ")
     assert run(["perturb", "-", "--design", "d.json", "-o", "-", "--json"]) == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.json"]
-
-
-def test_perturb_takes_iterators_lazy_frames_and_any_place(tmp_path):
-    domain = Domain.of({"a": 2, "b": 3})
-    table = pa.table({"a": [0, 1] * 300, "b": [0, 1, 2] * 200})
-    same = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 1000.0)))
-    batches = list(perturb(iter(table.to_batches(max_chunksize=70)), same))
-    assert len(batches) > 1
-    assert pa.Table.from_batches(batches).to_pydict() == table.to_pydict()
-    lazy = pl.DataFrame(table).lazy()
-    assert perturb(lazy, same).to_dict(as_series=False) == table.to_pydict()
-    for data in (table, table.to_pandas(), lazy, iter(table.to_batches()), [table.to_batches()[0]]):
-        assert perturb(data, same, tmp_path / "out.parquet", keep_order=True) == 600
-        assert pq.read_table(tmp_path / "out.parquet").to_pydict() == table.to_pydict()
-    noisy = Mechanism(domain, ProductLaw(domain.sizes, np.ones(2)))
-    one = pa.Table.from_batches(perturb(iter(table.to_batches(max_chunksize=70)), noisy, random_state=3))
-    two = pa.Table.from_batches(perturb(table.to_reader(70), noisy, random_state=3))
-    assert one.to_pydict() == two.to_pydict() != table.to_pydict()

@@ -3,7 +3,6 @@
 import itertools
 import os
 import stat
-import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -95,28 +94,6 @@ def test_the_moves_are_on_disk_before_the_block_is_over(tmp_path, monkeypatch, n
     assert calls[-2:] == [tmp_path, tmp_path.stat().st_ino]
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o604])
-def test_permissions_stay(tmp_path, mode):
-    for name in NAMES:
-        (tmp_path / name).write_text("old")
-        (tmp_path / name).chmod(mode)
-    with whole_files([tmp_path / n for n in NAMES]) as paths:
-        for path in paths:
-            path.write_text("new")
-    assert {stat.S_IMODE((tmp_path / n).stat().st_mode) for n in NAMES} == {mode}
-    # what is new beside an old target is for the same readers
-    (tmp_path / NAMES[1]).unlink()
-    with whole_files([tmp_path / n for n in NAMES]) as paths:
-        for path in paths:
-            path.write_text("newer")
-    assert {stat.S_IMODE((tmp_path / n).stat().st_mode) for n in NAMES} == {mode}
-    mask = os.umask(0)
-    os.umask(mask)
-    with whole_file(tmp_path / "fresh") as path:
-        path.write_text("new")
-    assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o666 & ~mask
-
-
 def test_failures_leave_nothing(tmp_path):
     (tmp_path / "y.bed").write_text("old")
     with pytest.raises(KeyboardInterrupt), whole_files([tmp_path / n for n in NAMES]) as (path, *_):
@@ -142,28 +119,6 @@ def test_two_runs_to_one_target_are_told_apart(tmp_path):
         undo_killed_run(tmp_path / "a")
         assert first.read_text() == "first"
     assert content(tmp_path) == {"a": "first"}
-
-
-def test_many_runs_in_turn_never_see_each_other(tmp_path):
-    refused, written = [], []
-
-    def run(k: int) -> None:
-        for _ in range(40):
-            try:
-                with whole_file(tmp_path / "a") as path:
-                    path.write_text(f"{k}" * 1000)
-                written.append(k)
-            except InvalidInput as error:
-                refused.append(str(error))
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(written) + len(refused) == 160 and written
-    assert all("another run is writing" in line for line in refused)
-    assert len(set((tmp_path / "a").read_text())) == 1 and os.listdir(tmp_path) == ["a"]
 
 
 def test_a_run_that_ends_while_another_begins_is_not_in_its_way(tmp_path, monkeypatch):

@@ -1,14 +1,18 @@
-"""The change automaton against exact enumeration: every label covers what is drawn, for every kind of law."""
+"""The change automaton against exact enumeration: its labels, and its walk through the layers."""
 
 import itertools
 
 import mpmath as mp
 import numpy as np
 import pytest
+from scripted import Scripted
 
 from optrr_solvers import Problem, solve
+from optrr_solvers.automaton import draw, replacement, space
 from optrr_solvers.automaton.build import automaton_of
 from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
+from optrr_solvers.automaton.draw import Sampler
+from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
 from optrr_solvers.laws import (
     BallLaw,
     BlockLaw,
@@ -21,7 +25,7 @@ from optrr_solvers.laws import (
 )
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.laws.inverse_distance import inverse_distance_law
-from optrr_solvers.randomness import SeededSource, SystemSource
+from optrr_solvers.randomness import SeededSource, SystemSource, words_below
 from tests import naive
 
 KINDS = ("product", "table", "count", "few", "ball", "balls", "shell", "blocks", "joint", "distance", "solved", "pairs")
@@ -188,3 +192,196 @@ def test_two_passes_bound_the_total_of_balls_on_fine_grids():
         law = solve(Problem(rng.integers(2, 6, m), rng.uniform(0.5, 2, m)), "ball").law
         assert 0 <= law.labels.epsilon - law.automaton.truth.epsilon <= 1e-9
         np.testing.assert_allclose(law.automaton.truth.flips, law.one_way()[:, 1], rtol=1e-12)
+
+
+def random_layers(rng, m, limbs):
+    """Any layers at all, with many thresholds at an end, with some equal to the second, and some that begin alike."""
+    layers, states = [], 1
+    second, uniform, choice = rng.choice([0.0, 0.3, 1.0]), rng.choice([0.0, 0.3]), rng.choice([0.0, 0.3])
+    for attribute in rng.permutation(m) if rng.random() < 0.5 else np.arange(m):
+        if rng.random() < choice:
+            ends = np.sort(rng.integers(0, 1 << 64, int(rng.integers(0, 4)), dtype=np.uint64))
+            states = int(rng.integers(1, 4))
+            layers.append(ChoiceLayer(ends, rng.integers(0, states, ends.size + 1)))
+        after = int(rng.choice([1, 1, 2, 5]))
+        words = random_thresholds(rng, limbs, states)
+        high, high_words = None, None
+        if rng.random() < second:
+            high, high_words = rng.integers(0, after, states), smaller(rng, words)
+        kept, changed = rng.integers(0, after, states), rng.integers(0, after, states)
+        layers.append(
+            Layer(int(attribute), words, kept, changed, high, high_words, uniform=bool(rng.random() < uniform))
+        )
+        states = after
+    return Layers(rng.integers(2, 8, m), tuple(layers), 64 * limbs)
+
+
+def random_thresholds(rng, limbs, states):
+    words = rng.integers(0, 1 << 64, (limbs, states), dtype=np.uint64)
+    # beginnings of all zeros and all ones, and words of all zeros and all ones
+    for pick, bits in ((0.1, 0), (0.1, 0xFFFFFFFF)):
+        begin = rng.random(states) < pick
+        words[0, begin] = words[0, begin] % np.uint64(1 << 32) + np.uint64(bits << 32)
+        words[:, rng.random(states) < pick] = np.uint64(bits << 32 | bits)
+    return words
+
+
+def smaller(rng, words):
+    """Second thresholds: 0, the first ones, or what begins like them and is smaller, or is smaller from the beginning on."""
+    kinds = rng.integers(0, 4, words.shape[1])
+    out = np.where(kinds == 0, np.uint64(0), words)
+    out[0] -= np.where(
+        kinds == 2, rng.integers(0, 1 << 32, kinds.size, dtype=np.uint64) % (words[0] % (1 << 32) + 1), 0
+    )
+    out[0] = np.where(kinds == 3, rng.integers(0, words[0], dtype=np.uint64, endpoint=True), out[0])
+    out[:, kinds == 3] &= words[:, kinds == 3]
+    return out
+
+
+def random_script(rng, layers, n):
+    """Words with halves that begin thresholds or are next to that, and whole words that are limbs of thresholds or ends."""
+    steps = [x for x in layers.layers if isinstance(x, Layer)]
+    limbs = np.concatenate([w.ravel() for x in steps for w in (x.words, x.high_words) if w is not None])
+    begins = (limbs >> np.uint64(32)).astype(np.uint32)
+    ends = np.concatenate([limbs, *(x.ends for x in layers.layers if isinstance(x, ChoiceLayer))])
+    count = n * (len(layers.layers) + 1) * (layers.bits // 64 + 2) + 64
+    halves = rng.integers(0, 1 << 32, 2 * count, dtype=np.uint32)
+    near(rng, halves, begins, rng.choice([0.02, 0.5, 1.0]))
+    words = halves.view(np.uint64)
+    near(rng, words, ends, rng.choice([0.0, 0.3]))
+    return words.tolist()
+
+
+def near(rng, numbers, goals, share):
+    """Put goals, or what is one beside them, in place of a share of the numbers."""
+    places = np.flatnonzero(rng.random(numbers.size) < share)
+    beside = rng.choice([-1, 0, 0, 0, 1], places.size).astype(numbers.dtype)
+    numbers[places] = rng.choice(goals, places.size) + beside
+
+
+@pytest.mark.parametrize("at_once", [4, 16, 1 << 18])
+def test_any_layers_are_walked_as_integers_would(at_once, monkeypatch):
+    monkeypatch.setattr(space, "_AT_ONCE", at_once)
+    rng, completed = np.random.default_rng(at_once), 0
+    for _ in range(400):
+        layers = random_layers(rng, int(rng.integers(1, 9)), int(rng.choice([1, 1, 2, 4])))
+        n = int(rng.choice([1, 2, 3, 7, 16]))
+        script = random_script(rng, layers, n)
+        source, reference = Scripted(script), Scripted(script)
+        drawn = Sampler(layers).changes(n, source)
+        expected, used = naive.walked(layers, n, reference, at_once)
+        for x in layers.layers:
+            if isinstance(x, Layer) and x.uniform:
+                expected[:, x.attribute] = words_below(reference, n, int(layers.sizes[x.attribute])) != 0
+        np.testing.assert_array_equal(drawn, expected)
+        assert source.left == reference.left
+        completed += used
+    assert completed > 500
+
+
+@pytest.mark.parametrize("limbs", [1, 2])
+@pytest.mark.parametrize("seconds", [(), (0, 1, 2, 3), (1, 3)])
+def test_a_tie_of_one_record_in_one_layer_is_seen(seconds, limbs):
+    rng, m, n = np.random.default_rng(5), 4, 6
+    first = rng.integers(1 << 63, 1 << 64, (m, limbs, 1), dtype=np.uint64)
+    second = first // np.uint64(2)
+
+    def layer(i):
+        # both states continue alike
+        states, nowhere = 1 if i == 0 else 2, np.zeros(1 if i == 0 else 2, dtype=np.int64)
+        words = np.repeat(first[i], states, axis=1)
+        if i not in seconds:
+            return Layer(i, words, nowhere, nowhere)
+        return Layer(i, words, nowhere, nowhere, nowhere + (i < m - 1), np.repeat(second[i], states, axis=1))
+
+    layers = Layers(np.full(m, 3), tuple(map(layer, range(m))), 64 * limbs)
+    thresholds = [(i, first[i, :, 0]) for i in range(m)] + [(i, second[i, :, 0]) for i in seconds]
+    for i, threshold in thresholds:
+        for j in range(n):
+            for beside in (-1, 0, 1):
+                short = rng.integers(0, 1 << 32, (m, n), dtype=np.uint32)
+                short[i, j] = int(threshold[0]) >> 32
+                script = [
+                    *short.view(np.uint64).ravel().tolist(),
+                    *threshold[:-1].tolist(),
+                    int(threshold[-1]) + beside,
+                ]
+                source = Scripted(script)
+                drawn = Sampler(layers).changes(n, source)
+                np.testing.assert_array_equal(drawn, naive.walked(layers, n, Scripted(script), 1 << 18)[0])
+                assert source.left == []
+
+
+LAWS = {
+    "product": ProductLaw(np.array([2, 3, 4, 5]), np.array([1.0, 0.5, 2.0, 0.0])),
+    "alike": solve(Problem(np.full(500, 3), np.full(500, 0.2)), "auto").law,
+}
+
+
+@pytest.mark.parametrize(("law", "n"), [("product", 150_001), ("alike", 9001), ("alike", 9002), ("alike", 40_001)])
+@pytest.mark.parametrize("threads", ["1", "2", "3"])
+def test_a_seed_gives_the_same_records_on_any_number_of_threads(law, n, threads, monkeypatch):
+    codes = np.zeros((n, LAWS[law].m), dtype=np.int8)
+    monkeypatch.setenv("OPTRR_THREADS", "1")
+    first = codes.copy()
+    LAWS[law].automaton.sampler.randomize(first, SeededSource(np.random.default_rng(4)))
+    monkeypatch.setenv("OPTRR_THREADS", threads)
+    LAWS[law].automaton.sampler.randomize(codes, SeededSource(np.random.default_rng(4)))
+    np.testing.assert_array_equal(codes, first)
+    assert codes.any(axis=0).all()
+    # of five hundred attributes, each of which changes more often than not, no record is left as it was
+    assert law == "product" or codes.any(axis=1).all()
+    # no block has the random bits of another
+    for parts in (2, 3):
+        pieces = [codes[k * n // parts : k * n // parts + n // parts] for k in range(parts)]
+        assert not any(np.array_equal(pieces[0], piece) for piece in pieces[1:])
+
+
+def test_a_source_that_cannot_be_split_serves_one_block_after_another(monkeypatch):
+    class Words:
+        def __init__(self):
+            self.generator = np.random.default_rng(6)
+
+        def words(self, count):
+            return self.generator.integers(0, 1 << 64, count, dtype=np.uint64)
+
+    drawn = []
+    for threads in ("1", "3"):
+        monkeypatch.setenv("OPTRR_THREADS", threads)
+        codes = np.zeros((40_001, 500), dtype=np.int8)
+        LAWS["alike"].automaton.sampler.randomize(codes, Words())
+        drawn.append(codes)
+    np.testing.assert_array_equal(*drawn)
+    assert drawn[0].any(axis=1).all()
+
+
+@pytest.mark.parametrize("n", [9000, 40_000])
+def test_what_goes_wrong_in_a_thread_is_raised(n, monkeypatch):
+    calls, real = [], draw.move
+
+    def fails(*given):
+        calls.append(1)
+        if len(calls) == 2:
+            raise MemoryError("the second block")
+        real(*given)
+
+    monkeypatch.setattr(draw, "move", fails)
+    monkeypatch.setenv("OPTRR_THREADS", "2")
+    with pytest.raises(MemoryError, match="the second block"):
+        LAWS["alike"].automaton.sampler.randomize(
+            np.zeros((n, 500), dtype=np.int8), SeededSource(np.random.default_rng(1))
+        )
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_values_are_moved_modulo_their_sizes(kind, order, monkeypatch):
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr(replacement, "_FEWEST", 1)
+    for n, m, piece in [(1, 1, 1), (7, 3, 6), (10, 3, 6), (40, 100, 700), (5, 90, 1), (2050, 70, 1 << 20)]:
+        monkeypatch.setattr(replacement, "_MOVED", piece)
+        sizes = rng.integers(2, 128, m)
+        codes, steps = rng.integers(0, sizes, (n, m)), rng.integers(0, sizes, (n, m))
+        records = np.array(codes, dtype=np.int8, order=order)
+        replacement.move(records, np.ascontiguousarray(steps.T.astype(kind)), sizes)
+        np.testing.assert_array_equal(records, (codes + steps) % sizes)
