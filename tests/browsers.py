@@ -1,7 +1,5 @@
 """Chromium for tests: the system's own, driven by Playwright; a test is skipped where either is missing."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Design problems that several tests share: random specifications and published ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 

@@ -1,7 +1,5 @@
 """A failure's reason is told at once: a run of hours may be ended before the summary. Collecting tests makes no garbage."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Generator, Iterator

@@ -1,7 +1,5 @@
 """Genotypes for tests: people of given codes as a cohort, all codes of a source, and a command's answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

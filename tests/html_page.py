@@ -1,7 +1,5 @@
 """Pages as their readers have them."""
 
-from __future__ import annotations
-
 import html.parser
 
 

@@ -1,7 +1,5 @@
 """Random changes of JSON files, from the last bit to a missing key, for tests of what verification lets through."""
 
-from __future__ import annotations
-
 import copy
 import os
 import resource

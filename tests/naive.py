@@ -1,7 +1,5 @@
 """Slow, obvious references: whole matrices, loops over every output, many digits. For small cases only."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import defaultdict

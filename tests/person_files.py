@@ -1,7 +1,5 @@
 """VCF files of single people for tests: written in either allele coding, and read without a process for each of hundreds."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the tests of plans share: a question about a school, and work that is done at once and without a process."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import is_dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Random questions with few enough outcomes to write down, and every chance of their reports in exact fractions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

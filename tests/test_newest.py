@@ -6,8 +6,6 @@ OPTRR_NEWEST names the interpreter of that environment, as CI makes it:
     OPTRR_NEWEST=build/newest/bin/python pytest tests/test_newest.py
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """The papers' statements and settings: complete, in their places, shown on their pages; and the papers' slips, checked."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import functools

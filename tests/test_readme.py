@@ -1,7 +1,5 @@
 """README's code runs as printed, and its numbers are what the product computes."""
 
-from __future__ import annotations
-
 import csv
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Kept results: what their scripts write, each with one line in the index; scripts that run seldom import names that exist."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import importlib.util

@@ -3,8 +3,6 @@
 What needs the built site (``make docs``) is skipped where there is none.
 """
 
-from __future__ import annotations
-
 import ast
 import html.parser
 import importlib
@@ -112,11 +110,6 @@ def test_every_kind_of_error_is_described_with_its_exit_code(error: type, monkey
     assert row[0] in {base.__name__ for base in error.__mro__[1:]}
 
 
-@cache
-def parsed(page: Path) -> Page:
-    return Page(page)
-
-
 class Page(html.parser.HTMLParser):
     """What a built page points to, what it loads, and its anchors."""
 
@@ -135,6 +128,11 @@ class Page(html.parser.HTMLParser):
             self.links.add(target)
         elif target and not (tag == "link" and given.get("rel") in {"next", "prev", "index", "search", "author"}):
             self.loads.add(target)
+
+
+@cache
+def parsed(page: Path) -> Page:
+    return Page(page)
 
 
 def pages() -> list[Path]:

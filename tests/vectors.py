@@ -1,7 +1,5 @@
 """The clients' test vectors, and the scripts beside them, for tests."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import sys

@@ -1,7 +1,5 @@
 """optrr audit: commands that are asked, logs that are read, and exit codes."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Right clients are consistent with their labels, broken ones are not, and bounds hold whatever a client does."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Clients that answer local queries: right ones are consistent with their file, broken ones are not."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -5,8 +5,6 @@ total that is too small by 1e-9 (1 + total), and only ``optrr verify`` looks at 
 total is too large.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Deployment files: what is read back, and files that lie."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

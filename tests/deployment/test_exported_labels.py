@@ -1,7 +1,5 @@
 """Labels of every kind of law, and of exported designs of every method, against enumeration or two passes."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass

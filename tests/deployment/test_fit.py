@@ -1,7 +1,5 @@
 """A deployment of a stated size: what does not fit is solved again on a coarser grid, and says what that costs."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
@@ -51,9 +49,7 @@ def test_a_smaller_file_is_another_certified_design(large: optrr.Design, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_design_to_estimate_with(
-    large: optrr.Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_the_design_to_estimate_with(large, tmp_path, capsys):
     optrr.save(large, tmp_path / "design.json")
     output = tmp_path / "sampler.json"
     capsys.readouterr()
@@ -87,9 +83,7 @@ def exported(design: Path, output: Path, *options: str) -> int:
 
 
 @pytest.mark.slow
-def test_the_command_writes_over_no_design_and_leaves_no_other_beside(
-    twelve: optrr.Design, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_over_no_design_and_leaves_no_other_beside(twelve, tmp_path, capsys):
     """What answers were collected by stays, and a file never stands beside a design that is not its own."""
     wide, sampler, beside = tmp_path / "wide.json", tmp_path / "t.json", tmp_path / "t.design.json"
     optrr.save(twelve, wide)
@@ -153,9 +147,7 @@ def test_hints_can_be_followed_and_a_larger_size_never_costs_more(seed: int) -> 
         assert size < product or epsilon <= design.kronecker_epsilon + 1e-9
 
 
-def test_a_search_ends_when_its_work_is_done_and_shows_it(
-    twelve: optrr.Design, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_ends_when_its_work_is_done_and_shows_it(twelve, monkeypatch):
     monkeypatch.setattr("optrr.devices.export.MOST_WORK", 0)
     shown: list[float | None] = []
     made = fitted_deployment(twelve, product_size(twelve) + 500, lambda _, share: shown.append(share))

@@ -1,7 +1,5 @@
 """Matrices, change sets and programs as files, against brute force over every record."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json
@@ -69,9 +67,7 @@ def test_matrices_are_those_of_all_records(names: tuple[str, ...], mechanism: op
 
 
 @pytest.mark.parametrize("names", [None, ("age", "sex")])
-def test_change_sets_are_those_of_all_records(
-    names: tuple[str, ...] | None, mechanism: optrr.Mechanism, tmp_path: Path
-) -> None:
+def test_change_sets_are_those_of_all_records(names, mechanism, tmp_path):
     chosen = mechanism.domain.indices(names or mechanism.domain.names)
     full = naive.change_table(SIZES, naive.density(law_of_table()))
     others = tuple(i for i in range(3) if i not in chosen)
@@ -116,9 +112,7 @@ def test_the_program_is_pors_and_its_optimum_the_designs(tmp_path: Path) -> None
     np.testing.assert_array_equal(data["outputs"], counts)
 
 
-def test_wrong_wishes_are_refused_and_nothing_is_written(
-    mechanism: optrr.Mechanism, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_wishes_are_refused_and_nothing_is_written(mechanism, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "MOST_CELLS", 5)
     for names, suffix in ((("sex", "age"), "csv"), (("nobody",), "csv"), (("sex",), "txt"), (("sex", "sex"), "npz")):
         with pytest.raises(InvalidInput):
@@ -141,9 +135,7 @@ def test_the_command_takes_one_wish_at_a_time(tmp_path: Path) -> None:
     assert len((tmp_path / "f.csv").read_text().splitlines()) == 3
 
 
-def test_names_with_commas_and_what_is_no_design(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_with_commas_and_what_is_no_design(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     optrr.save(optrr.design({"in,come": 2, "sex": 2}, 1.0), "d.json")
     for option in ("--matrix", "--events"):

@@ -1,7 +1,5 @@
 """optrr export and optrr verify: what is written verifies, and every lie is refused, whoever recomputes the digest."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from decimal import Decimal
@@ -90,9 +88,7 @@ LIES: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_with_a_digest_of_its_own_is_refused(
-    lie: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lie_with_a_digest_of_its_own_is_refused(lie, request, capsys):
     path = rewritten(request.getfixturevalue("asked" if lie.startswith("queries") else "files")[1], LIES[lie])
     assert run(["verify", str(path)]) == 1
     assert "FAILS" in capsys.readouterr().out
@@ -109,9 +105,7 @@ def test_an_edit_without_its_digest_is_refused(files: tuple[Path, Path]) -> None
         load_deployment(path)
 
 
-def test_malformed_files_are_one_line(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_malformed_files_are_one_line(files, tmp_path, capsys):
     del files
     capsys.readouterr()
     for file in vectors.read("refused-files")["files"]:
@@ -127,9 +121,7 @@ def test_another_design_is_not_this_one(files: tuple[Path, Path], tmp_path: Path
     assert run(["verify", str(files[0]), "--design", str(files[0])]) == 2
 
 
-def test_another_design_under_a_digest_of_its_own_is_said_to_be_unknown(
-    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_design_under_a_digest_of_its_own_is_said_to_be_unknown(files, capsys):
     """Nothing in the file tells which design it is, so that is said, and comparing finds it."""
     design, exported = files
     changed = rewritten(exported, lambda content: content.update(design="0" * 64))
@@ -149,9 +141,7 @@ def test_the_work_is_known_before_it_starts(files: tuple[Path, Path], monkeypatc
         verify_deployment(files[1])
 
 
-def test_where_pairs_are_too_many_the_total_stands_for_them(
-    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_pairs_are_too_many_the_total_stands_for_them(files, monkeypatch):
     layers = decoded_deployment(files[1].read_bytes(), files[1]).automaton
     monkeypatch.setattr(exact, "MOST_PAIRS", 1)
     numbers = exact.epsilons(layers)
@@ -169,9 +159,7 @@ def asked(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "asking.json", tmp_path / "questions.json"
 
 
-def test_exported_questions_verify_and_are_signed(
-    asked: tuple[Path, Path], files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exported_questions_verify_and_are_signed(asked, files, tmp_path, capsys):
     asking, path = asked
     capsys.readouterr()
     assert run(["verify", str(path), "--design", str(asking), "--json"]) == 0
@@ -200,9 +188,7 @@ def test_exported_questions_verify_and_are_signed(
     assert told["questions"] == 3 and told["most_report_bytes"] == made.most_report_bytes == 200 + 4 * 3
 
 
-def test_what_questions_cannot_be_exported_to_is_one_line(
-    asked: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_questions_cannot_be_exported_to_is_one_line(asked, tmp_path, capsys):
     asking, path = asked
     base = ["export", str(asking), "-o", str(path)]
     capsys.readouterr()

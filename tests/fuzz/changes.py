@@ -1,7 +1,5 @@
 """Random changes of inputs: of bytes, of tokens that readers look for, and of the structure of JSON."""
 
-from __future__ import annotations
-
 import json
 import random
 

@@ -1,7 +1,5 @@
 """The command line as a target: a command, its options and their values, one a line, among files of a small project."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

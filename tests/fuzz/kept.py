@@ -3,8 +3,6 @@
 Some were written by hand to start from, some reached code that no other did, and some once brought a defect to light.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

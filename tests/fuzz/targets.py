@@ -1,7 +1,5 @@
 """What is fuzzed: everything that reads what others wrote. A target takes bytes; refusing them in one line is right."""
 
-from __future__ import annotations
-
 import io
 import json
 import tempfile

@@ -3,8 +3,6 @@
 ``python -m tests.fuzz.run`` does the same for 200,000 inputs of each target that coverage guides.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The collector as a target: report bodies, and whole requests, to the application without a network."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """The truth about T reports of one person, by listing every sequence of them: rationals, and no formula of the package."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

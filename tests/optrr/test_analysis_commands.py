@@ -1,7 +1,5 @@
 """One table of analyses: what a command prints is what the method of reports returns, with and without a sample's columns."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Charts of results: what is drawn is what the result holds, and no legend lies on it."""
 
-from __future__ import annotations
-
 import html.parser
 from typing import Any
 
@@ -26,7 +24,7 @@ def design() -> optrr.Design:
     return optrr.design(DOMAIN, [1.0, 2.0, 1.5], preserve="pairs")
 
 
-def estimated(design: optrr.Design, *names: str) -> optrr.tables.estimation.Estimate:
+def estimated(design: optrr.Design, *names: str):
     codes = np.random.default_rng(3).integers(0, DOMAIN.sizes, (2000, 3))
     return optrr.estimate(optrr.count(codes, DOMAIN, names, allow_extra=True), design.mechanism)
 

@@ -1,7 +1,5 @@
 """The command line as scripts outside call it: keys, exit codes, one-line errors; and the demonstration."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Reports of single people: the same distribution as the cohort's path, an order that says nothing, scans, and refusals."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import cache

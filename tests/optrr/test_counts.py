@@ -1,7 +1,5 @@
 """Counts: every source against plain counting, merging, limits, memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import permutations
 

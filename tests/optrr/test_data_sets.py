@@ -4,8 +4,6 @@
 well-known sets of R (survey, jasa), of a vote in the Bundestag, and of taxi trips.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

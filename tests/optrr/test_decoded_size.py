@@ -1,7 +1,5 @@
 """Files of some hundred bytes that stand for gigabytes: every reader refuses them, or reads them, in bounded memory."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import subprocess

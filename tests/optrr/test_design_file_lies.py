@@ -1,7 +1,5 @@
 """Design files that lie, each with a digest of its own: by name, and some hundred at random against enumerated laws."""
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile
@@ -186,9 +184,7 @@ def test_a_wide_tolerance_is_no_optimum(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_limit_can_be_lifted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_limit_can_be_lifted(tmp_path, monkeypatch, capsys):
     path = resealed(json.loads(many_attributes()), tmp_path / "d.json")
     monkeypatch.setattr(checks, "MOST_SECONDS", 1e-9)
     apart_holds = verify(path)

@@ -1,7 +1,5 @@
 """Designs, specifications, design files, and what is refused."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re
@@ -366,9 +364,7 @@ def test_specifications_in_both_formats(tmp_path: Path) -> None:
         ("s.toml", "[[attributes]]\nname = 2020-01-01\nsize = 2\nepsilon = 1", "give a text in quotes"),
     ],
 )
-def test_bad_specifications_say_what_where_and_the_remedy(
-    name: str, content: str, message: str, tmp_path: Path
-) -> None:
+def test_bad_specifications_say_what_where_and_the_remedy(name, content, message, tmp_path):
     (tmp_path / name).write_text(content)
     with pytest.raises(InvalidInput, match=message) as caught:
         read_specification(tmp_path / name)

@@ -1,7 +1,5 @@
 """Domains: what may be declared, how categories are compared, what is refused and in which words."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Power where reports are rare, beside outcomes counted one by one."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import comb
 
@@ -194,9 +192,7 @@ def test_all_ways_to_deal_reports_to_two_groups() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "shares", "truths"), [(6, (0.9, 0.1), (0.01, 0.1)), (3, (0.9, 0.1), (0.05, 0.4))])
-def test_power_of_homogeneity_is_that_of_its_own_p_values(
-    epsilon: float, shares: tuple[float, float], truths: tuple[float, float]
-) -> None:
+def test_power_of_homogeneity_is_that_of_its_own_p_values(epsilon, shares, truths):
     """300 surveys with the p-values of the test itself: standard deviation 2.3 %, and the power's own 0.9 %."""
     seen, rng = kernel(2, epsilon), np.random.default_rng(2)
     effect = homogeneity_alternative([two(x) for x in truths], seen, shares)

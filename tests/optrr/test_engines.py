@@ -1,7 +1,5 @@
 """The Spark engine; skipped where PySpark is absent."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Inputs at the ends: one or two records, records all alike, files without end, numbers that no double holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Frames: round trips over every kind of column, what is refused, and what must not leak."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

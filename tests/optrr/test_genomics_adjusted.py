@@ -1,7 +1,5 @@
 """Scans adjusted for public covariates: against statsmodels and plink2 without randomization, against obvious code with it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The alleles are part of a design: files that count another one are brought to it, or refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

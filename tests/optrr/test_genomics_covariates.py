@@ -1,7 +1,5 @@
 """Public covariates of a scan: how they are read and matched, what is refused, and the command."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

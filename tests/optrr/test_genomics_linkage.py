@@ -1,7 +1,5 @@
 """r² of pairs of variants from randomized genotypes: without noise PLINK's, with it unbiased and with honest errors."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

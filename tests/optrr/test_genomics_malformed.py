@@ -1,7 +1,5 @@
 """Malformed, oversized and hostile genotype files: one line and exit 2, never a crash, an escape, or a person's true value."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import os

@@ -1,7 +1,5 @@
 """Scans where no variant varies or nobody is left, and what is said of people and records that are left out."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """PLINK's phenotype and covariate files: their lines of names, who is who, and PLINK's values of a status."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

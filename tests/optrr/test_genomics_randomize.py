@@ -1,7 +1,5 @@
 """Randomizing cohorts, scans and result tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """What a scan writes and draws: its table in both forms, PLINK 2 beside it, and its plots."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

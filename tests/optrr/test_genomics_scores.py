@@ -1,7 +1,5 @@
 """Score tests and odds ratios of many variants against slow references, exact tails and simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize

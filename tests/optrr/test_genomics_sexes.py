@@ -1,7 +1,5 @@
 """Variants of which some people have one copy: chromosomes X, Y and MT, as PLINK treats them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a scan will see: power and odds ratios against people who are drawn, randomized and scanned by the public functions."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The comparison of protocols, and the commands from end to end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

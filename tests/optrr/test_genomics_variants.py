@@ -1,7 +1,5 @@
 """Frequencies, call rates and Hardy–Weinberg tests of randomized genotypes, and the filters of a scan that follow from them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Randomized genotypes as a VCF: bcftools and PLINK 2 count in it what we count, and it is tested as a .bed file is."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Files made to take long: ``optrr verify`` ends each within 10 s of processor time and 1 GB, whatever it says of them."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The search for ends of intervals, one and many at once, against ends that are known and scipy's solvers."""
 
-from __future__ import annotations
-
 from itertools import islice
 from math import copysign, inf, nan
 

@@ -1,7 +1,5 @@
 """Mechanisms: what they say of themselves against whole matrices, and what they draw against those matrices."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import naive

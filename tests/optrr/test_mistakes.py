@@ -1,7 +1,5 @@
 """What people do wrong, and the one line that each mistake is answered with: the place, the remedy, exit 2, nothing written."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import unicodedata

@@ -1,7 +1,5 @@
 """Log-linear models against statsmodels, scipy's own maximum and the tests of two attributes; levels by simulation."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

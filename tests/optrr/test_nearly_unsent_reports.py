@@ -3,8 +3,6 @@
 The reference is the drawn null hypothesis: of many tables drawn from one true law, the share whose statistic is larger.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A law or a solver that is added in one place goes everywhere: files, verify, perturb, estimate, the command line."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

@@ -1,7 +1,5 @@
 """One randomized file has one statistic and one p-value, whether `optrr test` or `optrr gwas` looks at it."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

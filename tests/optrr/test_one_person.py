@@ -1,7 +1,5 @@
 """One person's file: brought to the design, answered once, remembered; what a file does not say is refused or said."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

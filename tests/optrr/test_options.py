@@ -1,7 +1,5 @@
 """Options: what an output needs is asked before any work; what a call has no use for, or lacks the library for, is refused."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

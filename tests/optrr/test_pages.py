@@ -1,7 +1,5 @@
 """Pages: escaped, self-contained, with the numbers and warnings of their results, and readable in a real browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

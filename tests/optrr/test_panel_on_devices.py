@@ -1,7 +1,5 @@
 """A panel's deployment file: exported as any design's is, drawn by the JavaScript client with the right law, and scanned."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A file that is written again stays as private as it was, whatever command writes it, and so does what is new beside it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

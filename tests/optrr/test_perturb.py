@@ -1,7 +1,5 @@
 """Files: round trips, all or nothing, bounded memory, and the law in what is written."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -1,7 +1,5 @@
 """Pooled categories: beside matrices merged entry by entry, sums of cells, and records whose categories are merged before."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every place that records come from gives the same records to every function and command, or is refused with the remedy."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Where a record stands tells nothing of it: files are in random order, frames keep the order and index of the data."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from itertools import permutations

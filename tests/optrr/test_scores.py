@@ -4,8 +4,6 @@ Each result is compared with what numpy and statsmodels make of the true records
 10^13, so that the two differ by rounding.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

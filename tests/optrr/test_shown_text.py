@@ -1,7 +1,5 @@
 """Text from outside in everything that commands show: names and categories that are markup, escapes or far too long."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Signatures of design and deployment files: openssl makes and checks the same ones; whatever is not whole is refused."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The reference study: people and traits, other trust models, measures, the grid that goes on where it was, POR's Fig. 5."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math
@@ -529,9 +527,7 @@ def test_many_strong_effects_have_a_share_of_cases_too(cases: float) -> None:
 
 
 @pytest.mark.slow
-def test_where_a_page_cannot_be_made_no_table_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_a_page_cannot_be_made_no_table_is_left(tmp_path, monkeypatch, capsys):
     data, table, design, records = (tmp_path / name for name in ("g.csv", "t.tsv", "d.json", "r.csv"))
     codes = np.random.default_rng(1).integers(0, 3, (40, 3)).tolist()
     lines = ["sample,ill,v0,v1,v2", *(f"p{k},{k % 2},{a},{b},{c}" for k, (a, b, c) in enumerate(codes))]

@@ -1,7 +1,5 @@
 """Shares in sub-populations, contrasts, quantiles and answered tables: pandas at large ε, coverage elsewhere, and commands."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

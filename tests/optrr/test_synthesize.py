@@ -1,10 +1,7 @@
 """Synthetic records: pair tables beside the estimates, the model against a log-linear fit; nothing takes them for data."""
 
-from __future__ import annotations
-
 import json
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -87,9 +84,7 @@ def test_raking_all_records_gives_the_likeliest_model_of_all_pairs() -> None:
     np.testing.assert_allclose(raked(records, tables).reshape(sizes), fitted.proportions, atol=1e-3)
 
 
-def test_candidates_from_a_tree_have_the_pair_tables_of_its_edges_and_raking_those_of_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_candidates_from_a_tree_have_the_pair_tables_of_its_edges_and_raking_those_of_all(monkeypatch):
     monkeypatch.setattr("optrr.models.synthesis.laws.EVERY_RECORD", 1)
     tables = {pair: c.proportions for pair, c in pair_counts(people(3000)).items()}
     drawn = candidates(tables, tuple(map(int, DOMAIN.sizes)), 10, np.random.default_rng(1))
@@ -150,9 +145,7 @@ def test_what_cannot_be_synthesized_is_refused() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_the_command_writes_records_that_estimate_and_perturb_refuse(
-    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_records_that_estimate_and_perturb_refuse(suffix, tmp_path, capsys):
     domain = Domain.of({"a": ["0", "1"], "b": ["x", "y", "z"]})
     made = design(domain, 3.0, preserve="pairs")
     optrr.save(made, tmp_path / "d.json")

@@ -1,7 +1,5 @@
 """Synthetic records that keep regressions and tables, and several sets of them: against plain data, GLMs and Student's t."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every kind of column that people have: what it means, that it comes back, and that releases tell nothing by their types."""
 
-from __future__ import annotations
-
 import json
 import math
 import sqlite3

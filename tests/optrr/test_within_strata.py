@@ -1,7 +1,5 @@
 """Independence within strata by likelihood ratio, beside plain data's, other optimisers' and its own level and power."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

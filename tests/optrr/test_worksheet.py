@@ -1,7 +1,5 @@
 """optrr worksheet: what is stated is what the design states, and what only a deployer can know stays a question."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

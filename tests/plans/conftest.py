@@ -1,7 +1,5 @@
 """The question that most tests of plans are about."""
 
-from __future__ import annotations
-
 import pytest
 from plan_questions import school_question
 

@@ -1,7 +1,5 @@
 """The server of a plan's page: it answers its own page, and whatever else is sent is refused with one line."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import json

@@ -1,7 +1,5 @@
 """Charts of a plan: they are XML, their marks stand where the numbers say, and the numbers are read out."""
 
-from __future__ import annotations
-
 import math
 import re
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """The page of a plan in a real Chromium, before its server: by keyboard, on a telephone, undone, kept in a file, and ended."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

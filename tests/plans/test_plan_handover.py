@@ -1,7 +1,5 @@
 """What a plan hands over: every file does what it is for, nothing of others is overwritten, nothing is written by halves."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

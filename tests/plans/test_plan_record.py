@@ -1,7 +1,5 @@
 """A recorded decision: what is written is read back, recomputes to itself, and every change of it is noticed."""
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib

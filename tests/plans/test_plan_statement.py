@@ -1,7 +1,5 @@
 """The statement for a board: its numbers are those that its own commands print, it is complete, and it has two sheets."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What a plan's page says equals what an allocation says, to the digits shown; and the lines to copy give the same."""
 
-from __future__ import annotations
-
 import html
 import json
 import math

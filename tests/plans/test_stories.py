@@ -1,7 +1,5 @@
 """Stories of `optrr plan` from the command to a saved design and statement, in Chromium, by keyboard alone."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

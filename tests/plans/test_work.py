@@ -1,7 +1,5 @@
 """Points in the background: in which order, each once, given up when another question is asked, and the allocation's own."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

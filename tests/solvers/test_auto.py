@@ -1,7 +1,5 @@
 """What `auto` promises: the best of all that it tried, every requirement kept, with a bracket, in time."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from dataclasses import replace
@@ -157,9 +155,7 @@ def test_caps_above_ten_attributes_are_met_by_blocks_with_a_bound() -> None:
     ],
     ids=["alike in threes", "different", "many"],
 )
-def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker(
-    attributes: tuple[np.ndarray, np.ndarray], kept: int, rounds: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_above_twenty_attributes_never_cost_more_than_kronecker(attributes, kept, rounds, monkeypatch):
     """With fewer rounds the bracket is wider, but both bounds still hold."""
     if rounds is not None:
         monkeypatch.setattr(ball_pairs, "_ROUNDS", rounds)

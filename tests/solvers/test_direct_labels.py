@@ -1,7 +1,5 @@
 """Labels of laws that are drawn without an automaton: accuracies that the samplers' rounding leaves, from their own numbers."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath as mp

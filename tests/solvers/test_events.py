@@ -1,7 +1,5 @@
 """POR's program against the authors' construction and whole matrices, and POR's published pipeline."""
 
-from __future__ import annotations
-
 import doctest
 import itertools
 

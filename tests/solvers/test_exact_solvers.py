@@ -1,7 +1,5 @@
 """The exact solvers against each other, against independent programs, and against published numbers."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Problems, and every method of the table on every case it takes, against a program of slow obvious loops."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath as mp

@@ -1,7 +1,5 @@
 """The application of a test module's ``survey`` over an empty database."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

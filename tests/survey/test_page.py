@@ -1,7 +1,5 @@
 """The survey page in a real Chromium, before the real collector: what a person sees, and what leaves the browser."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

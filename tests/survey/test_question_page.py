@@ -1,7 +1,5 @@
 """The page of a survey that asks one question of several, in a real Chromium: what is drawn, shown, kept and sent."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

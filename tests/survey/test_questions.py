@@ -1,7 +1,5 @@
 """Surveys that ask everybody one question of several: the page in Chromium, the collector, results and estimates."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import itertools

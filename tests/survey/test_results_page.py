@@ -1,7 +1,5 @@
 """The results in a real Chromium: the token admits, charts show under the page's own policy, and everybody can use it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

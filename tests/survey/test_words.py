@@ -1,7 +1,5 @@
 """What the survey page says: numbers never below what is spent and never much above, and what became of a report."""
 
-from __future__ import annotations
-
 import json
 import re
 
