@@ -2,9 +2,9 @@
 
 ``auto`` takes the first exact method that suits: the closed form (one or two attributes, or all alike), counts of alike
 attributes where these make the lattice small, and the reduced program up to 20 attributes, with pairs up to 17. Beyond them, or
-where half of a time limit was not enough for an exact method, it tries the problem without its pairs, the certified ball
-solver and, unless these closed the gap, products of blocks, POR's heuristic and Kronecker. It returns the smallest total of all
-laws that meet every requirement, with the largest lower bound of all certificates.
+where half of a time limit was not enough for an exact method, it tries the problem without its caps and pairs, the certified
+ball solver and, unless these closed the gap, products of blocks, POR's heuristic and Kronecker. It returns the smallest total
+of all laws that meet every requirement, with the largest lower bound of all certificates.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def solve(problem: Problem, method: str = "auto", options: SolveOptions = SolveO
         return exact
     deadline = options.deadline(started)
     tried = _Tried(problem, failures)
-    _without_pairs(tried, options, deadline)
+    _relaxed(tried, options, deadline)
     _certified(tried, options, deadline)
     if tried.best is None or tried.best.status is not Status.OPTIMAL:
         # POR's heuristic, where it keeps every ε_i, and Kronecker
@@ -132,15 +132,20 @@ class _Tried:
         return replace(solution, notes=(*notes, *solution.notes), seconds=time.perf_counter() - started)
 
 
-def _without_pairs(tried: _Tried, options: SolveOptions, deadline: float) -> None:
-    """The problem without its pairs: its lower bound holds with them, and its law may keep them already."""
+def _relaxed(tried: _Tried, options: SolveOptions, deadline: float) -> None:
+    """The problem without its caps, then without its pairs: lower bounds hold with them, and laws may keep them already."""
     problem = tried.problem
-    left = deadline - time.perf_counter()
-    if problem.pairs and left >= _LEAST_SECONDS:
-        limit = None if left == math.inf else _BLOCK_SHARE * left
-        plain = _exact(replace(problem, pairs=(), kappa=1.0), replace(options, time_limit=limit), failures=[])
-        if plain is not None:
-            tried.add(replace(plain, problem=problem))
+    without_caps = replace(problem, caps=None)
+    for dropped, relaxed in (
+        (problem.caps is not None, without_caps),
+        (bool(problem.pairs), replace(without_caps, pairs=(), kappa=1.0)),
+    ):
+        left = deadline - time.perf_counter()
+        if dropped and left >= _LEAST_SECONDS:
+            limit = None if left == math.inf else _BLOCK_SHARE * left
+            plain = _exact(relaxed, replace(options, time_limit=limit), failures=[])
+            if plain is not None:
+                tried.add(replace(plain, problem=problem))
 
 
 def _certified_methods() -> list[Method]:

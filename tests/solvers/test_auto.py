@@ -172,3 +172,13 @@ def test_pairs_that_no_exact_program_solves_keep_the_bound_without_pairs(monkeyp
     problem = Problem([2, 2], [50.0, 49.0], pairs=((0, 1),))
     plain = solve(replace(problem, pairs=()))
     assert solve(problem).lower >= plain.lower > 50
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilons", "cap"), [((8, 6), (35.58, 23.39), 38.46), ((7, 7, 8), (5.79, 26.39, 27.73), 31.38)]
+)
+def test_caps_at_a_large_epsilon_do_not_lower_the_bound(sizes, epsilons, cap):
+    """Double precision cannot solve the program of the caps; what is needed without them is needed with them."""
+    plain = Problem(list(sizes), np.array(epsilons))
+    capped = replace(plain, caps=np.full(len(sizes), cap))
+    assert solve(capped).lower >= solve(plain).lower - 1e-9
