@@ -5,6 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from genotypes import cohort_of
 from scipy.stats import binom
 
 from optrr import genomics
@@ -31,10 +32,7 @@ def linked(n: int, variants: int, seed: int, chromosomes: int = 1, missing: floa
     codes = haplotypes.sum(axis=0).astype(np.int8)
     codes[rng.random(codes.shape) < missing] = -1
     where = [str(1 + k * chromosomes // variants) for k in range(variants)]
-    named = genomics.Variants.of([(c, 100 + k, f"rs{k}", "A", "G") for k, c in enumerate(where)])
-    people = np.array([f"p{k}" for k in range(n)], dtype=object)
-    matrix = genomics.MatrixGenotypes(named, people, codes)
-    return genomics.Cohort(matrix, np.arange(n), (rng.random(n) < 0.5).astype(np.int8))
+    return cohort_of(codes, rng.random(n) < 0.5, where)
 
 
 def design_of(variants: int, epsilon: float) -> tuple[ProductLaw, Layout]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from genotypes import cohort_of, command
 
-from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort, read_cohort
 from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants, with_single_copies
@@ -30,16 +30,9 @@ def drawn(n: int, count: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nda
     return codes.astype(np.int8), male, status
 
 
-def cohort_on(chromosome: str, codes: np.ndarray, male: np.ndarray | None, status: np.ndarray) -> Cohort:
-    n, v = codes.shape
-    variants = Variants.of([(chromosome, 10 + k, f"rs{k}", "A", "G") for k in range(v)])
-    people = np.array([f"p{k}" for k in range(n)], dtype=object)
-    return Cohort(MatrixGenotypes(variants, people, codes), np.arange(n), status, {}, male)
-
-
 def test_genotypes_are_compared_among_people_who_have_two_copies():
     codes, male, status = drawn(600, 3, 2)
-    cohort = cohort_on("23", codes, male, status)
+    cohort = cohort_of(codes, status, "23", male)
     women = np.array(
         [[[np.sum((codes[~male, k] == g) & (status[~male] == s)) for s in (0, 1)] for g in range(3)] for k in range(3)]
     )
@@ -105,32 +98,22 @@ def test_calls_that_cannot_be_are_missing_and_no_copy_says_nothing():
         sexes(["M", "secret"], "t")
 
 
-def answer(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
-    code = run([str(a) for a in arguments])
-    return (code, *capsys.readouterr())
-
-
 def test_sexes_from_file_to_file(tmp_path, capsys, monkeypatch):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     monkeypatch.chdir(tmp_path)
     codes, male, status = drawn(400, 3, 7)
-    write_plink(cohort_on("23", codes, male, status), Path("true.bed"))
-    write_plink(cohort_on("23", codes, None, status), Path("nobody.bed"))
-    assert (
-        answer(capsys, "gwas-design", "true.bed", "--variant-epsilon", "6", "--status-epsilon", "6", "-o", "d.json")[0]
-        == 0
-    )
-    code, out, err = answer(capsys, "gwas-perturb", "nobody.bed", "--design", "d.json", "-o", "r.bed")
+    write_plink(cohort_of(codes, status, "23", male), Path("true.bed"))
+    write_plink(cohort_of(codes, status, "23"), Path("nobody.bed"))
+    assert command(capsys, "gwas-design true.bed --variant-epsilon 6 --status-epsilon 6 -o d.json")[0] == 0
+    code, out, err = command(capsys, "gwas-perturb nobody.bed --design d.json -o r.bed")
     assert (code, out) == (2, "") and "3 variants of chromosome X or Y" in err and "--sex-column" in err
-    code, _, err = answer(capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", "r.csv")
+    code, _, err = command(capsys, "gwas-perturb true.bed --design d.json -o r.csv")
     assert code == 2 and "write .bed" in err and not Path("r.csv").exists()
-    code, _, err = answer(
-        capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", "r.bed", "--random-state", 1, "--keep-names"
-    )
+    code, _, err = command(capsys, "gwas-perturb true.bed --design d.json -o r.bed --random-state 1 --keep-names")
     assert code == 0 and "everybody's sex is written as it is" in err
     kept = {line.split()[1]: line.split()[4] for line in Path("r.fam").read_text().splitlines()}
     assert kept == {f"p{k}": "1" if m else "2" for k, m in enumerate(male)}
-    code, out, err = answer(capsys, "gwas", "r.bed", "--design", "d.json", "--json")
+    code, out, err = command(capsys, "gwas r.bed --design d.json --json")
     assert (code, json.loads(out)["n"]) == (0, int((~male).sum())) and "people with one copy" in err
     # sexes of a table, and people of whom it does not say
     lines = [

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from genotypes import cohort_of, command
 
-from optrr.cli.main import run
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import MISSING, MatrixGenotypes, Variants
+from optrr.genomics.genotypes import MISSING
 from optrr.genomics.layout import genomic_domain, layout_of
 from optrr.genomics.randomize import records_of
 from optrr.genomics.study import StudyOptions, record_tables, run_study
@@ -26,9 +26,7 @@ def associated_cohort(n: int = 2000, v: int = 16, seed: int = 1) -> Cohort:
     status = (np.arange(n) < n // 5).astype(np.int8)
     frequency = np.full((n, v), 0.05)
     frequency[:, : v // 2] += 0.45 * status[:, None]
-    codes = generator.binomial(2, frequency).astype(np.int8)
-    people = np.array([f"p{i}" for i in range(n)], dtype=object)
-    return Cohort(MatrixGenotypes(Variants.named([f"v{k}" for k in range(v)]), people, codes), np.arange(n), status)
+    return cohort_of(generator.binomial(2, frequency), status, names=[f"v{k}" for k in range(v)])
 
 
 @pytest.fixture(scope="module")
@@ -166,12 +164,6 @@ def test_nothing_varies():
         run_study(cohort, StudyOptions((4.0,), 2))
 
 
-def command(capsys, *arguments: str) -> tuple[int, str, str]:
-    code = run([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 def write_csv(path: Path, cohort: Cohort) -> Path:
     names = cohort.variants.name
     lines = ["sample,disease," + ",".join(names)]
@@ -230,10 +222,8 @@ def test_missing_calls_left_as_they_are_are_said_to_be(tmp_path, capsys):
     data.write_text(data.read_text().replace(",-1", ","))
     who = ("--phenotype-column", "disease", "--case", "yes")
     design = tmp_path / "d.json"
-    assert (
-        command(capsys, "gwas-design", data, "--total-epsilon", "4", "--status-epsilon", "2", "-o", design, *who)[0]
-        == 0
-    )
+    made = command(capsys, "gwas-design", data, "--total-epsilon", "4", "--status-epsilon", "2", "-o", design, *who)
+    assert made[0] == 0
     arguments = ("gwas-perturb", data, "--design", design, "-o", tmp_path / "r.csv", "--missing", "exclude", *who)
     code, _, err = command(capsys, *arguments)
     assert code == 0
@@ -247,10 +237,8 @@ def test_genotypes_follow_earlier_releases_up_to_a_limit(tmp_path, capsys):
     data = write_csv(tmp_path / "g.csv", associated_cohort(40, 2))
     who = ("--phenotype-column", "disease", "--case", "yes")
     design, first, second = (tmp_path / name for name in ("d.json", "one.csv", "two.csv"))
-    assert (
-        command(capsys, "gwas-design", data, "--total-epsilon", "1", "--status-epsilon", "0.5", "-o", design, *who)[0]
-        == 0
-    )
+    made = command(capsys, "gwas-design", data, "--total-epsilon", "1", "--status-epsilon", "0.5", "-o", design, *who)
+    assert made[0] == 0
     perturb = ("gwas-perturb", data, "--design", design, *who)
     code, out, _ = command(capsys, *perturb, "-o", first, "--limit", "1", "--json")
     assert code == 0 and json.loads(out)["epsilon"] <= 1

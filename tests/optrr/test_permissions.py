@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from genotypes import cohort_of
 
 import optrr
 from optrr.cli.main import run
+from optrr.genomics import write_plink
 from tests.fuzz.commands import PRIVATE
 
 COMMANDS = {
@@ -91,14 +93,5 @@ def test_what_is_written_again_stays_as_private_as_it_was(command, prepared, tmp
 def plink(folder: Path) -> None:
     """Genotypes of a few people and a design for them."""
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
-    from optrr.genomics.cohort import Cohort  # noqa: PLC0415
-    from optrr.genomics.genotypes import MatrixGenotypes, Variants  # noqa: PLC0415
-    from optrr.genomics.writing import write_plink  # noqa: PLC0415
-
-    people = np.array([f"p{k}" for k in range(8)], dtype=object)
-    codes = np.arange(16, dtype=np.int8).reshape(8, 2) % 3
-    status = np.array([0, 1] * 4, dtype=np.int8)
-    write_plink(
-        Cohort(MatrixGenotypes(Variants.named(["x", "y"]), people, codes), np.arange(8), status), folder / "given.bed"
-    )
+    write_plink(cohort_of(np.arange(16).reshape(8, 2) % 3), folder / "given.bed")
     assert run(["gwas-design", "given.bed", "--total-epsilon", "4", "--method", "kronecker", "-o", "g.json"]) == 0

@@ -14,13 +14,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from genotypes import cohort_of
 
 import optrr
 from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.domain.public import PublicColumns
-from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import MatrixGenotypes, Variants
 from optrr.genomics.writing import write_plink
 from optrr.mechanisms.perturb import release_pipe
 
@@ -268,11 +267,8 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
-    variants = Variants.of([("1", k, f"rs{k}", "A", "G") for k in range(4)])
-    people = np.array([f"p{i}" for i in range(2000)], dtype=object)
-    codes = rng.binomial(2, 0.05, (2000, 4)).astype(np.int8)
-    status = rng.integers(0, 2, 2000).astype(np.int8)
-    write_plink(Cohort(MatrixGenotypes(variants, people, codes), np.arange(2000), status), Path("true.bed"))
+    true = cohort_of(rng.binomial(2, 0.05, (2000, 4)), rng.integers(0, 2, 2000))
+    write_plink(true, Path("true.bed"))
     for name, total in (("one.json", 4), ("two.json", 5)):
         said(capsys, "gwas-design", "true.bed", "--total-epsilon", total, "--method", "kronecker", "-o", name)
     made = as_json(capsys, "gwas-perturb", "true.bed", "--design", "one.json", "-o", "out.bed")
@@ -287,7 +283,7 @@ def test_plink_is_bound_too(tmp_path, monkeypatch, capsys):
     err = said(capsys, "gwas", "true.bed", "--design", "one.json")[1]
     assert "has no provenance metadata" in err and "does not look like data randomized by this design" in err
     # true genotypes in the place of a release do not keep its note
-    write_plink(Cohort(MatrixGenotypes(variants, people, codes), np.arange(2000), status), Path("out.bed"))
+    write_plink(true, Path("out.bed"))
     assert "has no provenance metadata" in said(capsys, "gwas", "out.bed", "--design", "one.json")[1]
 
 

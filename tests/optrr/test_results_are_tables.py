@@ -7,6 +7,7 @@ import pkgutil
 import numpy as np
 import pyarrow as pa
 import pytest
+from genotypes import cohort_of
 from matplotlib.figure import Figure
 
 import optrr
@@ -27,13 +28,8 @@ from optrr.ways import longitudinal
 DOMAIN = optrr.Domain.of({"a": 2, "b": ["<i>x</i>", "y", "z"]})
 
 
-def cohort(n=120, variants=4):
-    rng = np.random.default_rng(1)
-    codes = rng.integers(0, 3, (n, variants)).astype(np.int8)
-    described = genomics.Variants.of([(str(1), 10 + i, f"v{i}", "A", "C") for i in range(variants)])
-    people = np.arange(n).astype(str).astype(object)
-    status = (np.arange(n) % 2).astype(np.int8)
-    return genomics.Cohort(genomics.MatrixGenotypes(described, people, codes), np.arange(n), status)
+def cohort():
+    return cohort_of(np.random.default_rng(1).integers(0, 3, (120, 4)), names=[f"v{i}" for i in range(4)])
 
 
 def counts():

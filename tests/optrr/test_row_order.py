@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from genotypes import cohort_of
 from scipy.stats import chi2
 
 import optrr
@@ -18,6 +19,7 @@ from optrr.cli.main import run
 from optrr.designs.design_file import save_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
+from optrr.genomics import write_plink
 from optrr.mechanisms.mechanism import ReleaseOptions
 from optrr.mechanisms.perturb import perturb
 from optrr.records import writing
@@ -200,16 +202,9 @@ TOLD = 7.0
 
 def _genotypes(folder):
     """A thousand cases, then a thousand controls, numbered in that order."""
-    genomics = pytest.importorskip("optrr.genomics")
     pytest.importorskip("bed_reader")
-    rng = np.random.default_rng(7)
-    texts = [np.array(x, dtype=object) for x in (["1", "1"], ["v1", "v2"], ["A", "A"], ["G", "G"])]
-    variants = genomics.Variants(texts[0], np.array([1, 2]), *texts[1:])
-    people = np.array([f"p{k}" for k in range(PEOPLE)], dtype=object)
-    status = np.repeat(np.array([1, 0], dtype=np.int8), PEOPLE // 2)
-    codes = rng.integers(0, 3, (PEOPLE, 2)).astype(np.int8)
-    matrix = genomics.MatrixGenotypes(variants, people, codes)
-    genomics.write_plink(genomics.Cohort(matrix, np.arange(PEOPLE), status), folder / "true.bed")
+    status = np.repeat([1, 0], PEOPLE // 2)
+    write_plink(cohort_of(np.random.default_rng(7).integers(0, 3, (PEOPLE, 2)), status), folder / "true.bed")
     return status
 
 
