@@ -56,11 +56,11 @@ def kept_by(tables: np.ndarray, total: float, cases: float, frequencies: np.ndar
     count = len(tables)
     names = [f"v{k}" for k in range(count)]
     which = np.arange(count)
-    best = sampled_variants(names, total, cases=cases, frequencies=frequencies)
+    best = sampled_variants(Wanted(names), total, cases=cases, frequencies=frequencies)
     out = {
         "each": best.each,
         "association": expected_noncentralities(best, tables, which).mean(),
-        "unknown": expected_noncentralities(sampled_variants(names, total), tables, which).mean(),
+        "unknown": expected_noncentralities(sampled_variants(Wanted(names), total), tables, which).mean(),
         "cells": max(
             noncentralities(tables, named_cell(k, total)).mean() * k / count for k in range(1, min(MOST, count) + 1)
         ),
@@ -139,8 +139,8 @@ def predicted() -> Iterator[dict[str, object]]:
     people = genomes()
     names, shares, associated = people.names, people.shares, people.associated
     for total in TOTALS:
-        every = sampled_variants(names, total, **people.expected)
-        anything = sampled_variants(names, total)
+        every = sampled_variants(Wanted(names), total, **people.expected)
+        anything = sampled_variants(Wanted(names), total)
         row: dict[str, object] = {"people": "1000 Genomes", "variants": len(names), "total": total, "each": every.each}
         n = COPIES * len(people.records)
         for name, asking in (("association", every), ("unknown", anything)):
@@ -172,7 +172,7 @@ def drawn() -> Iterator[dict[str, object]]:
     everybody = np.tile(people.records, (COPIES, 1))
     for total in TOTALS:
         for n in (2_000, 20_000, len(everybody)):
-            asking = sampled_variants(people.names, total, **people.expected)
+            asking = sampled_variants(Wanted(people.names), total, **people.expected)
             known, promised = (
                 n * expected_noncentralities(asking, shares[associated], associated, people=so_many)
                 for so_many in (None, n)

@@ -133,7 +133,7 @@ def rows() -> Iterator[dict]:
         if (variants, total) not in designs:
             names = [f"v{i}" for i in range(variants)]
             made = genomic_design(Wanted(names), Budget(total))
-            designs[variants, total] = {"association": sampled_variants(names, total), "optimum": made}
+            designs[variants, total] = {"association": sampled_variants(Wanted(names), total), "optimum": made}
         for name, way in designs[variants, total].items():
             if name == "association" or people * variants <= MOST_CELLS:
                 yield from compared(way, name, scan, variants, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.main import cleaned_up
 from optrr.cli.one_person import is_of_one_person, person_options, report_one_person
 from optrr.cli.outputs import OUTPUT, design_output_option
-from optrr.cli.printing import json_option, print_json, print_table, warn
+from optrr.cli.printing import heard, json_option, print_json, print_table, warn
 from optrr.cli.releasing import (
     after_option,
     epsilon_phrase,
@@ -41,7 +42,7 @@ from optrr.designs.design import Design, solution_warnings
 from optrr.designs.design_file import save_design
 from optrr.errors import InvalidInput
 from optrr.genomics.asking import AssociationDesign
-from optrr.genomics.cohort import Cohort, named_variants, read_cohort
+from optrr.genomics.cohort import Cohort, listed_variants, read_cohort
 from optrr.genomics.designing import (
     Budget,
     Wanted,
@@ -52,7 +53,7 @@ from optrr.genomics.designing import (
     unmet_total,
 )
 from optrr.genomics.genotypes import refuse_single_copies, required
-from optrr.genomics.layout import STATUS, Alleles, layout_of
+from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.people_tables import text_column
 from optrr.genomics.randomize import (
     MissingPolicy,
@@ -162,25 +163,26 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
         if planned is None:
             refuse_options("is for --people and --for association; give one of them, or leave it out", "case_share")
         _check_budget(options)
-    names, alleles, skipped = named_variants(input, phenotype_of(options, input), genotype_filter(options))
+    with heard() as doubts:
+        variants, skipped = listed_variants(input, phenotype_of(options, input), genotype_filter(options))
     kept = options["preserve"] == "pairs"
-    wanted = Wanted(names, options["missing"] == "category", options["method"], kept, alleles)
+    wanted = Wanted.of(variants, options["missing"] == "category", options["method"], kept)
     made: Design | SampledVariants
     if association:
-        made, said = _for_association(names, alleles, output, options), []
+        made, said = _for_association(wanted, output, options), []
         name = "association"
     else:
-        made = genomic_design(wanted, _budget(names, options))
+        made = genomic_design(wanted, _budget(wanted.names, options))
         if output is not None:
             save_design(made, output)
         unmet = unmet_total(made, options["total_epsilon"])
         said = [*solution_warnings(made), *association_warnings(made), *unmet]
         name = "pairs" if kept else "optimum" if options["method"] == "auto" else options["method"]
     not_designed = (f"left out of the design: {counted(count, reason)}" for reason, count in skipped.items() if count)
-    warn([*not_designed, *said])
+    warn([*doubts, *not_designed, *said])
     seen = None
     if planned is not None:
-        cases, known = options["case_share"], _frequencies(names, options)
+        cases, known = options["case_share"], _frequencies(wanted.names, options)
         seen = sight(wanted, made.epsilon, planned, cases=cases, frequencies=known, made={name: made})
     if as_json:
         print_json(made.summary() | ({} if seen is None else {"sight": seen.summary()}))
@@ -192,18 +194,16 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     _show_sight(seen)
 
 
-def _for_association(
-    names: list[str], alleles: list[Alleles], output: Path | None, options: dict[str, Any]
-) -> SampledVariants:
+def _for_association(wanted: Wanted, output: Path | None, options: dict[str, Any]) -> SampledVariants:
     """Questions about a few variants each, at a total."""
-    cases, known = options["case_share"], _frequencies(names, options)
-    made = sampled_variants(names, options["total_epsilon"], alleles=alleles, cases=cases, frequencies=known)
+    frequencies = _frequencies(wanted.names, options)
+    made = sampled_variants(wanted, options["total_epsilon"], options["case_share"], frequencies)
     if output is not None:
         save_sampled_variants(made, output)
     return made
 
 
-def _frequencies(names: list[str], options: dict[str, Any]) -> FloatArray | None:
+def _frequencies(names: Sequence[str], options: dict[str, Any]) -> FloatArray | None:
     file = options["frequencies"]
     return None if file is None else _column_of(file, "frequency", names)
 
@@ -257,14 +257,14 @@ def _check_budget(options: dict[str, Any]) -> None:
         raise InvalidInput("no epsilon is given; add --total-epsilon, --variant-epsilon or --budgets")
 
 
-def _budget(names: list[str], options: dict[str, Any]) -> Budget:
+def _budget(names: Sequence[str], options: dict[str, Any]) -> Budget:
     total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
     if file is None:
         return Budget(total, 1.0 if each is None else each, status)
     return Budget(total, _column_of(file, "epsilon", names), status)
 
 
-def _column_of(file: Path, column: str, names: list[str]) -> FloatArray:
+def _column_of(file: Path, column: str, names: Sequence[str]) -> FloatArray:
     """A number for each variant, from a table with a column ``variant`` and this one."""
     listed = text_column(file, "variant")
     given = dict(zip(listed, text_column(file, column), strict=True))
@@ -330,7 +330,6 @@ def _show_design(made: Design) -> None:
 def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **options: Any) -> None:
     """Randomize everybody's genotypes and status in INPUT, as one record each; or their answers, by a design for association.
 
-    CSV and Parquet keep the variants' names only; .bim and VCF also keep positions and alleles, which odds ratios refer to.
     People are written in random order and numbered anew, because a place or a name may tell the status.
 
     With --status, INPUT is one person's file, and OUTPUT that person's report. It is drawn once for a design and remembered, so

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
@@ -127,6 +127,8 @@ class Attribute:
         texts or numbers that stand for the missing value in the data, such as ``NA``; None is then a category.
     rest
         the category that every undeclared value is read as, such as ``other``; None refuses such values.
+    label
+        text that results show beside the name, such as the place of a variant; it changes nothing.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Attribute:
     bins: Bins | None = None
     missing: tuple[str, ...] = ()
     rest: str | None = None
+    label: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -374,6 +377,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
     closed: Closed | msgspec.UnsetType = msgspec.UNSET
     missing: list[str] | msgspec.UnsetType = msgspec.UNSET
     rest: str | msgspec.UnsetType = msgspec.UNSET
+    label: str | msgspec.UnsetType = msgspec.UNSET
 
     def attribute(self) -> Attribute:
         """The attribute; raises InvalidInput where it cannot be one."""
@@ -385,6 +389,7 @@ class DeclaredAttribute(msgspec.Struct, forbid_unknown_fields=True, kw_only=True
             bins=bins,
             missing=() if self.missing is msgspec.UNSET else tuple(self.missing),
             rest=None if self.rest is msgspec.UNSET else self.rest,
+            label="" if self.label is msgspec.UNSET else self.label,
         )
 
 
@@ -399,6 +404,8 @@ def declaration(attribute: Attribute) -> dict[str, Any]:
         out["missing"] = list(attribute.missing)
     if attribute.rest is not None:
         out["rest"] = attribute.rest
+    if attribute.label:
+        out["label"] = attribute.label
     return out
 
 

@@ -228,18 +228,18 @@ class AdjustedScan:
                     "column that is the status or says the same"
                 )
 
-    def doubts(self, linear: int) -> list[str]:
-        """What to say of the people and of ``linear`` models of the status, a line each."""
+    def doubts(self, linear: NDArray[np.bool_]) -> list[str]:
+        """What to say of the people and of variants with a ``linear`` model of the status, a line each."""
         names = self.values.names
         what = f"column{'' if len(names) == 1 else 's'} {listed(names)}"
         out = [f"left out: {counted(count, 'people')} {reason}" for reason, count in self.values.left_out.items()]
         if alone := max((group.alone for group in self.groups.values()), default=0):
             out.append(f"left out: {counted(alone, 'people')} alone in a stratum, or with what a covariate says")
-        if linear:
+        if linear.any():
             out.append(
-                f"the status has no logistic model for {amount(linear, 'variant')}, because somewhere covariates leave only "
-                "cases, or only controls, or noise does as if: a linear model is in its place, whose p-values are as valid; "
-                "odds ratios need fewer covariates or larger strata"
+                f"OR is NA for {amount(int(linear.sum()), 'variant')} ({listed(self.cohort.variants.name[linear].tolist())}): "
+                "somewhere covariates leave only cases, or only controls, or noise does as if, so that P comes from a linear "
+                "model of the status, and is as valid; odds ratios need fewer covariates or larger strata"
             )
         return [*out, NOT_COVERED.format(what)]
 
@@ -302,7 +302,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     v, rows = len(cohort.variants), 4 if layout.missing else 3
     tables, status = np.zeros((v, rows, 2), dtype=np.int64), cohort.status[values.rows]
     tests, done = {name: np.full(v, np.nan) for name in ("statistic", "p", "n")}, 0
-    linear, filters = 0, _filtered(scan, thresholds)
+    linear, filters = np.zeros(v, dtype=np.bool_), _filtered(scan, thresholds)
     for at, group, codes, shared in scan.blocks(filters.kept):
         reports = scan.reports(at, group, codes)
         model = shared or scan.model(group, reports)
@@ -310,7 +310,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
         tests["statistic"][at], tests["n"][at] = scores.statistic, np.rint(scores.n)
         tests["p"][at] = scan.p_values(at, group, codes, scores)
         tables[at] = genotype_tables(codes, status[group.people], layout.missing)
-        linear += 0 if model.is_trait else int(np.broadcast_to(model.linear, at.shape).sum())
+        linear[at] = not model.is_trait and model.linear
         done += at.size
         if progress is not None:
             progress(done, v)

@@ -25,7 +25,7 @@ from optrr.genomics.adjusting import adjusted_scan, refuse_adjusted
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NO_COVARIATES, CovariateColumns, read_covariates, refuse_without_table
 from optrr.genomics.designing import Budget, Wanted, association_warnings, genomic_design, sampled_variants
-from optrr.genomics.genotypes import Codes, allele_pairs, refuse_single_copies
+from optrr.genomics.genotypes import Codes, refuse_single_copies
 from optrr.genomics.layout import Layout, layout_of
 from optrr.genomics.linkage import Linkage, linkage
 from optrr.genomics.person_reports import read_reports, report_once
@@ -273,14 +273,7 @@ def design(  # noqa: PLR0913 (each argument is one question a user answers)
     InvalidInput
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
-    named = cohort.variants
-    wanted = Wanted(
-        [str(name) for name in named.name],
-        missing=missing,
-        method=method,
-        preserve_pairs=preserve_pairs,
-        alleles=allele_pairs(named),
-    )
+    wanted = Wanted.of(cohort.variants, missing, method, preserve_pairs)
     return GenomicDesign(genomic_design(wanted, Budget(total, variants, status)))
 
 
@@ -297,6 +290,4 @@ def association_design(
     InvalidInput
         for a total outside 1e-6..50, and shares and frequencies that are not between 0 and 1.
     """
-    named = cohort.variants
-    names, pairs = [str(name) for name in named.name], allele_pairs(named)
-    return AssociationDesign(sampled_variants(names, total, alleles=pairs, cases=cases, frequencies=frequencies))
+    return AssociationDesign(sampled_variants(Wanted.of(cohort.variants), total, cases, frequencies))

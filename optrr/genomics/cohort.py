@@ -27,7 +27,6 @@ from optrr.genomics.genotypes import (
     MatrixGenotypes,
     Texts,
     Variants,
-    allele_pairs,
     checked_people,
     single_copy_chromosomes,
 )
@@ -216,18 +215,17 @@ def _is_table(path: Path) -> bool:
     return path.name.lower().endswith(_TABLE_ENDINGS)
 
 
-def named_variants(
+def listed_variants(
     path: Path | str, phenotype: PhenotypeColumns = _FAM, chosen: GenotypeFilter = EVERYTHING
-) -> tuple[list[str], list[tuple[str, str]], Mapping[str, int]]:
-    """Names of variants, A1 and A2 of each where the file says them, other records by reason; no genotype is looked at."""
+) -> tuple[Variants, Mapping[str, int]]:
+    """The variants, and how many other records there are by reason; no genotype is looked at."""
     path = Path(path)
     if not _is_table(path):
         genotypes = read_genotypes(path, phenotype, chosen=chosen)
-        variants = genotypes.variants
-        return [str(name) for name in variants.name], allele_pairs(variants), genotypes.skipped
+        return genotypes.variants, genotypes.skipped
     chosen.check_kind(path, "table")
     others = {_own_sample_column(path, phenotype), phenotype.column, phenotype.sex, phenotype.group}
-    return [name for name in table_columns(path) if name not in others], [], {}
+    return Variants.named([name for name in table_columns(path) if name not in others]), {}
 
 
 def read_genotypes(
@@ -273,7 +271,8 @@ def _table_genotypes(
     twice, times = Counter(names).most_common(1)[0]
     if times > 1:
         raise InvalidInput(f"{path} has {times} columns {twice!r}; give each variant one")
-    known = {} if declared is None else {a.name: (*a.categories[:GENOTYPES], None) for a in declared}
+    known = {a.name: (*a.categories[:GENOTYPES], None) for a in declared or ()}
+    places = {a.name: a.label for a in declared or ()}
     domain = Domain.of({name: known.get(name, _CATEGORIES) for name in names})
     file = open_source(path, domain)
     codec: FrameCodec | None = None
@@ -288,7 +287,8 @@ def _table_genotypes(
         raise InvalidInput(f"{path} holds no people; give at least two")
     codes = np.concatenate(blocks)
     codes[codes == GENOTYPES] = MISSING
-    variants = Variants.named(list(domain.names), [variant_alleles(a) for a in domain])
+    alleles = [variant_alleles(a) for a in domain]
+    variants = Variants.named(names, alleles, [places.get(name, "") for name in names])
     return MatrixGenotypes(variants, _people(path, sample_column, codes.shape[0]), codes)
 
 

@@ -31,7 +31,17 @@ from optrr.designs.design import FAINT, Design
 from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, warn
 from optrr.genomics.cohort import Cohort
-from optrr.genomics.genotypes import BLOCK, GENOTYPES, MISSING, Codes, Genotypes, Texts, Variants, allele_text
+from optrr.genomics.genotypes import (
+    BLOCK,
+    GENOTYPES,
+    MISSING,
+    Codes,
+    Genotypes,
+    Texts,
+    Variants,
+    allele_pairs,
+    allele_text,
+)
 from optrr.genomics.layout import Alleles, Layout, genomic_domain, layout_of, star_eigenvalues
 from optrr.genomics.sampled_variants import MOST_EACH, SampledVariants, one_cell
 from optrr.releases.accounting import checked_epsilon
@@ -198,7 +208,7 @@ class Wanted:
     """Variants' names, missing category, solver, and whether pairs (variant, status) are kept at κ = 1.
 
     ``alleles``: A1 and A2 of each variant (:func:`optrr.genomics.genotypes.allele_pairs`), so that whatever uses the design
-    counts the same one.
+    counts the same one; ``places``: where each is (:attr:`optrr.genomics.Variants.places`), so that results can say it.
     """
 
     names: Sequence[str]
@@ -206,6 +216,15 @@ class Wanted:
     method: str = "auto"
     preserve_pairs: bool = False
     alleles: Sequence[Alleles] = ()
+    places: Sequence[str] = ()
+
+    @classmethod
+    def of(
+        cls, variants: Variants, missing: bool = False, method: str = "auto", preserve_pairs: bool = False
+    ) -> Wanted:
+        """With everything that a file says of the variants."""
+        names = [str(name) for name in variants.name]
+        return cls(names, missing, method, preserve_pairs, allele_pairs(variants), variants.places)
 
 
 def genomic_design(wanted: Wanted, budget: Budget) -> Design:
@@ -216,7 +235,7 @@ def genomic_design(wanted: Wanted, budget: Budget) -> Design:
     InvalidInput
         for budgets that do not fit, and totals that no ε in the supported range can meet.
     """
-    domain = genomic_domain(wanted.names, wanted.missing, wanted.alleles)
+    domain = genomic_domain(wanted.names, wanted.missing, wanted.alleles, wanted.places)
     search = _RatioSearch(domain, layout_of(domain), wanted, _variant_epsilons(wanted, budget))
     if budget.total is None:
         status = 1.0 if budget.status is None else budget.status
@@ -373,19 +392,14 @@ _MOST_OF_SETS = 12.0
 
 
 def sampled_variants(
-    names: Sequence[str],
-    total: float,
-    *,
-    alleles: Sequence[Alleles] = (),
-    cases: float | None = None,
-    frequencies: ArrayLike | None = None,
+    wanted: Wanted, total: float, cases: float | None = None, frequencies: ArrayLike | None = None
 ) -> SampledVariants:
     """The questions that keep most of the tests' information on average, at a total ε in nats; two seconds.
 
     Parameters
     ----------
-    names, alleles
-        of the variants; A1 and A2 of each, where they are known.
+    wanted
+        the variants.
     cases
         the share of cases that is expected among the people asked; another share costs power, never validity. Unless given,
         the questions are made for anything from one case in seven to one in two.
@@ -401,14 +415,14 @@ def sampled_variants(
     if cases is not None and not 0 < cases < 1:
         raise InvalidInput(f"a share of cases of {cases}; give one between 0 and 1")
     task = _Planner(
-        tuple(names),
-        tuple(alleles) or (("", ""),) * len(names),
+        tuple(wanted.names),
+        tuple(wanted.alleles) or (("", ""),) * len(wanted.names),
         max(total * (1 - _BELOW), EPSILON_RANGE[0]),
         _CASES if cases is None else tuple(cases * factor / (1 - cases + cases * factor) for factor in _AROUND),
-        _Classes.of(len(names), frequencies),
+        _Classes.of(len(wanted.names), frequencies),
     )
     best = max((*task.of_sets(), *task.of_cells()), key=lambda one: one.kept)
-    return _within_total(best, total)
+    return replace(_within_total(best, total), places=tuple(wanted.places))
 
 
 def _within_total(asking: SampledVariants, total: float) -> SampledVariants:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput, not_installed
+from optrr.errors import InvalidInput, not_installed, warn
 from optrr.show.text import amount
 
 Codes = NDArray[np.int8]
@@ -75,11 +75,22 @@ class Variants:
         return cls(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
 
     @classmethod
-    def named(cls, names: Sequence[str], alleles: Sequence[tuple[str, str]] = ()) -> Variants:
-        """Variants of which only the names are known, or A1 and A2 as well, empty texts where they are not."""
+    def named(
+        cls, names: Sequence[str], alleles: Sequence[tuple[str, str]] = (), places: Sequence[str] = ()
+    ) -> Variants:
+        """Variants by name; ``alleles`` are A1 and A2, ``places`` CHROMOSOME:POSITION, empty texts where they are not known."""
         blank = np.full(len(names), ".", dtype=object)
         a1, a2 = (np.array([pair[k] or "." for pair in alleles], dtype=object) if alleles else blank for k in (0, 1))
-        return cls(blank, np.zeros(len(names), dtype=np.int64), np.array(list(names), dtype=object), a1, a2)
+        at = [text.rpartition(":") for text in places] or [("", "", "")] * len(names)
+        position = np.array([whole_number(text) or 0 for _, _, text in at], dtype=np.int64)
+        chromosome = np.array([text or "." for text, _, _ in at], dtype=object)
+        return cls(chromosome, position, np.array(list(names), dtype=object), a1, a2)
+
+    @property
+    def places(self) -> list[str]:
+        """CHROMOSOME:POSITION of each, as designs keep it; empty where it is not known."""
+        known = zip(self.chromosome, self.position.tolist(), strict=True)
+        return ["" if chromosome in _UNKNOWN else f"{chromosome}:{position}" for chromosome, position in known]
 
 
 # What files write for an allele that is not known.
@@ -103,17 +114,23 @@ def allele_pairs(variants: Variants) -> list[tuple[str, str]]:
 
 
 def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1: Texts, a2: Texts) -> Texts:
-    """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice.
+    """Names, with chrom:pos:A2:A1 in place of ``.``, of blanks, and of names that occur twice; warns of these.
 
     Raises InvalidInput where two variants agree in all of that.
     """
     seen = Counter(name)
+    blank = np.array([text in _UNKNOWN for text in name], dtype=np.bool_)
+    twice = np.array([seen[text] > 1 for text in name], dtype=np.bool_) & ~blank
     out = name.copy()
-    for k in np.flatnonzero([text in ("", ".", "0") or seen[text] > 1 for text in name]):
+    for k in np.flatnonzero(blank | twice):
         out[k] = f"{chromosome[k]}:{position[k]}:{a2[k]}:{a1[k]}"
-    twice, times = Counter(out).most_common(1)[0] if out.size else ("", 0)
+    if count := int(twice.sum()):
+        warn([f"{amount(count, 'variant')} share their name with another: they are called chrom:pos:A2:A1"])
+    if count := sum(bool(a) and a == b for a, b in zip(map(allele_text, a1), map(allele_text, a2), strict=True)):
+        warn([f"{amount(count, 'variant')} have one allele as A1 and A2: the design takes both for unknown"])
+    name_twice, times = Counter(out).most_common(1)[0] if out.size else ("", 0)
     if times > 1:
-        raise InvalidInput(f"variant {twice} is listed twice with the same place and alleles; list it once")
+        raise InvalidInput(f"variant {name_twice} is listed twice with the same place and alleles; list it once")
     return out
 
 

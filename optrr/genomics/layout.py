@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,8 +40,8 @@ _UNNAMED: Alleles = ("", "")
 class Layout:
     """Attribute numbers: of the ``status``, and of each variant, ``attributes``, (V,).
 
-    ``missing``: whether the missing genotype is a category. ``alleles``: A1 and A2 of each variant, empty texts where the
-    design does not know them.
+    ``missing``: whether the missing genotype is a category. ``alleles``: A1 and A2 of each variant, and ``places``,
+    CHROMOSOME:POSITION, empty texts where the design does not know them.
     """
 
     names: tuple[str, ...]
@@ -49,6 +49,7 @@ class Layout:
     attributes: IntArray
     missing: bool
     alleles: tuple[Alleles, ...]
+    places: tuple[str, ...]
 
     @property
     def variants(self) -> int:
@@ -56,8 +57,10 @@ class Layout:
         return len(self.names)
 
 
-def genomic_domain(names: Sequence[str], missing: bool = False, alleles: Sequence[Alleles] = ()) -> Domain:
-    """The domain of a record over these variants; ``alleles`` are A1 and A2 of each, where they are known.
+def genomic_domain(
+    names: Sequence[str], missing: bool = False, alleles: Sequence[Alleles] = (), places: Sequence[str] = ()
+) -> Domain:
+    """The domain of a record over these variants; ``alleles`` are A1 and A2 of each, where they are known, ``places`` labels.
 
     Raises
     ------
@@ -78,7 +81,11 @@ def genomic_domain(names: Sequence[str], missing: bool = False, alleles: Sequenc
     for name, pair in zip(names, alleles, strict=False):
         if all(pair):
             genotypes[name] = (*_genotype_categories(pair), *last)
-    return Domain.of({STATUS: STATUS_CATEGORIES, **genotypes})
+    made = Domain.of({STATUS: STATUS_CATEGORIES, **genotypes})
+    if not any(places):
+        return made
+    labelled = (replace(a, label=place) for a, place in zip(made.attributes[1:], places, strict=True))
+    return Domain((made.attributes[0], *labelled))
 
 
 def _genotype_categories(pair: Alleles) -> tuple[str, str, str]:
@@ -125,7 +132,9 @@ def layout_of(domain: Domain) -> Layout:
     first = domain.attributes[others[0]]
     if missing and first.missing_code not in (None, GENOTYPES):
         raise InvalidInput(f"attribute {first.name!r} has null in place {first.missing_code}; put it last")
-    return Layout(names, status, others, missing, tuple(variant_alleles(domain.attributes[i]) for i in others))
+    variants = [domain.attributes[i] for i in others]
+    alleles, places = tuple(map(variant_alleles, variants)), tuple(a.label for a in variants)
+    return Layout(names, status, others, missing, alleles, places)
 
 
 # Below this share of λ_i λ_s (what Kronecker would keep) a joint effect is rounding noise of the law's arithmetic.

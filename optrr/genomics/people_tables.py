@@ -128,7 +128,7 @@ def _plink_values(path: Path, column: str) -> Iterator[str | None]:
     if column not in names:
         raise InvalidInput(f"{path} has no column {column!r}; it has {listed(names)}{did_you_mean(column, names)}")
     at, above = names.index(column), True
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if above:
             above = line.startswith("##")
             continue
@@ -144,13 +144,14 @@ def _plink_values(path: Path, column: str) -> Iterator[str | None]:
 
 def _plink_names(path: Path) -> list[str]:
     """Names of the columns; empty where the first line does not begin as PLINK's does."""
-    names = next((line.split() for line in _lines(path) if not line.startswith("##")), [])
+    names = next((line.split() for line in text_lines(path) if not line.startswith("##")), [])
     if names:
         names[0] = names[0].removeprefix("#")
     return names if names[:1] == [_PERSON] or names[:2] == [_FAMILY, _PERSON] else []
 
 
-def _lines(path: Path) -> Iterator[str]:
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, read one by one. Raises InvalidInput for what is no text, or has a line of more than 1 MiB."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             while line := file.readline(_LONGEST_LINE + 1):

@@ -182,7 +182,7 @@ class CollectedReports:
             raise InvalidInput("these reports are answers to questions, and no records; take answers()")
         layout = layout_of(self.asking.domain)
         people = np.array([str(k + 1) for k in range(len(self.rows))], dtype=object)
-        records, variants = self.rows.astype(np.int8), Variants.named(layout.names, layout.alleles)
+        records, variants = self.rows.astype(np.int8), Variants.named(layout.names, layout.alleles, layout.places)
         nobody: Codes = np.zeros((people.size, len(variants)), np.int8)
         asked = Cohort(MatrixGenotypes(variants, people, nobody), np.arange(people.size), records[:, layout.status])
         return randomized_cohort(asked, records, layout)

@@ -7,7 +7,7 @@ texts beside a pgen file are read here: pvar (also ``.pvar.zst``) with or withou
 
 from __future__ import annotations
 
-import warnings
+import sys
 from collections.abc import Iterator, Mapping
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
@@ -30,7 +30,7 @@ from optrr.genomics.genotypes import (
     unique_names,
     whole_number,
 )
-from optrr.genomics.people_tables import names_of_people, people_column, table_columns, text_column
+from optrr.genomics.people_tables import names_of_people, people_column, table_columns, text_column, text_lines
 from optrr.genomics.phenotypes import SEX, PhenotypeColumns, sexes
 from optrr.records.whole_files import undo_killed_run
 from optrr_solvers.arrays import IntArray
@@ -41,9 +41,8 @@ PLINK_FILES = (".bed", ".fam", ".bim")
 # What a fam file writes for men and women; anything else is unknown.
 _FAM_MALE = {1: 1, 2: 0}
 
-# Fields of a line of a bim or fam file, and those that are whole numbers.
+# Fields of a line of a bim or fam file.
 _FIELDS = 6
-_NUMBERS = {".fam": {4: "sex"}, ".bim": {3: "position"}}
 
 PGEN_FILES = (".pgen", ".pvar", ".psam")
 # A variant's columns where there is no line of names: those of a bim file, which may lack the third.
@@ -72,29 +71,23 @@ class PlinkGenotypes:
                 raise InvalidInput(
                     f"{self.path.with_suffix(suffix)} does not exist; PLINK data are .bed, .bim and .fam"
                 )
-        try:
-            bed = self._bed = required("bed_reader").open_bed(self.path)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}") from error
-        try:
-            with warnings.catch_warnings():
-                # bed-reader uses numpy's text reader, which prints a warning for an empty file
-                warnings.simplefilter("ignore")
-                names = [str(name) for name in names_of_people(list(bed.fid), list(bed.iid))]
-                self.people = checked_people(names, str(self.path.with_suffix(".fam")))
-                texts = (bed.chromosome, bed.sid, bed.allele_1, bed.allele_2)
-                chromosome, name, a1, a2 = (np.array(x, dtype=object) for x in texts)
-                position = np.asarray(bed.bp_position, dtype=np.int64)
-                self.fam_phenotype = [str(p) for p in bed.pheno]
-                self._families, *self._parents = (np.asarray(x).astype(str) for x in (bed.fid, bed.father, bed.mother))
-                self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in bed.sex], dtype=np.int8)
-        except InvalidInput:
-            raise
-        except Exception as error:
-            raise InvalidInput(_why_unreadable(self.path)) from error
+        families, persons, father, mother, sex, self.fam_phenotype = _columns(self.path.with_suffix(".fam"), 4, "sex")
+        self.people = checked_people(
+            [str(name) for name in names_of_people(families, persons)], str(self.path.with_suffix(".fam"))
+        )
+        self._families, *self._parents = (np.array(x) for x in (families, father, mother))
+        self.fam_male: Codes = np.array([_FAM_MALE.get(int(x), -1) for x in sex], dtype=np.int8)
+        columns = _columns(self.path.with_suffix(".bim"), 3, "position")
+        chromosome, name, a1, a2 = (np.array(columns[k], dtype=object) for k in (0, 1, 4, 5))
+        # PLINK uses no variant of a negative position, which stands for an unknown one
+        position = np.maximum(np.array([int(x) for x in columns[3]], dtype=np.int64), 0)
         if not name.size:
             raise InvalidInput(f"{self.path.with_suffix('.bim')} lists no variants; give files with at least one")
         everywhere = Variants(chromosome, position, unique_names(chromosome, position, name, a1, a2), a1, a2)
+        try:
+            self._bed = required("bed_reader").open_bed(self.path, self.people.size, name.size)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"cannot read {self.path}: {in_one_line(error)}") from error
         self._at = np.flatnonzero(chosen.within(everywhere))
         self.variants = everywhere.take(self._at)
         gone = len(everywhere) - self._at.size
@@ -121,34 +114,24 @@ class PlinkGenotypes:
             yield chosen, codes
 
 
-def _why_unreadable(bed: Path) -> str:
-    """The first line of the bim or fam file that is not as PLINK has it, by its place: a library would show its values."""
-    for suffix, numbers in _NUMBERS.items():
-        path = bed.with_suffix(suffix)
-        try:
-            with path.open(encoding="utf-8") as file:
-                for k, line in enumerate(file, start=1):
-                    wrong = _wrong_with(line.split(), numbers)
-                    if wrong:
-                        return f"{path}, line {k} {wrong}; mend it there"
-        except UnicodeDecodeError:
-            return f"{path} is not UTF-8; save it in that encoding"
-    return (
-        f"cannot read {bed.with_suffix('.bim')} or {bed.with_suffix('.fam')}; check that they are as PLINK writes them"
-    )
-
-
-def _wrong_with(fields: list[str], numbers: Mapping[int, str]) -> str:
-    if len(fields) != _FIELDS:
-        return f"has {len(fields)} fields instead of {_FIELDS}"
-    for k, what in numbers.items():
-        try:
-            good = abs(int(fields[k])) <= LARGEST_POSITION
-        except ValueError:
-            good = False
-        if not good:
-            return f"has no whole number up to {LARGEST_POSITION} as its {what} (field {k + 1})"
-    return ""
+def _columns(path: Path, whole: int, what: str) -> list[list[str]]:
+    """The columns of a bim or fam file, of fields between blanks, of which one is whole numbers; no message shows a value."""
+    rows = []
+    for k, line in enumerate(text_lines(path), start=1):
+        fields = line.split()
+        if not fields:
+            continue
+        if len(fields) != _FIELDS:
+            raise InvalidInput(f"{path}, line {k} has {len(fields)} fields instead of {_FIELDS}; mend it there")
+        number = whole_number(fields[whole].removeprefix("-"))
+        if number is None or number > LARGEST_POSITION:
+            raise InvalidInput(
+                f"{path}, line {k} has no whole number up to {LARGEST_POSITION} as its {what} (field {whole + 1}); mend it "
+                "there"
+            )
+        # chromosomes, alleles and parents repeat
+        rows.append(tuple(map(sys.intern, fields)))
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(_FIELDS)]
 
 
 class PgenGenotypes:

@@ -13,7 +13,7 @@ cell, status first and the last variant fastest; or of the status.
 
 The file that both the people asked and those who test work from is versioned JSON, one object: ``format``, ``software``,
 ``digest``, ``epsilon`` (what the answers spend as they are drawn), ``answer_epsilon`` (what they are made for), ``variants``
-(name and alleles; ``report``, the number of its report), ``each``, ``status_share`` and ``reports`` (sets of cells
+(name, alleles and place; ``report``, the number of its report), ``each``, ``status_share`` and ``reports`` (sets of cells
 2·genotype + status, and their weights).
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +61,8 @@ _ONE_CELL = SubsetReport((1,))
 _WORD = 1 << 64
 # With so many variants, a table has 39,366 cells.
 MOST_EACH = 9
+# Shares of missing calls of which a design says how many people they leave without an answer.
+_MISSING_CALLS = (0.01, 0.05)
 # A share of cases is not taken for smaller at the start.
 _LEAST_CASES = 0.002
 
@@ -123,8 +125,8 @@ class SampledVariants:
 
     Parameters
     ----------
-    names, alleles
-        of the variants; A1 and A2 of each, empty texts where they are not known.
+    names, alleles, places
+        of the variants; A1 and A2, and CHROMOSOME:POSITION, of each, empty texts where they are not known.
     answer_epsilon
         ε in nats of the one answer, 1e-6..50.
     each
@@ -155,6 +157,7 @@ class SampledVariants:
     report_of: IntArray
     kept: float = math.nan
     bound: float = math.nan
+    places: tuple[str, ...] = ()
     mechanism_name = "sampled variants"
 
     def __post_init__(self) -> None:
@@ -181,7 +184,7 @@ class SampledVariants:
     @cached_property
     def domain(self) -> Domain:
         """Status and genotypes."""
-        return genomic_domain(self.names, alleles=self.alleles)
+        return genomic_domain(self.names, alleles=self.alleles, places=self.places)
 
     @cached_property
     def layout(self) -> Layout:
@@ -190,9 +193,8 @@ class SampledVariants:
 
     @property
     def variants(self) -> Variants:
-        """Names and alleles of the variants; where they are is not known."""
-        a1, a2 = (np.array([pair[k] or "." for pair in self.alleles], dtype=object) for k in (0, 1))
-        return replace(Variants.named(list(self.names)), a1=a1, a2=a2)
+        """Names, alleles and places of the variants."""
+        return Variants.named(self.names, self.alleles, self.places)
 
     @property
     def earlier(self) -> tuple[Release, ...]:
@@ -248,7 +250,11 @@ class SampledVariants:
             out += f"\n1000 answers tell about an association what true records of {1000 * self.kept:.3g} people would"
         if math.isfinite(self.bound):
             out += f"; answers about one variant each can tell at most what those of {1000 * self.bound:.3g} would"
-        return out
+        silent = ", ".join(
+            f"{100 * (1 - (1 - share) ** self.each) * (1 - self.status_share):.2g} % at {share:.0%} missing calls"
+            for share in _MISSING_CALLS
+        )
+        return f"{out}\nwho lacks a call that is asked for gives no answer: {silent}"
 
     def summary(self) -> dict[str, Any]:
         """The command line's JSON object."""
@@ -447,6 +453,7 @@ class _VariantRecord(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     a1: str
     a2: str
+    place: str
     report: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 
 
@@ -483,8 +490,10 @@ def save_sampled_variants(made: SampledVariants, path: str | Path) -> None:
         made.each,
         made.status_share,
         [
-            _VariantRecord(name, a1, a2, int(report))
-            for name, (a1, a2), report in zip(made.names, made.alleles, made.report_of, strict=True)
+            _VariantRecord(name, a1, a2, place, int(report))
+            for name, (a1, a2), place, report in zip(
+                made.names, made.alleles, made.layout.places, made.report_of, strict=True
+            )
         ],
         [_ReportRecord(r.sets, r.weights) for r in made.reports],
     )
@@ -538,4 +547,5 @@ def _decoded(path: Given) -> tuple[SampledVariantsRecord, SampledVariants]:
         record.status_share,
         tuple(SetReport(r.sets, r.weights) for r in record.reports),
         np.asarray([v.report for v in rows], dtype=np.int64),
+        places=tuple(v.place for v in rows),
     )

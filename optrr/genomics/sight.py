@@ -386,14 +386,13 @@ class _Asked:
 
     def designed(self, name: str, total: float, variants: int) -> Design | SampledVariants:
         """One of `WAYS`, for the first so many variants."""
-        names, alleles = self.wanted.names[:variants], self.wanted.alleles[:variants]
+        wanted = Wanted(self.wanted.names[:variants], self.wanted.missing, preserve_pairs=name == "pairs")
         if name == "association":
             known = None if self.frequencies is None else self.frequencies[:variants]
-            return sampled_variants(names, total, alleles=alleles, cases=self.cases, frequencies=known)
-        pairs = name == "pairs"
-        if pairs and variants > _MOST_PAIRS:
+            return sampled_variants(wanted, total, self.cases, known)
+        if wanted.preserve_pairs and variants > _MOST_PAIRS:
             raise InvalidInput(f"pairs are compared up to {amount(_MOST_PAIRS, 'variant')}")
-        return genomic_design(Wanted(names, self.wanted.missing, "auto", pairs, alleles), Budget(total))
+        return genomic_design(wanted, Budget(total))
 
     def is_useful(self, total: float, variants: int) -> bool:
         """Whether one of the ways sees an odds ratio of `USEFUL_ODDS` at some frequency."""

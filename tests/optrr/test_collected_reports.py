@@ -71,7 +71,7 @@ def small_design(epsilon: float | None = None):
 
 
 def asking_about(total: float):
-    return sampled_variants(NAMES, total, alleles=ALLELES, frequencies=FREQUENCIES)
+    return sampled_variants(Wanted(NAMES, alleles=ALLELES), total, frequencies=FREQUENCIES)
 
 
 def drawn(asked: GenomicDesign | AssociationDesign, persons, seed: int) -> list[dict]:

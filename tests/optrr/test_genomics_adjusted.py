@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from genotypes import cohort_of
 from scipy.optimize import root
 from scipy.special import expit
 
@@ -302,6 +303,13 @@ def test_where_noise_leaves_no_logistic_model_it_is_linear():
     expected = [reports.cases.sum(axis=0)[strata == s].mean() for s in range(20)]
     np.testing.assert_allclose(model.b[::10, 0], expected, atol=1e-9)
     assert adjusted_scores(reports, COPIES, model).variance[0] > 0
+    asked = genomics.genomic_design(genomics.Wanted(["rs0"], method="kronecker"), genomics.Budget(status=0.2))
+    sites = pd.DataFrame({"sample": [f"p{k}" for k in range(200)], "site": strata})
+    scanned = GenomicReports(genomics.GenomicDesign(asked), cohort_of(codes, status)).scan(
+        covariates=sites, strata="site"
+    )
+    assert np.isnan(scanned.columns["OR"][0]) and np.isfinite(scanned.columns["P"][0])
+    assert any(said.startswith("OR is NA for 1 variant ('rs0')") for said in scanned.warnings)
 
 
 @pytest.mark.slow

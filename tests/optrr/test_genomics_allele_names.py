@@ -5,17 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from genotypes import cohort_of, whole
 
+from optrr import load
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
+from optrr.genomics.asking import AssociationDesign, GenomicDesign
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.designing import aligned
 from optrr.genomics.genotypes import MISSING, allele_pairs
 from optrr.genomics.layout import genomic_domain, layout_of
+from optrr.genomics.person_reports import drawn_report
 from optrr.genomics.randomize import records_of
 from optrr.genomics.writing import write_plink
+from optrr_solvers.randomness import as_source
 
 ALLELES = [("A", "G"), ("C", "T"), ("A", "T")]
 
@@ -137,6 +142,29 @@ def test_two_files_of_the_same_people_give_the_same_odds_ratios(tmp_path, capsys
     # what others do to the randomized file between is turned as well
     lines = [line.split() for line in Path("one.out.bim").read_text().splitlines()]
     assert [line[4:6] for line in lines] == [["A", "G"], ["C", "T"]]
+
+
+@pytest.mark.parametrize("purpose", ["genotypes", "association"])
+def test_every_route_keeps_the_places_of_variants(tmp_path, capsys, monkeypatch, purpose):
+    pytest.importorskip("bed_reader", reason="bed-reader is not installed")
+    monkeypatch.chdir(tmp_path)
+    true = cohort_of(np.random.default_rng(3).integers(0, 3, (40, 3)), chromosomes=["1", "chr7", "22"])
+    write_plink(true, Path("true.bed"))
+    answer(capsys, "gwas-design", "true.bed", "--total-epsilon", 9, "--for", purpose, "-o", "d.json", "--json")
+    made = load("d.json")
+    asked = AssociationDesign(made) if purpose == "association" else GenomicDesign(made)
+    reports = (drawn_report(made, record[None], as_source(None)) for record in asked.records(true))
+    Path("r.jsonl").write_text("".join(json.dumps(report) + "\n" for report in reports))
+    for out in ("r.csv", "r.parquet"):
+        answer(capsys, "gwas-perturb", "true.bed", "--design", "d.json", "-o", out, "--json")
+    for out in ("r.csv", "r.parquet", "r.jsonl"):
+        answer(capsys, "gwas", out, "--design", "d.json", "-o", f"{out}.tsv", "--json")
+        table = pd.read_csv(f"{out}.tsv", sep="\t", dtype=str)
+        assert table[["CHR", "SNP", "BP"]].to_numpy().tolist() == [
+            ["1", "rs0", "7"],
+            ["chr7", "rs1", "107"],
+            ["22", "rs2", "207"],
+        ]
 
 
 def test_one_person_can_be_randomized(tmp_path, capsys, monkeypatch):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, OptrrWarning
 from optrr.genomics.cohort import Cohort, read_cohort, read_genotypes
 from optrr.genomics.covariates import CovariateColumns, read_covariates
 from optrr.genomics.filters import GenotypeFilter
@@ -55,7 +55,8 @@ def whole(source) -> np.ndarray:
 def test_plink_bytes(tmp_path):
     pytest.importorskip("bed_reader", reason="bed-reader is not installed")
     codes = np.random.default_rng(1).choice([0, 1, 2, MISSING], size=(7, 5)).astype(np.int8)
-    cohort = read_cohort(plink(tmp_path / "x.bed", codes, ["1", "2", "2", "-9", "1", "0", "2"]))
+    path = plink(tmp_path / "x.bed", codes, ["1", "2", "2", "-9", "1", "0", "2"])
+    cohort = read_cohort(path)
     np.testing.assert_array_equal(whole(cohort.genotypes), codes)
     np.testing.assert_array_equal(cohort.rows, [0, 1, 2, 4, 6])
     np.testing.assert_array_equal(cohort.status, [0, 1, 1, 0, 1])
@@ -63,6 +64,14 @@ def test_plink_bytes(tmp_path):
     assert cohort.left_out == {"without status in the fam file": 2}
     assert cohort.variants.a1[0] == "A"
     assert cohort.variants.position.tolist() == [100, 101, 102, 103, 104]
+    # other programs write blanks for tabs, and PLINK −9 for a position that is not known
+    for ending in (".bim", ".fam"):
+        text = path.with_suffix(ending).read_text().replace("\t", " ").replace(" ", "  ").replace("104", "-9")
+        path.with_suffix(ending).write_text(f"{text}\n")
+    again = read_cohort(path)
+    np.testing.assert_array_equal(whole(again), whole(cohort))
+    assert again.people.tolist() == cohort.people.tolist()
+    assert again.variants.position.tolist() == [100, 101, 102, 103, 0]
 
 
 def test_one_iid_in_two_families(tmp_path):
@@ -387,6 +396,15 @@ def test_other_refusals(tmp_path):
         read_genotypes(tmp_path / "x.bed")
     with pytest.raises(InvalidInput, match="listed twice"):
         Variants.of([("1", 5, "rs1", "A", "G"), ("1", 5, "rs1", "A", "G")])
+
+
+def test_names_listed_twice_and_alleles_that_are_the_same_are_said():
+    rows = [("1", 5, "rs1", "A", "G"), ("1", 6, "rs1", "A", "G"), ("2", 7, "rs2", "t", "T"), ("2", 8, ".", "0", "0")]
+    with pytest.warns(OptrrWarning) as warned:
+        variants = Variants.of(rows)
+    assert variants.name.tolist() == ["1:5:G:A", "1:6:G:A", "rs2", "2:8:0:0"]
+    assert [str(w.message).partition(" ")[0] for w in warned] == ["2", "1"]
+    assert "share their name" in str(warned[0].message) and "one allele as A1 and A2" in str(warned[1].message)
 
 
 def test_a_variant_listed_twice_is_found_at_once():

@@ -114,7 +114,7 @@ def test_power_is_that_of_the_scan(way, total, people, frequency, level):
 def test_people_needed_are_enough():
     """Few see a strong effect, where answers are rare: by drawn surveys with the test's own p-values."""
     for total in (1.0, 8.0):
-        test = tests_seen(sampled_variants(["a", "b", "c"], total))[0]
+        test = tests_seen(sampled_variants(Wanted(["a", "b", "c"]), total))[0]
         scan = PlannedScan(1000, odds_ratio=2.0)
         for level in LEVELS:
             n = int(people_needed(test, scan, 0.2, level))
@@ -137,7 +137,7 @@ def test_the_sentence_proposes_just_enough(variants, total, plan):
     names = [f"v{k}" for k in range(variants)]
 
     def smallest(count, epsilon):
-        ways = sampled_variants(names[:count], epsilon), genomic_design(Wanted(names[:count]), Budget(epsilon))
+        ways = sampled_variants(Wanted(names[:count]), epsilon), genomic_design(Wanted(names[:count]), Budget(epsilon))
         level = plan.alpha or 0.05 / count
         return min(smallest_odds(tests_seen(way)[0], plan, f, level) for way in ways for f in plan.frequencies)
 
@@ -152,7 +152,8 @@ def test_the_sentence_proposes_just_enough(variants, total, plan):
 
 @pytest.mark.slow
 def test_compared_ways_and_rows():
-    wanted, made = Wanted([f"v{k}" for k in range(6)]), {"mine": sampled_variants("abcdef", 4.0)}
+    wanted = Wanted([f"v{k}" for k in range(6)])
+    made = {"mine": sampled_variants(wanted, 4.0)}
     seen = sight(wanted, 4.0, PlannedScan(4000, frequencies=(0.1, 0.4)), made=made)
     frame = seen.to_pandas()
     assert list(frame["way"].unique()) == ["mine", "optimum", "pairs", "association"]

@@ -389,7 +389,9 @@ def test_answers_about_cells_have_frequencies_and_sets_say_that_they_have_none()
     np.testing.assert_allclose(filters.columns["OR"], answers.scan().columns["OR"][1:])
     with pytest.raises(InvalidInput, match="leave out --call-rate"):
         genomics.asking.scan_answers(cells.asking, answers.answers, ScanOptions(thresholds=Thresholds(call_rate=0.9)))
-    sets = genomics.AssociationDesign(sampled_variants(["rs0", "rs1", "rs2"], 1.0, alleles=[("A", "G")] * 3))
+    sets = genomics.AssociationDesign(
+        sampled_variants(genomics.Wanted(["rs0", "rs1", "rs2"], alleles=[("A", "G")] * 3), 1.0)
+    )
     assert sets.asking.reports
     others = sets.randomize(cohort, 2)
     with pytest.raises(InvalidInput, match="hide frequencies; leave out --maf"):

@@ -136,7 +136,7 @@ def records_design(missing: bool = False, epsilon: float = 1.0):
 
 
 def question_design():
-    return sampled_variants(NAMES, 1.0, alleles=ALLELES)
+    return sampled_variants(Wanted(NAMES, alleles=ALLELES), 1.0)
 
 
 def save(design, name: str) -> None:

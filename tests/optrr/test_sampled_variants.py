@@ -17,7 +17,8 @@ import optrr
 from optrr.cli.main import run
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.genomics import Variants, association_design
-from optrr.genomics.designing import sampled_variants
+from optrr.genomics.designing import Wanted, sampled_variants
+from optrr.genomics.genotypes import MISSING
 from optrr.genomics.sampled_scan import (
     answers_fit,
     answers_odds,
@@ -96,7 +97,7 @@ def random_design(rng):
     count, total = int(rng.integers(1, 30)), float(np.exp(rng.uniform(np.log(0.05), np.log(12))))
     frequencies = rng.uniform(0.01, 0.99, count) if rng.random() < 0.5 else None
     cases = float(rng.uniform(0.05, 0.95)) if rng.random() < 0.5 else None
-    return sampled_variants(names(count), total, cases=cases, frequencies=frequencies), total
+    return sampled_variants(Wanted(names(count)), total, cases=cases, frequencies=frequencies), total
 
 
 def check_label(asking, total):
@@ -120,7 +121,7 @@ def test_labels_are_never_below_what_is_drawn():
 
 def test_sets_are_drawn_by_their_thresholds():
     """Words just below and at each threshold give the set before and after it, for every true cell."""
-    asking = sampled_variants(names(1), 1.0)
+    asking = sampled_variants(Wanted(names(1)), 1.0)
     rows = exact_chances(asking, 0)
     for cell in range(6):
         record = np.array([[cell % 2, cell // 2]], dtype=np.int8)
@@ -134,7 +135,7 @@ def test_sets_are_drawn_by_their_thresholds():
 @pytest.mark.parametrize(("count", "total"), [(3, 1.0), (4, 6.0), (1, 3.0), (2, 9.0)])
 def test_answers_follow_their_channel(count, total):
     """Pearson's χ² of 60,000 answers about each true record; 1e-4 a test, 12 tests at most."""
-    asking = sampled_variants(names(count), total)
+    asking = sampled_variants(Wanted(names(count)), total)
     rng = np.random.default_rng(7)
     record = rng.integers(0, 2, (1, 1 + count)).astype(np.int8)
     n = 60_000 * count
@@ -162,7 +163,7 @@ def test_told_is_what_was_counted_by_hand():
     rng = np.random.default_rng(8)
     records = people(rng, 3000, np.full(5, 0.3), 0.4, np.zeros(5))
     for total in (1.0, 6.0):
-        asking = sampled_variants(names(5), total)
+        asking = sampled_variants(Wanted(names(5)), total)
         question, answer = asking.answered(records, as_source(3))
         for at, answers in asking.told([(question[:1000], answer[:1000]), (question[1000:], answer[1000:])]):
             for row, variant in enumerate(at):
@@ -185,7 +186,7 @@ def test_told_is_what_was_counted_by_hand():
 
 
 def random_answers(rng, log_odds=0.0):
-    asking = sampled_variants(names(3), float(rng.uniform(0.5, 5)))
+    asking = sampled_variants(Wanted(names(3)), float(rng.uniform(0.5, 5)))
     records = people(rng, 6000, rng.uniform(0.1, 0.5, 3), rng.uniform(0.2, 0.6), np.full(3, log_odds))
     return asking.told([asking.answered(records, as_source(int(rng.integers(1 << 30))))])[0][1]
 
@@ -254,7 +255,7 @@ def test_without_noise_the_statistic_is_that_of_true_records():
     """At ε = 30 both variants of two are in every answer: within 1 % of the trend test of the true tables."""
     rng = np.random.default_rng(13)
     records = people(rng, 4000, np.array([0.3, 0.4]), 0.5, np.array([0.1, -0.15]))
-    asking = sampled_variants(names(2), 30.0)
+    asking = sampled_variants(Wanted(names(2)), 30.0)
     assert asking.each == 2
     ours = associations_of(asking, asking.told([asking.answered(records, as_source(1))]))
     tables = np.stack([[[np.sum((records[:, 1 + v] == g) & (records[:, 0] == s)) for s in (0, 1)] for g in range(3)]
@@ -285,7 +286,7 @@ def test_level_in_corners(corner):
     """Of 1,500 tests of no association that are made, at most 6.5 % and 5 standard errors (1e-7 each) have p ≤ 5 %."""
     total, count, n, frequency, cases = corner
     rng = np.random.default_rng(99)
-    asking = sampled_variants(names(count), total)
+    asking = sampled_variants(Wanted(names(count)), total)
     blank = asking.answers(0, np.empty((0, 0)), np.empty((0, 2)))
     cells = blank.channel @ true_table(frequency, cases, 0.0).ravel()
     asked = rng.binomial(n, asking.asked_share, 1500)
@@ -315,7 +316,7 @@ def test_level_and_power_are_as_promised(count, total, n, cases):
     """Level of 5 %: within 5.5 standard errors of 4 to 6 % (1e-7 a setting); power: within 5 standard errors of 97 to 103 %."""
     rng = np.random.default_rng(count)
     frequencies = rng.uniform(0.1, 0.5, count)
-    asking = sampled_variants(names(count), total, cases=cases)
+    asking = sampled_variants(Wanted(names(count)), total, cases=cases)
     kept = expected_noncentralities(
         asking, np.stack([true_table(f, cases, 0.01) for f in frequencies]), np.arange(count)
     )
@@ -346,7 +347,7 @@ def true_table(frequency, cases, log_odds):
 
 def test_expected_noncentrality_is_that_of_the_prototype():
     """One variant, balanced cases: information kept is what the report says, of a weak association."""
-    asking = sampled_variants(names(1), 2.0, cases=0.5, frequencies=[0.3])
+    asking = sampled_variants(Wanted(names(1)), 2.0, cases=0.5, frequencies=[0.3])
     table = true_table(0.3, 0.5, 1e-3)[None]
     kept = expected_noncentralities(asking, table, np.array([0]))[0] / (1e-6 * 2 * 0.3 * 0.7 * 0.25)
     # the report was made for frequencies and shares of cases around these
@@ -360,7 +361,7 @@ def test_never_far_below_other_ways(total, cases):
     rng, count = np.random.default_rng(14), 20
     frequencies = rng.uniform(0.05, 0.5, count)
     tables = np.stack([true_table(f, cases, rng.normal(0, 0.2)) for f in frequencies])
-    ours = sampled_variants(names(count), total, cases=cases, frequencies=frequencies)
+    ours = sampled_variants(Wanted(names(count)), total, cases=cases, frequencies=frequencies)
     kept = expected_noncentralities(ours, tables, np.arange(count)).mean()
     for method in ("optimum", "sampling"):
         other = local_way(method, np.array(names(count), dtype=object), total)
@@ -387,7 +388,7 @@ def test_odds_ratio_interval_holds_what_is_not_rejected():
 
 
 def test_nobody_asked_is_undefined():
-    some = sampled_variants(names(2), 1.0, cases=0.5).answers(0, np.zeros((2, 0)), np.zeros((2, 2)))
+    some = sampled_variants(Wanted(names(2)), 1.0, cases=0.5).answers(0, np.zeros((2, 0)), np.zeros((2, 2)))
     blank = Told(np.zeros((2, len(some.channel))), some.channel, some.status, some.status_channel)
     assert np.isnan(answers_test(blank).p_value).all()
 
@@ -424,7 +425,7 @@ def test_file_round_trip(tmp_path):
 )
 def test_changed_files_are_refused(tmp_path, key, value, said):
     path = tmp_path / "d.json"
-    save_sampled_variants(sampled_variants(names(4), 1.0), path)
+    save_sampled_variants(sampled_variants(Wanted(names(4)), 1.0), path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
     with pytest.raises(InvalidInput, match=said):
         optrr.load(path)
@@ -446,7 +447,7 @@ def test_changed_files_are_refused(tmp_path, key, value, said):
     ],
 )
 def test_designs_that_cannot_be(change, said):
-    made = sampled_variants(names(2), 1.0)
+    made = sampled_variants(Wanted(names(2)), 1.0)
     given = {
         k: getattr(made, k)
         for k in ("names", "alleles", "answer_epsilon", "each", "status_share", "reports", "report_of")
@@ -458,14 +459,14 @@ def test_designs_that_cannot_be(change, said):
 @pytest.mark.parametrize("answers", [([9], [0]), ([0], [99]), ([-1], [0]), ([0], [-1])])
 def test_answers_that_cannot_be(answers):
     with pytest.raises(InvalidInput, match="gwas-perturb"):
-        sampled_variants(names(3), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
+        sampled_variants(Wanted(names(3)), 1.0).told([(np.array(answers[0]), np.array(answers[1]))])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("total", [1e-6, 1e-3, 0.01, 11.9, 14.0, 22.0, 30.0, 40.0, 50.0])
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_every_total_has_a_design(total, count):
-    asking = sampled_variants(names(count), total, frequencies=[0.01 if k % 2 else 0.4 for k in range(count)])
+    asking = sampled_variants(Wanted(names(count)), total, frequencies=[0.01 if k % 2 else 0.4 for k in range(count)])
     assert asking.epsilon <= total or total == 1e-6
     # thresholds of 64 bits are coarse where e^ε is near 2^64
     assert asking.epsilon == pytest.approx(total, rel=1e-6 if total < 40 else 0.1)
@@ -476,7 +477,7 @@ def test_every_total_has_a_design(total, count):
 @pytest.mark.slow
 def test_nobody_asked_about_any_variant():
     with pytest.raises(TooFewRecords):
-        asking = sampled_variants(names(3), 1.0)
+        asking = sampled_variants(Wanted(names(3)), 1.0)
         associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
 
 
@@ -569,6 +570,17 @@ def test_who_lacks_a_call_gives_no_answer(tmp_path, capsys):
     gone = 400 - pa_csv.read_csv(answers).num_rows
     assert 0 < gone <= 40
     assert f"({gone})" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("total", [1.0, 9.0])
+def test_the_plan_says_how_many_missing_calls_leave_without_an_answer(total):
+    """Of 20,000 people with 5 % missing calls; 5 standard errors."""
+    asking = sampled_variants(Wanted(names(12)), total)
+    records = np.zeros((20_000, 13), dtype=np.int8)
+    records[:, 1:] = np.where(np.random.default_rng(8).random((20_000, 12)) < 0.05, MISSING, 0)
+    silent = np.mean(asking.answered(records, as_source(9))[1] < 0)
+    said = float(asking.headline().rpartition(", ")[2].partition(" % at 5% missing calls")[0]) / 100
+    assert said == pytest.approx(silent, abs=5 * np.sqrt(silent / 20_000) + 0.005)
 
 
 def test_named_cells_have_every_test():

@@ -281,7 +281,7 @@ def local_way(  # noqa: PLR0913 (who, what, for how much, and what is known of t
                 "answers about a few variants have no category for missing calls; leave them out instead"
             )
         known = None if frequencies is None else np.clip(frequencies, _RAREST, 1 - _RAREST)
-        asking = sampled_variants([str(n) for n in names], total, cases=cases, frequencies=known)
+        asking = sampled_variants(Wanted([str(n) for n in names]), total, cases, known)
         if asking.reports and test != "trend":
             raise InvalidInput(f"answers that name sets of cells have no {test} test; leave it out, or --test trend")
         return VariantQuestions(method, asking.epsilon, min(asking.each, len(names)), asking)
