@@ -158,24 +158,6 @@ def test_estimate_of_a_pair_that_a_design_hides_is_refused(place: Path, capsys: 
     assert "--preserve pairs" in line
 
 
-def test_tests_on_randomized_records(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
-    call = ("test", "out.csv", "--design", "design.json", "--attributes")
-    for name, df in (("independence", 4), ("trend", 1), ("likelihood-ratio", 4)):
-        printed = out_json(capsys, *call, "age,sex", "--test", name)
-        assert {"statistic", "df", "p_value", "n"} <= set(printed)
-        assert (printed["df"], printed["n"]) == (df, 3000)
-        # the attributes are independent: a p-value below 1e-4 would be a false alarm of that rate, and the seed is fixed
-        assert 1e-4 < printed["p_value"] <= 1
-    assert run([*call, "age,sex"]) == 0
-    assert "degrees of freedom" in capsys.readouterr().out
-    drawn = ("--calibration", "bootstrap", "--bootstrap", "99", "--random-state", "1")
-    simulated = out_json(capsys, *call, "age,sex", "--test", "likelihood-ratio", *drawn)
-    assert simulated["calibration"] in ("bootstrap", "exact")
-    assert "two attributes" in refused(capsys, *call, "sex")
-    assert "three categories" in refused(capsys, *call, "sex,age", "--test", "genotypic")
-
-
 def test_a_table_that_is_not_printed_to_a_terminal_is_as_wide_as_columns_says(monkeypatch, capsys):
     widths = {}
     for columns in ("", "60", "nonsense"):

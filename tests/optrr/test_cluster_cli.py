@@ -111,35 +111,6 @@ def test_a_cluster_design_is_a_design(first_round, capsys, matrix):
     assert of_design(loaded).blocks == (("a", "b"), ("c", "d"))
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        (["--max-combinations", "1"], "max-combinations"),
-        (["--min-dependence", "1.5"], "min-dependence"),
-        (["--algorithm", "kmeans"], "kmeans"),
-        (["--ordinal", "z"], "'z'"),
-        (["--matrix", "inverse-distance", "--min-dependence", "0", "--clusters", "0"], "clusters"),
-    ],
-)
-def test_bad_options_are_one_line(first_round, capsys, change, why):
-    folder, _ = first_round
-    capsys.readouterr()
-    assert run(clustered(folder, *change, "-o", str(folder / "none.json"))) == 2
-    shown = capsys.readouterr()
-    assert shown.err.startswith("error: ")
-    assert shown.err.count("\n") == 1
-    assert why in shown.err
-    assert not (folder / "none.json").exists()
-
-
-def test_records_that_do_not_fit_are_refused(first_round, capsys):
-    folder, _ = first_round
-    (folder / "randomized.csv").write_text("a,b,c,d\nx,p,0,7\n")
-    capsys.readouterr()
-    assert run(clustered(folder)) == 2
-    assert "unknown category" in capsys.readouterr().err
-
-
 def test_attribute_larger_than_the_limit_is_left_alone_and_named(first_round, capsys):
     folder, _ = first_round
     capsys.readouterr()
@@ -171,13 +142,3 @@ def test_first_round_that_hides_pairs_is_refused(tmp_path, capsys):
     shown = capsys.readouterr().err
     assert shown.startswith("error: the joint effect of")
     assert "--preserve pairs" in shown
-
-
-@pytest.mark.parametrize("name", ["first.json", "randomized.csv"])
-def test_what_is_read_is_not_overwritten(first_round, capsys, name):
-    folder, _ = first_round
-    before = (folder / name).read_bytes()
-    assert run(clustered(folder, "-o", str(folder / name))) == 2
-    said = capsys.readouterr().err
-    assert "is an input of this command" in said or "a design is written as .json" in said
-    assert (folder / name).read_bytes() == before

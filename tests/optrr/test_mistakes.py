@@ -250,6 +250,58 @@ MISTAKES = [
     called("spec records.csv --bins age=x", "age=x|'x'"),
     called(f"spec records.csv --bins age={HUGE}", "too few different values"),
     called("spec records.csv -o new.json", "'.json' … .toml"),
+    # designs of variances, allocations and clusters
+    *(
+        called(f"design spec.toml -o new.json {options}", said)
+        for options, said in (
+            ("--accuracy variances", "'variances' is not one of 'flips', 'variance'"),
+            ("--accuracy variance --total-epsilon 2", "--total-epsilon is for --accuracy flips"),
+            ("--accuracy variance --preserve pairs", "--preserve is for --accuracy flips"),
+            ("--accuracy variance --conditional-cap 2", "--conditional-cap is for --accuracy flips"),
+            ("--accuracy variance --method lp", "--method is for --accuracy flips"),
+            ("--accuracy variance --report page.html", "--report is for --accuracy flips"),
+            ("--accuracy variance --n 0", "--n"),
+            ("--n 9", "--n is for --accuracy variance"),
+        )
+    ),
+    *(
+        called(f"allocate spec.toml {options}", said)
+        for options, said in (
+            ("", "neither a total epsilon"),
+            ("--total-epsilon nan", "total epsilon nan"),
+            ("--total-epsilon 1 --floor 2", "they need at least"),
+            ("--total-epsilon 1 --floor z=2", "no attribute 'z'"),
+            ("--total-epsilon 1 --floor age=x", "name=epsilon"),
+            ("--total-epsilon 1 --workload triples", "give marginals, pairs"),
+            ("--total-epsilon 1 --together age,z", "no attribute 'z'"),
+            ("--total-epsilon 1 --way magic", "choose among"),
+            ("--total-epsilon 1 --keep records --way sampling", "keeps no records"),
+            ("--total-epsilon 1 --n 2000 --standard-error 0.013", "suffices"),
+            ("--standard-error 0.03", "n is needed"),
+            ("--standard-error 0.0001 --n 10", "people"),
+            ("--standard-error 0.1 --n 500 --method search", "is for a given total epsilon"),
+            ("--standard-error 0.2 --n 100 --together sex,age", "clusters are for a given total"),
+        )
+    ),
+    *(
+        called(f"cluster out.parquet --design design.json {options}", said)
+        for options, said in (
+            ("--max-combinations 1 --min-dependence 0.2", "max-combinations"),
+            ("--max-combinations 12 --min-dependence 1.5", "min-dependence"),
+            ("--max-combinations 12 --min-dependence 0.2 --algorithm kmeans", "kmeans"),
+            ("--max-combinations 12 --min-dependence 0.2 --ordinal z", "'z'"),
+            ("--max-combinations 12 --min-dependence 0 --clusters 0 --matrix inverse-distance", "clusters"),
+            ("--max-combinations 12 --min-dependence 0.2 -o design.json", "design.json is an input of this command"),
+            ("--max-combinations 12 --min-dependence 0.2 -o out.parquet", "a design is written as .json"),
+        )
+    ),
+    # what is read, or a table that cannot be tested
+    estimated("sex -o out.parquet", "out.parquet is an input of this command"),
+    estimated("sex --report out.parquet", "a page is written as .html"),
+    called("estimate 'o*.parquet' --design design.json --attributes sex -o out.parquet", "out.parquet is an input"),
+    called("design spec.toml --report spec.toml", "a page is written as .html"),
+    called("test out.parquet --design design.json --attributes sex", "two attributes"),
+    called("test out.parquet --design design.json --attributes sex,age --test genotypic", "three categories"),
 ]
 
 

@@ -263,14 +263,6 @@ def test_pages_of_measures_and_models(place: Any, monkeypatch: pytest.MonkeyPatc
     assert np.isfinite(model.limits).all() and np.array_equal(drawn, model.limits)
 
 
-def test_no_report_is_written_over_what_it_is_about(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place[0])
-    before = Path("out.csv").read_bytes()
-    assert run(["estimate", "out.csv", *CALL, "grade", "--report", "out.csv"]) == 2
-    assert run(["design", "spec.json", "--report", "spec.json"]) == 2
-    assert Path("out.csv").read_bytes() == before and "attributes" in json.loads(Path("spec.json").read_text())
-
-
 @pytest.mark.parametrize(
     "command",
     [

@@ -235,15 +235,6 @@ def test_replacing_a_release_says_so(here, capsys):
     assert "out.csv held a release of epsilon 1.500" in said(capsys, *perturb)[1]
 
 
-def test_an_estimate_is_not_written_over_the_records(here, capsys):
-    said(capsys, "perturb", "true.csv", "--design", "one.json", "-o", "out.parquet")
-    before = Path("out.parquet").read_bytes()
-    for place in (["out.parquet"], ["*.parquet"], ["true.parquet", "out.parquet"]):
-        arguments = ("estimate", *place, "--design", "one.json", "--attributes", "party", "-o", "out.parquet")
-        assert "out.parquet is an input of this command" in said(capsys, *arguments, code=2)[1]
-    assert Path("out.parquet").read_bytes() == before
-
-
 def test_sampled_tables_are_bound_too(here, capsys):
     domain = optrr.Domain.of({"party": ["a", "b", "c"], "sex": ["F", "M"]})
     for name, epsilon in (("asked.json", 3.0), ("other.json", 2.0)):

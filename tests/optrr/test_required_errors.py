@@ -218,21 +218,5 @@ def test_what_is_written_is_the_way_that_was_chosen(tmp_path, capsys):
         assert optrr.load(path).keeps_records is printed["keeps_records"] is keeps
     assert run(["allocate", *SPEC, "--total-epsilon", "1", "--strict"]) == 0
     assert "predicted errors" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--standard-error", "0.03"], "n is needed"),
-        (["--total-epsilon", "1", "--way", "magic"], "choose among"),
-        (["--total-epsilon", "1", "--keep", "records", "--way", "sampling"], "keeps no records"),
-        (["--n", "100", "--standard-error", "0.2", "--together", "a,b"], "clusters are for a given total"),
-        (["--total-epsilon", "1", "--n", "2000", "--standard-error", "0.01"], "suffices"),
-    ],
-)
-def test_what_cannot_be_done_ends_in_one_line(options, said, capsys):
-    assert run(["allocate", *SPEC, *options]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.startswith("error: ") and shown.err.count("\n") == 1 and said in shown.err
     with pytest.raises(InvalidInput, match="give 'records'"):
         allocate(DOMAIN, 1.0, keep="all")

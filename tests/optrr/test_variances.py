@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,27 +131,6 @@ def test_the_command_says_where_flips_cost_as_little(capsys):
     assert run(["design", "--attribute", "sex=2:1", "--accuracy", "variance", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["keeps_records"] and printed["epsilon"] == pytest.approx(1) and printed["least_of_questions"] is None
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--accuracy", "variances"], "'variances' is not one of 'flips', 'variance'"),
-        (["--accuracy", "variance", "--total-epsilon", "2"], "--total-epsilon is for --accuracy flips"),
-        (["--accuracy", "variance", "--preserve", "pairs"], "--preserve is for --accuracy flips"),
-        (["--accuracy", "variance", "--conditional-cap", "2"], "--conditional-cap is for --accuracy flips"),
-        (["--accuracy", "variance", "--method", "lp"], "--method is for --accuracy flips"),
-        (["--accuracy", "variance", "--report", "page.html"], "--report is for --accuracy flips"),
-        (["--accuracy", "variance", "--n", "0"], "--n"),
-        (["--n", "9"], "--n is for --accuracy variance"),
-    ],
-)
-def test_bad_options_get_one_line(options, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert run(["design", *ATTRIBUTES, *options, "-o", "out.json"]) == 2
-    error = capsys.readouterr().err.strip()
-    assert said in error and "\n" not in error and error.startswith("error: ")
-    assert not list(Path().iterdir())
 
 
 def test_public_columns_are_left_out_with_a_warning(tmp_path, capsys):

@@ -150,23 +150,3 @@ def test_allocate_on_the_command_line(tmp_path, capsys):
     assert all(t["standard_error"] <= 0.03 * (1 + 1e-9) for t in printed["tables"])
     code, out, _ = command(tmp_path, capsys, f"allocate --total-epsilon 2 --way optimum -o {target}")
     assert code == 0 and "Kronecker's best split" in out and "certified within" in out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("allocate --total-epsilon 1 --floor 2", "they need at least"),
-        ("allocate --total-epsilon 1 --floor z=2", "no attribute 'z'"),
-        ("allocate --total-epsilon 1 --floor a=x", "name=epsilon"),
-        ("allocate --total-epsilon nan", "total epsilon nan"),
-        ("allocate", "neither a total epsilon"),
-        ("allocate --standard-error 0.1 --n 500 --method search", "is for a given total epsilon"),
-        ("allocate --standard-error 0.0001 --n 10", "people"),
-        ("allocate --total-epsilon 1 --workload triples", "give marginals, pairs"),
-        ("allocate --total-epsilon 1 --together a,z", "no attribute 'z'"),
-    ],
-)
-def test_bad_wishes_end_in_one_line(words, message, tmp_path, capsys):
-    code, out, error = command(tmp_path, capsys, words)
-    assert code == 2 and out == "" and error.startswith("error: ") and error.count("\n") == 1
-    assert message in error
