@@ -18,16 +18,7 @@ from optrr.devices.export import deployment_of
 from optrr.devices.label import label_of
 from optrr.devices.planting import PlantedRecords, planned
 from optrr.devices.record_audit import Label
-from optrr.devices.result import (
-    LEAST,
-    Audit,
-    Worst,
-    at_least,
-    at_most,
-    lowest_share,
-    table_bound,
-    two_sided,
-)
+from optrr.devices.result import LEAST, Audit, Worst, at_least, at_most, lowest_share, table_bound, two_sided
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism

@@ -65,10 +65,7 @@ def _chances(permanent: list[list[Fraction]], second: list[list[Fraction]], chos
 
 
 def _candidates(
-    permanent: list[list[Fraction]],
-    second: list[list[Fraction]],
-    pairs: list[list[tuple[int, int]]],
-    reports: int,
+    permanent: list[list[Fraction]], second: list[list[Fraction]], pairs: list[list[tuple[int, int]]], reports: int
 ) -> Iterator[tuple[int, ...]]:
     """All multisets of reports that doubles do not tell from the worst, for every set of pairs of records."""
     p, i = (np.array([[float(x) for x in row] for row in m]) for m in (permanent, second))

@@ -20,15 +20,7 @@ from optrr.designs.solving import epsilon_vector
 from optrr.designs.specification import parse_attributes, read_specification, refuse_specification
 from optrr.errors import InvalidInput
 from optrr.releases.sealed import sha256_of
-from optrr_solvers import (
-    InvalidProblem,
-    MethodTooLarge,
-    Problem,
-    SolveFailed,
-    SolveOptions,
-    Status,
-    lower_bound,
-)
+from optrr_solvers import InvalidProblem, MethodTooLarge, Problem, SolveFailed, SolveOptions, Status, lower_bound
 from optrr_solvers.solution import checked
 
 SMALL = {"sex": ["F", "M"], "age": 5, "answer": ["yes", "no", None]}
@@ -252,8 +244,7 @@ def test_baselines_say_where_the_optimum_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "epsilons"),
-    [([2, 5, 3], [1.0, 0.5, 2.0]), ([5, 3, 5, 6, 7], [0.37, 1.46, 1.04, 0.84, 1.28])],
+    ("sizes", "epsilons"), [([2, 5, 3], [1.0, 0.5, 2.0]), ([5, 3, 5, 6, 7], [0.37, 1.46, 1.04, 0.84, 1.28])]
 )
 def test_faintest_pair_has_the_smallest_absolute_ratio(sizes: list[int], epsilons: list[float]) -> None:
     """A ratio of −0.27 is smaller than one of 0.19, but its pair is more visible: a turned pair hides no fainter one."""

@@ -92,10 +92,7 @@ def test_bad_columns_and_values(spark, tmp_path):
         perturb_once(frame, _mechanism(1.0), str(tmp_path / "a"))
     rows = [("F", 1, True), ("X", 1, True)]
     bad = spark.createDataFrame(rows, "sex string, age int, smokes boolean").coalesce(1)
-    for refused in (
-        lambda: perturb_once(bad, _mechanism(1.0), str(tmp_path / "b")),
-        lambda: count(bad, DOMAIN, "sex"),
-    ):
+    for refused in (lambda: perturb_once(bad, _mechanism(1.0), str(tmp_path / "b")), lambda: count(bad, DOMAIN, "sex")):
         with pytest.raises(
             InvalidInput, match=r"^partition 1, whose records .*'sex', record 2: unknown category"
         ) as said:

@@ -127,10 +127,7 @@ def test_people_needed_are_enough():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("variants", "total", "plan"),
-    [
-        (90, 8.0, PlannedScan(1580, alpha=5e-8)),
-        (400, 2.0, PlannedScan(20_000, frequencies=(0.3,))),
-    ],
+    [(90, 8.0, PlannedScan(1580, alpha=5e-8)), (400, 2.0, PlannedScan(20_000, frequencies=(0.3,)))],
 )
 def test_the_sentence_proposes_just_enough(variants, total, plan):
     """Scans of what it proposes see an odds ratio of 5, and those of a fifth more variants or a tenth less ε do not."""

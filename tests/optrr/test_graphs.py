@@ -64,11 +64,7 @@ def all_outcomes(graph: Graph, channel: EdgeChannel):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("edges", "epsilon"),
-    spread(
-        [[], [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 3)]],
-        [0.7, 2.0],
-        every=2,
-    ),
+    spread([[], [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 3)]], [0.7, 2.0], every=2),
 )
 def test_estimates_and_variances_by_enumerating_all_outcomes(edges, epsilon):
     graph, channel = as_graph(edges, nodes=5), response_channel(epsilon)

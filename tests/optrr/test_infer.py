@@ -22,12 +22,7 @@ from optrr.models.tests.calibration import (
 )
 from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity, naive_pearson
 from optrr.models.tests.nullfit import all_contrasts, independence_fit, score_tests, trend_contrast
-from optrr.models.tests.power_analysis import (
-    IntervalWidths,
-    alternative,
-    power,
-    required_records,
-)
+from optrr.models.tests.power_analysis import IntervalWidths, alternative, power, required_records
 from optrr.models.tests.result import TestResult
 from optrr.models.tests.testing import TESTS, test
 

@@ -167,8 +167,7 @@ MISTAKES = [
     ),
     called(f"{LONGITUDINAL} design.json", "design.json … design again, with optrr longitudinal-design"),
     called(
-        f"{GENOTYPES} spec.toml",
-        "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one",
+        f"{GENOTYPES} spec.toml", "spec.toml is a specification … optrr gwas-design GENOTYPES -o design.json makes one"
     ),
     called(f"{GENOTYPES} design.json", "are not 'status' and genotypes … optrr gwas-design"),
     ({"pipe": os.mkfifo}, "perturb records.csv --design pipe -o new.csv", "pipe is a pipe … save it first"),

@@ -13,11 +13,7 @@ from statsmodels.stats.contingency_tables import StratifiedTable
 from optrr import Counts, Domain, InvalidInput, count, design
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import Kernel, SingularMarginal
-from optrr.models.loglinear.comparing import (
-    compare_models,
-    stratified_test,
-    within_strata,
-)
+from optrr.models.loglinear.comparing import compare_models, stratified_test, within_strata
 from optrr.models.loglinear.estimating import coefficient_intervals, fit_loglinear, fitted_model, stepwise
 from optrr.models.loglinear.fitting import NullModel, TableFits, Terms, parse_terms
 from optrr.models.tests.testing import test as tested

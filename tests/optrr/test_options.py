@@ -143,11 +143,7 @@ def test_the_same_call_without_it_is_answered(place, monkeypatch, call):
 
 
 USES: dict[str, tuple[str, Callable[[], Any], str]] = {
-    "figures": (
-        "matplotlib.figure",
-        new_figure,
-        "figures need matplotlib, which is not .*'optrr[reports]'",
-    ),
+    "figures": ("matplotlib.figure", new_figure, "figures need matplotlib, which is not .*'optrr[reports]'"),
     "formulas": ("formulaic", lambda: Formula.of("y ~ x"), "formulas need formulaic, .*'optrr[regression]'"),
     "clusters": (
         "sklearn.cluster",

@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from optrr.errors import InvalidInput
-from optrr.plans.meaning import (
-    Meaning,
-    comparisons,
-    curator,
-    forced_response,
-    least,
-    shuffled,
-    surest,
-    warner,
-)
+from optrr.plans.meaning import Meaning, comparisons, curator, forced_response, least, shuffled, surest, warner
 
 ADULT = 32_561
 TABLES = [(16, 0.006, 0.0013), (2, 0.004, 0.0028), (40, 0.01, 0.0)]

@@ -14,13 +14,7 @@ from scipy.stats import chi2_contingency, kstest, norm, spearmanr
 
 from optrr.cli.main import run
 from optrr.errors import InvalidInput
-from optrr.genomics import (
-    Cohort,
-    MatrixGenotypes,
-    PhenotypeColumns,
-    PlantedTrait,
-    Variants,
-)
+from optrr.genomics import Cohort, MatrixGenotypes, PhenotypeColumns, PlantedTrait, Variants
 from optrr.genomics.cohort import read_panel
 from optrr.genomics.study import METHODS, StudyOptions, run_study
 from optrr.genomics.study.curators import gaussian_deviation, noisy_tails, other_trust

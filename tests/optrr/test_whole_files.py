@@ -111,10 +111,7 @@ def test_failures_leave_nothing(tmp_path):
 def test_two_runs_to_one_target_are_told_apart(tmp_path):
     with whole_file(tmp_path / "a") as first:
         first.write_text("first")
-        with (
-            pytest.raises(InvalidInput, match="another run is writing"),
-            whole_file(tmp_path / "a") as second,
-        ):
+        with pytest.raises(InvalidInput, match="another run is writing"), whole_file(tmp_path / "a") as second:
             second.write_text("second")
         undo_killed_run(tmp_path / "a")
         assert first.read_text() == "first"

@@ -22,13 +22,7 @@ from optrr_solvers.allocating.oracle import EffectLattice, KnapsackOracle
 from optrr_solvers.allocating.problem import AllocationProblem
 from optrr_solvers.allocating.split import best_split, cluster_blocks, even_split, single_blocks
 from optrr_solvers.allocating.totals import EffectTotals, grid_weights
-from optrr_solvers.allocating.workload import (
-    TableWorkload,
-    eigenvalues_of,
-    marginals,
-    needed_epsilon,
-    pairs,
-)
+from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, needed_epsilon, pairs
 from optrr_solvers.partition import singles
 
 
@@ -307,8 +301,7 @@ SEARCHED = [
 
 
 @pytest.mark.parametrize(
-    ("sizes", "kind", "total"),
-    spread(SEARCHED, [marginals, pairs, mixed, named], [0.5, 1.0, 2.0, 4.0, 8.0], every=4),
+    ("sizes", "kind", "total"), spread(SEARCHED, [marginals, pairs, mixed, named], [0.5, 1.0, 2.0, 4.0, 8.0], every=4)
 )
 def test_the_search_agrees_with_the_program_to_one_percent(sizes, kind, total):
     problem = AllocationProblem(workload(kind, sizes), total)

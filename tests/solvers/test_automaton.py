@@ -13,16 +13,7 @@ from optrr_solvers.automaton.build import automaton_of
 from optrr_solvers.automaton.diagram import Totals, mixture, totals_diagram
 from optrr_solvers.automaton.draw import Sampler
 from optrr_solvers.automaton.layers import ChoiceLayer, Layer, Layers
-from optrr_solvers.laws import (
-    BallLaw,
-    BlockLaw,
-    CountLaw,
-    FewChangesLaw,
-    MixedBall,
-    ProductLaw,
-    TableLaw,
-    WeightedBall,
-)
+from optrr_solvers.laws import BallLaw, BlockLaw, CountLaw, FewChangesLaw, MixedBall, ProductLaw, TableLaw, WeightedBall
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.laws.inverse_distance import inverse_distance_law
 from optrr_solvers.randomness import SeededSource, SystemSource, words_below
