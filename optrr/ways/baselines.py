@@ -17,8 +17,7 @@ and nothing is clipped. Under SMP N is binomial, and 1/N is replaced by its mean
 do not depend on the record when the attribute is not drawn; but *some* attribute is always drawn. Compare two records
 that differ everywhere, with a report that agrees with one of them everywhere: the probability ratio is e^{ε'} exactly
 (``proofs/prove_fake_data.py``). The published ε is what is lost when *one* attribute changes and all are of one size. Here
-``epsilon`` is that of the whole record, ε', and ``published_epsilon`` the other. ``epsilon`` is computed from the thresholds
-that are drawn with, and rounded up, as a design's is.
+``epsilon`` is that of the whole record, ε', computed from the thresholds that are drawn with, and rounded up, as a design's.
 
 **Two-way tables.** Under SPL, with z_v = (1[v supported] − q)/(p − q) for each attribute, the mean of z_v z'_w over people is
 unbiased for π_vw, because the two reports of one person are independent given the record. Under SMP nobody reports two
@@ -113,14 +112,6 @@ class FieldProtocol(Asking):
         """Total ε in nats, local differential privacy of the whole record, of the answers as drawn; rounded up."""
         answers = [drawn_epsilon(o, int(r), self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True)]
         return sum_of_epsilons(answers) if self.kind == "SPL" else max(answers)
-
-    @property
-    def published_epsilon(self) -> float:
-        """The ε the protocol's paper would print, in nats: below ``epsilon`` for RS+FD and RS+RFD, else the same.
-
-        In double precision, for comparison with those papers.
-        """
-        return log1p(expm1(self.answer_epsilon) / self.m) if self.fakes else self.epsilon
 
     def support(self, i: int) -> tuple[FloatArray, FloatArray]:
         """a and b of attribute i, each of shape (r_i,): Pr(v supported | v true), Pr(v supported | v not true)."""

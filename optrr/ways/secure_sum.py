@@ -340,11 +340,6 @@ def securely_summed(cells: IntArray, domain: Domain) -> PairTables:
     return tables_of(run_in_memory(parties), domain)
 
 
-def summed_pair_tables(codes: NDArray[np.integer], domain: Domain) -> PairTables:
-    """Exact pair tables of true records, one party each, by secure sum (MDR §4.2)."""
-    return checked_margins(securely_summed(cells_of(checked_codes(codes, needing_pairs(domain)), domain), domain))
-
-
 def dependences_by_secure_sum(
     tables: PairTables, domain: Domain, *, ordinal: Collection[str] = (), small_sample: bool = False
 ) -> Dependences:

@@ -31,7 +31,6 @@ from optrr.ways.secure_sum import (
     pair_vector,
     randomized_pairs_account,
     securely_summed,
-    summed_pair_tables,
     tables_of,
     tallied,
 )
@@ -207,7 +206,7 @@ def test_pairs_are_randomized_at_a_sensible_epsilon(pair_epsilon):
 def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     rng = np.random.default_rng(12)
     data = records(rng, 30)
-    tables = summed_pair_tables(data, DOMAIN)
+    tables = checked_margins(securely_summed(cells_of(data, DOMAIN), DOMAIN))
     for (a, b), table in tables.items():
         i, j = DOMAIN.index(a), DOMAIN.index(b)
         expected = np.zeros_like(table)

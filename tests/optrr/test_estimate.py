@@ -46,7 +46,7 @@ def test_every_method_comes_near_the_truth_with_many_records(mechanism, method):
     # the largest standard error is 0.0007; five of them, and what "adjusted" leaves out of the association
     assert np.abs(estimated.proportions - pi).max() < 0.0035 + 0.01 * (method == "adjusted")
     assert estimated.proportions.sum() == pytest.approx(1)
-    assert estimated.bias and (method == "unbiased" or estimated.is_proper)
+    assert estimated.bias and (method == "unbiased" or estimated.proportions.min() >= 0)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -189,45 +189,11 @@ CHOICES = (1, 1, 1, 1, 1, 0)
 CHEAT = 5
 
 
-def add(numbers, changes, modulus):
-    for cell, change in changes.items():
-        numbers[cell] = (numbers[cell] + change) % modulus
-
-
-# moves three counts from cell 1 to cell 0, which nobody sees because only totals are checked
-MOVED = {0: 3, 1: -3}
-
-
-def moved_vector(made):
-    add(made[CHEAT]._own, MOVED, made[0].modulus)
-
-
-def moved_share_set(made):
-    shares = made[CHEAT]._shares.copy()
-    add(shares[2], MOVED, made[0].modulus)
-    made[CHEAT]._shares = shares
-
-
-def moved_partial(made):
-    honest = made[CHEAT].partial
-
-    def partial():
-        message = honest()
-        numbers = np.frombuffer(message.numbers, np.uint8).astype(np.int64)
-        add(numbers, MOVED, made[0].modulus)
-        made[CHEAT]._partials[CHEAT] = numbers
-        return msgspec.structs.replace(message, numbers=made[CHEAT]._bytes_of(numbers))
-
-    made[CHEAT].partial = partial
-
-
-WAYS = (moved_vector, moved_share_set, moved_partial)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_counts_moved_between_cells_pass_as_documented(way):
+def test_counts_moved_between_cells_pass_as_documented():
+    """Three counts go from cell 1 to cell 0, which nobody sees because only totals are checked."""
     made = parties_of(CHOICES, 3)
-    way(made)
+    made[CHEAT]._own += [3, -3, 0]
+    made[CHEAT]._own %= made[0].modulus
     assert run_in_memory(made).tolist() == [4, 2, 0]
 
 

@@ -122,11 +122,6 @@ class Estimate(CellsResult):
         return self.n * self.proportions
 
     @property
-    def is_proper(self) -> bool:
-        """Whether no cell is negative; the cells always sum to 1."""
-        return bool(self.proportions.min() >= 0)
-
-    @property
     def method_note(self) -> str:
         """One sentence on the method and its bias."""
         return f"method {self.method}: {self.bias.removeprefix(f'{self.method}; ')}"

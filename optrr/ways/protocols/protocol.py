@@ -41,7 +41,7 @@ import hashlib
 import math
 import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from itertools import combinations
@@ -87,8 +87,6 @@ ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "leas
 Epsilons = float | ArrayLike | Mapping[str, float]
 # What is spent before by those who learn nothing first.
 NOTHING = Account()
-# Up to this many reasons of refused messages are stored; the number of refusals is counted in full.
-_REASONS = 100
 _BIAS = (
     "biased where cells are near 0, which are never negative; tables across blocks are products, which is right where the "
     "blocks are independent"
@@ -236,15 +234,10 @@ class Client:
 
 
 class Collector:
-    """Collects the messages of one protocol.
-
-    ``refused`` counts messages that were not accepted, ``reasons`` holds the first hundred reasons.
-    """
+    """Collects the messages of one protocol."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
-        self.refused = 0
-        self.reasons: list[str] = []
         self._seen: set[str] = set()
         self._parts: list[IntArray] = []
         self._fresh: list[list[int]] = []
@@ -270,19 +263,6 @@ class Collector:
         if received.serial not in self._seen:
             self._seen.add(received.serial)
             self._fresh.append([c for c in codes if c is not None])
-
-    def receive_all(self, messages: Iterable[Message | bytes]) -> int:
-        """Take many messages; returns how many were acceptable, and remembers why the others were not."""
-        accepted = 0
-        for message in messages:
-            try:
-                self.receive(message)
-                accepted += 1
-            except InvalidInput as error:
-                self.refused += 1
-                if len(self.reasons) < _REASONS:
-                    self.reasons.append(str(error))
-        return accepted
 
     def receive_codes(self, codes: NDArray[np.integer]) -> None:
         """Take randomized records as codes, shape (n, m): for files and studies."""
