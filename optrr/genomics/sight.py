@@ -346,7 +346,7 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
         ways by name that are there already, which come first.
     """
     known = None if frequencies is None else np.asarray(frequencies)
-    asked = _Asked(wanted, scan, cases, known)
+    asked = _AskedDesigns(wanted, scan, cases, known)
     ways = asked.ways(total, len(wanted.names), WAYS, made)
     levels = scan.levels(len(wanted.names))
     rows = [
@@ -361,7 +361,7 @@ def sight(  # noqa: PLR0913 (what the designs are made for, and what is to be se
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _AskedDesigns:
     """What designs are made for, at any total and for the first so many of the variants."""
 
     wanted: Wanted
@@ -444,7 +444,7 @@ def _row(
     return SightRow(name, frequency, kept, kept * n, *odds, *needed)
 
 
-def _sentence(rows: list[SightRow], asked: _Asked, total: float) -> str:
+def _sentence(rows: list[SightRow], asked: _AskedDesigns, total: float) -> str:
     scan, variants = asked.scan, len(asked.wanted.names)
     best = min(rows, key=lambda row: row.odds_alpha, default=None)
     what = f"{amount(f'{variants:,}', 'variant')} at ε = {total:.3g}, {scan.people:,} people, {100 * scan.cases:.3g} % cases"
