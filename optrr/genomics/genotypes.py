@@ -125,9 +125,9 @@ def unique_names(chromosome: Texts, position: NDArray[np.int64], name: Texts, a1
     for k in np.flatnonzero(blank | twice):
         out[k] = f"{chromosome[k]}:{position[k]}:{a2[k]}:{a1[k]}"
     if count := int(twice.sum()):
-        warn([f"{amount(count, 'variant')} share their name with another: they are called chrom:pos:A2:A1"])
+        warn([f"called chrom:pos:A2:A1, because their names are listed twice: {amount(count, 'variant')}"])
     if count := sum(bool(a) and a == b for a, b in zip(map(allele_text, a1), map(allele_text, a2), strict=True)):
-        warn([f"{amount(count, 'variant')} have one allele as A1 and A2: the design takes both for unknown"])
+        warn([f"A1 and A2 are the same, and taken for unknown: {amount(count, 'variant')}"])
     name_twice, times = Counter(out).most_common(1)[0] if out.size else ("", 0)
     if times > 1:
         raise InvalidInput(f"variant {name_twice} is listed twice with the same place and alleles; list it once")

@@ -26,8 +26,8 @@ from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, Domain
 from optrr.errors import InvalidInput
 from optrr.genomics import vcf
-from optrr.mechanisms.mechanism import Mechanism
-from optrr.mechanisms.perturb import perturb
+from optrr.mechanisms.mechanism import Mechanism, ReleaseOptions
+from optrr.mechanisms.perturb import perturb, release_file
 from optrr.records.counts import count
 from optrr.records.observed import observed_domain
 from optrr.records.reading import text_files
@@ -380,6 +380,44 @@ def test_directories_patterns_and_lists(tmp_path):
         open_source([parts[0], folder / "part-0.parquet"])
     with pytest.raises(InvalidInput, match="there are no files"):
         open_source(str(tmp_path / "*.arrow"))
+
+
+ANSWERS = [1, None, 3, 2]
+TEXTS = pa.array(["x", "y", "x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("column", "one", "other"),
+    [
+        ("q", pa.array(ANSWERS, pa.int64()), pa.array(ANSWERS, pa.int8())),
+        ("q", pa.array([1, 2, 3, 2]), pa.array(ANSWERS, pa.float64())),
+        ("q", pa.array(ANSWERS), pa.nulls(4)),
+        ("q", pa.nulls(4), pa.array(ANSWERS, pa.float32())),
+        ("a", TEXTS, TEXTS.cast(pa.large_string())),
+        ("a", TEXTS, TEXTS.dictionary_encode()),
+        ("a", TEXTS.dictionary_encode(), TEXTS.cast(pa.dictionary(pa.int8(), pa.large_string()))),
+        ("more", pa.array(ANSWERS), TEXTS),
+        ("more", TEXTS, None),
+    ],
+)
+def test_parts_of_other_types_are_read_as_each_by_itself(tmp_path, column, one, other):
+    domain = Domain.of({"q": [1, 2, 3, None], "a": ["x", "y"]})
+    tables = []
+    for k, values in enumerate((one, other)):
+        columns = {"q": pa.array(ANSWERS), "a": TEXTS} | ({} if values is None else {column: values})
+        tables.append(pa.table(columns))
+        pq.write_table(tables[k], tmp_path / f"{k}.parquet")
+    parts = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    together = count(parts, domain, ["q", "a"], allow_extra=True).table
+    np.testing.assert_array_equal(together, sum(count(t, domain, ["q", "a"], allow_extra=True).table for t in tables))
+    # a value changes with a chance of e^-40
+    unchanged = Mechanism(domain, ProductLaw(domain.sizes, np.full(2, 40.0)))
+    options = ReleaseOptions(drop_undeclared=True)
+    release_file(parts, unchanged, tmp_path / "r.parquet", 1, options)
+    np.testing.assert_array_equal(count(tmp_path / "r.parquet", domain, ["q", "a"]).table, together)
+    if column == "more":
+        with pytest.raises(InvalidInput, match=r"1.parquet differs from .*0.parquet in column 'more'"):
+            list(open_source(parts, domain).batches(["more"]))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])

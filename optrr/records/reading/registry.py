@@ -123,7 +123,7 @@ def _opened(where: RecordsAt, domain: Domain | None) -> Source:
             inside = None if domain is None or outside >= set(domain.names) else domain
             return _reader_of(one).open(one, inside)
 
-        return _Several(where, files, opened)
+        return _Several(where, files, opened, domain)
     reader = reader or _reader_of(where)
     if where.query and not reader.takes_query:
         raise InvalidInput(f"a query is for databases and {where} is a file; leave it out")
@@ -187,15 +187,22 @@ def _partition_of(file: Path, place: Place | Sequence[Place]) -> dict[str, str |
 
 
 class _Several(Source):
-    """Files that hold the same columns of the same types, read one after another; directories may hold columns, too."""
+    """Files that hold the same columns, read one after another; directories may hold columns, too.
 
-    def __init__(self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source]) -> None:
+    A column has the type that holds the values of every file, such as numbers with a point for whole and missing ones. Columns
+    that the domain does not declare may differ, and be absent, as long as nobody asks for them.
+    """
+
+    def __init__(
+        self, where: RecordsAt, files: Sequence[Path], opened: Callable[[RecordsAt], Source], domain: Domain | None
+    ) -> None:
         self._files, self._opened = [replace(where, place=path, watch=None) for path in files], opened
         parts = [opened(file) for file in self._files]
         first = parts[0]
-        self.name, self.schema = str(where), first.schema
-        for part in parts[1:]:
-            _require_alike(first, part)
+        fields = dict.fromkeys(name for part in parts for name in part.schema.names)
+        self._needed = set(fields if domain is None else domain.names)
+        types = {name: _common_type(name, parts, name in self._needed) for name in fields}
+        self.name, self.schema = str(where), pa.schema(list(types.items()), metadata=first.schema.metadata)
         # a column that the file holds as well as its directories is the file's
         self._partitions = [
             {name: value for name, value in _partition_of(file, where.place).items() if name not in first.schema.names}
@@ -221,30 +228,56 @@ class _Several(Source):
             self._done, self._current = done, self._opened(file)
             # a column of the file tells how many records there are, even where none is asked for
             own = [name for name in columns if name not in partition] or self._current.column_names()[:1]
+            for name in own:
+                if name not in self._current.schema.names:
+                    raise _differs(self._current.name, self._files[0], name)
             for batch in self._current.batches(own):
                 beside = {
                     name: pa.repeat(pa.scalar(value, pa.string()), batch.num_rows) for name, value in partition.items()
                 }
-                arrays = [beside[name] if name in beside else batch.column(name) for name in columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns)) if beside else batch
+                arrays = [beside[name] if name in beside else self._column(batch, name) for name in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        """The column in the type that the schema has; a dictionary of categories stays one."""
+        column, kind = batch.column(name), self.schema.field(name).type
+        if column.type.equals(kind) or (name in self._needed and pa.types.is_dictionary(column.type)):
+            return column
+        try:
+            return column.cast(kind)
+        except pa.ArrowException:
+            raise _differs(self._current.name, self._files[0], name) from None
 
     def share_read(self) -> float | None:
         """Files done, and the share of the one at hand."""
         return (self._done + (self._current.share_read() or 0.0)) / len(self._files)
 
 
-def _require_alike(first: Source, part: Source) -> None:
-    """Refuse a file of other columns, or of other types, than the first."""
-    if part.schema.equals(first.schema):
-        return
-    types = {f.name: f.type for f in first.schema}
-    differing = [f.name for f in part.schema if types.get(f.name) != f.type]
-    differing += [name for name in types if name not in part.schema.names]
-    if differing:
-        raise InvalidInput(
-            f"{part.name} differs from {first.name} in column {shown(differing[0])}; "
-            "give files with the same columns of the same types"
-        )
+def _common_type(name: str, parts: Sequence[Source], needed: bool) -> pa.DataType:
+    """The type that holds a column's values in every part; the first part's where there is none and nobody ``needed`` one.
+
+    Raises InvalidInput where a column that is needed is absent from a part, or there is no such type.
+    """
+    holders = [part for part in parts if name in part.schema.names]
+    types = [part.schema.field(name).type for part in holders]
+    absent = next((part for part in parts if name not in part.schema.names), None)
+    if needed and absent is not None:
+        raise _differs(absent.name, holders[0].name, name)
+    if all(kind.equals(types[0]) for kind in types):
+        return types[0]
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
+    try:
+        schemas = [pa.schema([(name, kind)]) for kind in plain]
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        if needed:
+            other = next(part for part, kind in zip(holders, types, strict=True) if not kind.equals(types[0]))
+            raise _differs(other.name, holders[0].name, name) from None
+    return types[0]
+
+
+def _differs(one: Any, other: Any, column: str) -> InvalidInput:
+    return InvalidInput(f"{one} differs from {other} in column {shown(column)}; give files with the same columns")
 
 
 def origins_of(data: Any) -> list[Origin]:
