@@ -32,12 +32,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput, warn
 from optrr.records.counts import OpenedRecords
+from optrr.show.text import MISSING
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from optrr.domain.domain import Attribute, Category, GivenScores
+    from optrr.domain.domain import Attribute, Category, Domain, GivenScores
     from optrr.mechanisms.mechanism import Mechanism
     from optrr.models.loglinear.estimating import LogLinear
     from optrr.models.regression.fitting import Regression
@@ -90,7 +91,7 @@ class Reports(OpenedRecords):
         self,
         *attributes: str,
         among: Among | None = None,
-        answered: bool = False,
+        complete_cases: bool = False,
         ignorable: str | None = None,
         method: str = "unbiased",
         weights: str | None = None,
@@ -111,7 +112,7 @@ class Reports(OpenedRecords):
         among
             by attribute, of the table or not, the categories that people must truly have to count
             (:func:`optrr.tables.measures.estimate_among`).
-        answered
+        complete_cases
             leave out people who gave no answer to an attribute of the table or of ``among``: those that declare a missing value
             (:mod:`optrr.tables.measures.among`).
         ignorable
@@ -128,7 +129,7 @@ class Reports(OpenedRecords):
         asked, groups = PublicColumns(weights, strata, clusters), (by,) if isinstance(by, str) else tuple(by)
         sample = self._sample(asked, groups, unweighted)
         intervals: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-        some = {"among": among is not None, "answered": answered, "ignorable": ignorable is not None}
+        some = {"among": among is not None, "complete_cases": complete_cases, "ignorable": ignorable is not None}
         restricted = any(some.values())
         own = {
             next((name for name, given in some.items() if given), "among"): restricted,
@@ -152,7 +153,7 @@ class Reports(OpenedRecords):
             from optrr.tables.measures.among import restriction
             from optrr.tables.measures.shares import estimate_among
 
-            names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
+            names, kept = restriction(self.asking.domain, attributes, among, complete_cases, ignorable)
             intervals |= {"attributes": attributes, "ignorable": ignorable}
             return estimate_among(*self._told(names, sample, single_cluster), kept, **intervals)
         if sample:
@@ -204,7 +205,7 @@ class Reports(OpenedRecords):
         reference: Category | None = None,
         reference_outcome: Category | None = None,
         among: Among | None = None,
-        answered: bool = False,
+        complete_cases: bool = False,
         ignorable: str | None = None,
         scores: Any = None,
         confidence: float = 0.95,
@@ -224,7 +225,7 @@ class Reports(OpenedRecords):
             two, groups first; of an entropy any number.
         reference, reference_outcome, scores
             what groups and outcomes are compared with, the first declared one unless given; the outcomes' numbers.
-        among, answered, ignorable
+        among, complete_cases, ignorable
             who counts, as in :meth:`table`.
         sample
             how records were sampled (:class:`SampleColumns`), for measures of two attributes.
@@ -235,7 +236,7 @@ class Reports(OpenedRecords):
         if name in STATISTICS:
             self._warn()
             given: dict[str, Any] = {"reference": reference, "reference_outcome": reference_outcome, "among": among}
-            given |= {"answered": answered or None, "ignorable": ignorable}
+            given |= {"complete_cases": complete_cases or None, "ignorable": ignorable}
             given |= {key: value for key, value in sample.items() if key != "unweighted"}
             chosen = [
                 each for each, value in {**given, "simultaneous": simultaneous or None}.items() if value is not None
@@ -247,7 +248,7 @@ class Reports(OpenedRecords):
         from optrr.tables.measures.among import restriction
 
         comparing = Comparing(reference, reference_outcome, scores)
-        names, kept = restriction(self.asking.domain, attributes, among, answered, ignorable)
+        names, kept = restriction(self.asking.domain, attributes, among, complete_cases, ignorable)
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous, "among": kept}
         how["ignorable"] = ignorable
         return measure(*self._sampled(names, **sample), name, comparing, **how)  # type: ignore[arg-type]  # names are checked there
@@ -258,22 +259,22 @@ class Reports(OpenedRecords):
         categories: Category | Sequence[Category],
         *,
         among: Among | None = None,
-        answered: bool = False,
+        complete_cases: bool = False,
         confidence: float = 0.95,
         **sample: Unpack[SampleColumns],
     ) -> Measures:
         """The share of people with some of an attribute's categories, of all or of those ``among`` others.
 
-        ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``answered`` and
+        ``share("income", ">50K", among={"sex": "F", "age": ["30-39", "40-49"]})``; ``complete_cases`` and
         ``sample`` as in :meth:`measure`.
         """
         wanted: dict[str, Any] = {"of": {attribute: categories}, "among": among or {}}
-        return self.contrast(wanted, answered=answered, confidence=confidence, **sample)
+        return self.contrast(wanted, complete_cases=complete_cases, confidence=confidence, **sample)
 
     def contrast(
         self,
         *shares: WeightedShare | Mapping[str, Any],
-        answered: bool = False,
+        complete_cases: bool = False,
         confidence: float = 0.95,
         **sample: Unpack[SampleColumns],
     ) -> Measures:
@@ -286,7 +287,7 @@ class Reports(OpenedRecords):
 
         wanted = read_shares(shares)
         told = self._sampled(names_of(wanted), **sample)
-        return contrast(*told, wanted, answered=answered, confidence=confidence)
+        return contrast(*told, wanted, complete_cases=complete_cases, confidence=confidence)
 
     def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -314,6 +315,7 @@ class Reports(OpenedRecords):
         given: str | Iterable[str] = (),
         proportions: ArrayLike | None = None,
         scores: GivenScores | None = None,
+        complete_cases: bool = False,
         weights: str | None = None,
         strata: str | None = None,
         clusters: str | None = None,
@@ -337,6 +339,9 @@ class Reports(OpenedRecords):
             groups of people.
         given
             the attributes whose categories together are the strata.
+        complete_cases
+            leave out people with a missing value; else it counts as a category (:mod:`optrr.models.complete_cases`). For the
+            hypotheses of :data:`optrr.models.estimated.TESTS_OF_ANSWERS`, without a sample or a calibration.
         weights, strata, clusters, single_cluster, unweighted
             of a sample, for independence (:func:`optrr.models.weighted.test_weighted`).
         calibration, bootstrap
@@ -353,6 +358,9 @@ class Reports(OpenedRecords):
                 raise InvalidInput(f"{special} goes with {needs}, and {name!r} does not; give both or neither")
         drawn: dict[str, Any] = {"random_state": random_state}
         sample = self._sample(asked, (), unweighted) if name == "independence" and not within else NONE
+        names = [*attributes, *within]
+        complete = complete_cases and self._incomplete(names, sample)
+        missing = said_missing(self.asking.domain, names, complete)
         if sample or within or name in stated:
             _check_left_out(name, calibration, bootstrap, None if within else scores)
         if sample:
@@ -360,35 +368,38 @@ class Reports(OpenedRecords):
 
             how: dict[str, Any] = {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
             self._warn(ignoring=NONE)
-            return test_weighted(self._place(), self._mechanism, attributes, single_cluster=single_cluster, **how)
+            result = test_weighted(self._place(), self._mechanism, attributes, single_cluster=single_cluster, **how)
+            return replace(result, missing=missing)
         if asked:
             raise InvalidInput(
                 f"a sample's weights, strata and clusters count in independence, not in {name}; leave them out"
             )
         self._warn()
-        if not self._of_records:
+        if complete or not self._of_records:
             from optrr.models.estimated import test_estimated
 
             if calibration not in ("auto", "asymptotic"):
                 raise InvalidInput(
-                    f"p-values of answers to questions are those of χ²; leave out the calibration {calibration!r}"
+                    f"p-values of complete cases and of answers to questions are those of χ²; leave out the calibration "
+                    f"{calibration!r}"
                 )
-            table = self.asking.counted(self._alone(), [*attributes, *within])
-            return test_estimated(table, name, scores=scores, proportions=proportions)
+            result = test_estimated(self._estimated(names, complete), name, scores=scores, proportions=proportions)
+            return replace(result, missing=missing)
         from optrr.models.tests.homogeneity import goodness_of_fit, homogeneity
         from optrr.models.tests.testing import test
 
         if name == _HOMOGENEITY:
-            return homogeneity(self.counts(attributes), self._mechanism, **drawn)
-        counts = self._counts([*attributes, *within])
-        if name == _GOODNESS:
-            return goodness_of_fit(counts, self._mechanism, proportions, **drawn)  # type: ignore[arg-type]  # it is stated
-        if within:
+            result = homogeneity(self.counts(attributes), self._mechanism, **drawn)
+        elif name == _GOODNESS:
+            result = goodness_of_fit(self._counts(attributes), self._mechanism, proportions, **drawn)  # type: ignore[arg-type]  # it is stated
+        elif within:
             from optrr.models.loglinear.comparing import stratified_test
 
-            return stratified_test(counts, self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
-        drawn |= {"scores": scores, "calibration": calibration, "bootstrap": bootstrap}
-        return test(counts, self._mechanism, name, **drawn)  # type: ignore[arg-type]  # names are checked there
+            result = stratified_test(self._counts(names), self._mechanism, name, random_state, scores)  # type: ignore[arg-type]
+        else:
+            drawn |= {"scores": scores, "calibration": calibration, "bootstrap": bootstrap}
+            result = test(self._counts(names), self._mechanism, name, **drawn)  # type: ignore[arg-type]  # names are checked there
+        return replace(result, missing=missing)
 
     def tests(self, tests: Iterable[Sequence[str]], *, adjust: Adjustment = "holm", **how: Any) -> TestFamily:
         """Several hypotheses of one kind, with p-values adjusted for their number (:mod:`optrr.models.tests.result`).
@@ -415,12 +426,13 @@ class Reports(OpenedRecords):
             return _GOODNESS
         return _HOMOGENEITY if len(self.given) > 1 else "independence"
 
-    def model(
+    def model(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
         terms: str | None = None,
         *,
         attributes: Iterable[str] = (),
         stepwise: int | None = None,
+        complete_cases: bool = False,
         confidence: float = 0.95,
         simultaneous: bool = False,
     ) -> LogLinear:
@@ -434,6 +446,8 @@ class Reports(OpenedRecords):
             of the table; by default those in ``terms``.
         stepwise
             in place of ``terms``: the best model by BIC of interactions up to this order.
+        complete_cases
+            leave out people with a missing value, as in :meth:`test`; with ``terms`` alone.
         """
         from optrr.models.loglinear.estimating import fit_loglinear
         from optrr.models.loglinear.estimating import stepwise as search
@@ -448,14 +462,16 @@ class Reports(OpenedRecords):
         )
         self._warn()
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
-        if not self._of_records:
+        complete = complete_cases and self._incomplete(names)
+        if complete or not self._of_records:
             from optrr.models.estimated import model_estimated
 
             if terms is None:
                 raise InvalidInput(
-                    "models of answers to questions are given by terms, such as 'a*b + c'; search is for records"
+                    "models of complete cases and of answers to questions are given by terms, such as 'a*b + c'; search is "
+                    "for whole records"
                 )
-            table = self.asking.counted(self._alone(), names)
+            table = self._estimated(names, complete)
             return model_estimated(table, parse_terms(terms, table.domain), **how)
         counts = self._counts(names)
         if terms is None:
@@ -469,6 +485,7 @@ class Reports(OpenedRecords):
         family: str | None = None,
         public: Iterable[str | Attribute] = (),
         scores: Mapping[str, ArrayLike] | None = None,
+        complete_cases: bool = False,
         weights: str | None = None,
         strata: str | None = None,
         clusters: str | None = None,
@@ -481,29 +498,33 @@ class Reports(OpenedRecords):
 
         ``public`` names predictors that were not randomized, which stand beside the attributes; ``progress`` is called with
         the share of the work that is done. ``weights``, ``strata``, ``clusters``, ``single_cluster`` and ``unweighted`` are of
-        a sample, as :meth:`table` has them; the regression is then the population's.
+        a sample, as :meth:`table` has them; the regression is then the population's. ``complete_cases`` leaves out people with
+        a missing value, as in :meth:`test`; without a sample, and for randomized predictors.
         """
+        from optrr.models.regression.formulas import Formula
+
         how: dict[str, Any] = {"family": family, "scores": scores, "confidence": confidence, "progress": progress}
-        if not self._of_records:
+        names = [each for each in Formula.of(formula).names if each in self.asking.domain.names]
+        sample = NONE
+        if self._of_records:
+            sample = self._sample(PublicColumns(weights, strata, clusters), (), unweighted)
+        elif weights or strata or clusters or unweighted or single_cluster != "refuse":
+            raise InvalidInput(
+                "answers to questions have no weights, strata and clusters; leave these out, or ask for whole records"
+            )
+        complete = complete_cases and self._incomplete(names, sample)
+        self._warn(ignoring=NONE if sample else None)
+        if complete or not self._of_records:
             from optrr.models.estimated import NO_PUBLIC, regress_estimated
-            from optrr.models.regression.formulas import Formula
 
             if tuple(public):
                 raise InvalidInput(NO_PUBLIC)
-            if weights or strata or clusters or unweighted or single_cluster != "refuse":
-                raise InvalidInput(
-                    "answers to questions have no weights, strata and clusters; leave these out, or ask for whole records"
-                )
-            self._warn()
-            table = self.asking.counted(self._alone(), Formula.of(formula).names, partly=True)
+            table = self._estimated(Formula.of(formula).names, complete, partly=not complete)
             return regress_estimated(table, formula, **how)
         from optrr.models.regression.fitting import regress
 
-        mechanism, place = self._mechanism, self._place()
-        sample = self._sample(PublicColumns(weights, strata, clusters), (), unweighted)
-        self._warn(ignoring=NONE if sample else None)
         how |= {"weights": sample.weight, "strata": sample.stratum, "clusters": sample.cluster}
-        return regress(place, mechanism, formula, public=public, single_cluster=single_cluster, **how)
+        return regress(self._place(), self._mechanism, formula, public=public, single_cluster=single_cluster, **how)
 
     def synthesize(  # noqa: PLR0913 (each argument is one question a user answers)
         self,
@@ -574,6 +595,32 @@ class Reports(OpenedRecords):
         (table,) = self.once(attributes, lambda names: (self.asking.counted(self._alone(), names),))
         return table, None
 
+    def _incomplete(self, names: Iterable[str], sample: PublicColumns = NONE) -> bool:
+        """Whether some of these attributes declare a missing value. Raises InvalidInput where none of the design's does."""
+        domain = self.asking.domain
+        if not any(None in each.codes for each in domain):
+            raise InvalidInput(
+                "no attribute declares a missing value, and all cases are complete; leave out complete cases"
+            )
+        incomplete = any(None in each.codes for each in domain.subset(tuple(names)))
+        if incomplete and sample:
+            raise InvalidInput(
+                "complete cases of a weighted or clustered sample have tables and measures, and no tests and models; leave out "
+                "complete cases, or ignore the sample (unweighted)"
+            )
+        return incomplete
+
+    def _estimated(self, names: Sequence[str], complete: bool, partly: bool = False) -> CountedTable:
+        """The table of these attributes by its estimate and covariance, of the complete cases or of everybody."""
+        from optrr.models.complete_cases import complete_table
+        from optrr.tables.estimation.impossible import counted_table
+
+        if self._of_records:
+            table = counted_table(self._counts(names), self._mechanism)
+        else:
+            table = self.asking.counted(self._alone(), names, partly=partly)
+        return complete_table(table) if complete else table
+
     def _sampled(  # noqa: PLR0913 (the sample's columns, one by one)
         self,
         attributes: Sequence[str],
@@ -640,6 +687,14 @@ class Reports(OpenedRecords):
     def _warn(self, ignoring: PublicColumns | None = None) -> None:
         """What is in doubt about people who may count twice, and the columns that the analysis ignores."""
         warn([*self.pooled_notes, *self.twice, *(self.public if ignoring is None else ignoring).ignored()])
+
+
+def said_missing(domain: Domain, names: Sequence[str], complete: bool = False) -> str:
+    """What a test of these attributes does with missing values; empty where none declares them."""
+    if complete:
+        return "complete cases"
+    missing = [each.name for each in domain.subset(names) if None in each.codes]
+    return f"{MISSING} of {' and of '.join(missing)} counts as a category" if missing else ""
 
 
 def _check_left_out(name: str, calibration: str, bootstrap: int, scores: GivenScores | None) -> None:

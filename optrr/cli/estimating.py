@@ -13,7 +13,7 @@ from optrr.cli.inputs import (
     Sampled,
     among_of,
     among_option,
-    answered_option,
+    complete_cases_option,
     confidence_option,
     ignorable_option,
     pool_option,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     ),
     scores_option,
     among_option,
-    answered_option,
+    complete_cases_option,
     ignorable_option,
     pool_option,
     click.option(
@@ -91,7 +91,7 @@ def estimate(
     statistics: tuple[str, ...],
     scores: tuple[str, ...],
     among: tuple[str, ...],
-    answered: bool,
+    complete_cases: bool,
     ignorable: str | None,
     pool: tuple[str, ...],
     fakes: int | None,
@@ -102,7 +102,7 @@ def estimate(
     Where the design or the release names public columns of weights, strata or clusters, or options do, the estimate is
     weighted and its errors are those of the sample.
     """
-    some = {"--among": bool(among), "--answered": answered, "--ignorable": ignorable is not None}
+    some = {"--among": bool(among), "--complete-cases": complete_cases, "--ignorable": ignorable is not None}
     others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics), **some}
     also = {"--fake-reports": fakes is not None}
     names = split_names(attributes)
@@ -120,7 +120,7 @@ def estimate(
     if restricted:
         _check_restriction(others | also)
         kept = among_of(among, reports.asking.domain) if among else None
-        wished |= {"among": kept, "answered": answered, "ignorable": ignorable}
+        wished |= {"among": kept, "complete_cases": complete_cases, "ignorable": ignorable}
     weighted = False
     if reports.mechanism is None:
         sample.check_answers({"--method": others["--method"]})
@@ -153,7 +153,7 @@ def estimate(
 
 def _check_restriction(given: dict[str, bool]) -> None:
     """Raise InvalidInput for options that an estimate of some people does not take."""
-    taken = ("--among", "--answered", "--ignorable", "--simultaneous")
+    taken = ("--among", "--complete-cases", "--ignorable", "--simultaneous")
     refused = [option for option, is_given in given.items() if is_given and option not in taken]
     if refused:
         raise InvalidInput(f"an estimate among some categories takes no {' and no '.join(refused)}; leave it out")

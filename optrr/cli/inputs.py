@@ -128,10 +128,10 @@ among_option = click.option(
     metavar="A=CATEGORY,CATEGORY,…",
     help="Only people whose true answer to A, in the table or not, is one of these; repeatable.",
 )
-answered_option = click.option(
-    "--answered",
+complete_cases_option = click.option(
+    "--complete-cases",
     is_flag=True,
-    help="Only people who answered, where attributes declare a missing value.",
+    help="Leave out people whose true record has a missing value in one of the attributes.",
 )
 ignorable_option = click.option(
     "--ignorable",

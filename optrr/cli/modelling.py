@@ -12,6 +12,7 @@ import click
 from optrr.cli.inputs import (
     Sampled,
     attributes_option,
+    complete_cases_option,
     confidence_option,
     design_option,
     input_argument,
@@ -63,6 +64,7 @@ from optrr.show.text import amount
         help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
     ),
     click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against."),
+    complete_cases_option,
     pool_option,
     confidence_option,
     simultaneous_option,
@@ -77,6 +79,7 @@ def model(
     order: int | None,
     against: str | None,
     random_state: int | None,
+    complete_cases: bool,
     pool: tuple[str, ...],
     **intervals: Any,
 ) -> None:
@@ -88,12 +91,13 @@ def model(
     names = split_names(attributes)
     reports = run.open(pool, names)
     other = None if against is None else parse_terms(against, reports.asking.domain.subset(names))
-    if reports.mechanism is None and (terms is None or other is not None):
+    if (reports.mechanism is None or complete_cases) and (terms is None or other is not None):
         raise InvalidInput(
-            "models of answers to questions are given by --terms, and tested by optrr test; leave out what searches or "
-            "compares them"
+            "models of answers to questions and of complete cases are given by --terms, and tested by optrr test; leave out "
+            "what searches or compares them"
         )
-    result = run.made(lambda: reports.model(terms, attributes=names, stepwise=order, **intervals))
+    intervals |= {"stepwise": order, "complete_cases": complete_cases}
+    result = run.made(lambda: reports.model(terms, attributes=names, **intervals))
     compared = None
     if other is not None:
         (counts,) = reports.counts(names)
@@ -120,6 +124,7 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
         "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
     ),
     click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized."),
+    complete_cases_option,
     pool_option,
     scores_option,
     sample_options,

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import numpy as np
 
+from optrr.analyses import said_missing
 from optrr.cli.inputs import (
     Sampled,
     attributes_option,
     check_trend,
+    complete_cases_option,
     confidence_option,
     design_option,
     pool_option,
@@ -121,6 +123,7 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
         help="Number of tables that a bootstrap draws.",
     ),
     click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations."),
+    complete_cases_option,
     pool_option,
     sample_options,
     report_option,
@@ -139,6 +142,7 @@ def test(
     calibration: str,
     bootstrap: int,
     random_state: int | None,
+    complete_cases: bool,
     pool: tuple[str, ...],
     **sampled: Any,
 ) -> None:
@@ -161,7 +165,7 @@ def test(
     sample = Sampled.of(sampled)
     _check_sampled(name, sample, calibration)
     how: dict[str, Any] = {"hypothesis": name, "calibration": calibration, "bootstrap": bootstrap}
-    how["random_state"] = random_state
+    how |= {"random_state": random_state, "complete_cases": complete_cases}
     columns = NONE
     if reports.mechanism is None:
         _check_answers(sample, groups, calibration)
@@ -175,7 +179,7 @@ def test(
         how["proportions"] = read_proportions(proportions, reports.asking.domain.subset(tables[0][0]))
     made = [
         _of_sample(run, names, columns, how["single_cluster"])
-        if columns
+        if columns and not complete_cases
         else _of_table(run, names, strata, how | {"scores": scores_of_two(scores, names)})
         for names, strata in tables
     ]
@@ -203,6 +207,8 @@ def _of_table(run: Analysis, names: list[str], strata: list[str], how: dict[str,
     def page(given: Given) -> Page:
         from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
 
+        if how["complete_cases"]:
+            return test_page(result, given, [("", reports.table(*names, *strata, complete_cases=True))])
         return test_page(result, given, _estimates(reports, [*names, *strata]))
 
     return _Made(result, page)
@@ -215,7 +221,8 @@ def _of_sample(run: Analysis, names: list[str], columns: PublicColumns, single: 
 
     reports = run.reports
     sample = run.made(lambda: sample_of(reports.places[0], reports.mechanism, names, columns))
-    result = tested_sample(sample, reports.mechanism, columns, single)
+    tested = tested_sample(sample, reports.mechanism, columns, single)
+    result = replace(tested, missing=said_missing(reports.asking.domain, names))
 
     def page(given: Given) -> Page:
         from optrr.pages.table_pages import test_page  # noqa: PLC0415 (pages bring charts)
@@ -262,6 +269,9 @@ def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> 
 def _print_family(result: TestFamily, strata: Sequence[str]) -> None:
     print_shown(f"{result.n} records{f', given {crossed(strata)}' if strata else ''}", result.shown())
     say(result.promise)
+    for names, each in zip(result.names, result.tests, strict=True):
+        if each.missing:
+            say(f"{crossed(names)}: {each.missing}")
 
 
 def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
@@ -307,7 +317,7 @@ def _print_result(result: TestResult, names: Sequence[str], strata: Sequence[str
     of = " × ".join(names) + (f" given {' × '.join(strata)}" if strata else "")
     say(
         f"{result.test} of {of}: statistic {result.statistic:.4f}, {result.freedom}, "
-        f"p = {result.p_value:.4g} ({result.source}), n = {result.n}"
+        f"p = {result.p_value:.4g} ({result.source}), n = {result.n}{result.said_missing}"
     )
     for line in told_scores(names, result.scores):
         say(line)

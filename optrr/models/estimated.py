@@ -132,7 +132,7 @@ def test_estimated(
     """
     check_testable(table.n)
     if name not in TESTS_OF_ANSWERS:
-        raise InvalidInput(f"answers to questions have no test {name!r}; choose among {', '.join(TESTS_OF_ANSWERS)}")
+        raise InvalidInput(f"estimated tables have no test {name!r}; choose among {', '.join(TESTS_OF_ANSWERS)}")
     if scores is not None and not name.endswith("trend"):
         raise InvalidInput(f"scores are for trends; leave them out for {name!r}")
     estimate = table.observed.ravel()
@@ -284,7 +284,7 @@ def likeliest(
 
 # Effects with less than this share of the largest variance are those that no answer tells about, whose estimate is a constant.
 _UNTOLD = 1e-10
-NO_PUBLIC = "answers to questions have no public predictors; name attributes that were asked about"
+NO_PUBLIC = "answers to questions and complete cases have no public predictors; name attributes of the design"
 _ASK = "ask for the tables of its terms with the outcome and with each other, or for records"
 # Moments that lie outside what is told by more than this share need more than it.
 _OUTSIDE = 1e-6

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.domain.domain import Attribute, Category, Domain, category_text, listed
+from optrr.domain.domain import Attribute, Category, Domain, listed
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import EffectKernel, Kernel, MatrixKernel
@@ -28,6 +28,7 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.records.counts import OpenedRecords, count_many
 from optrr.releases.accounting import Release
 from optrr.show.text import category_word
+from optrr.tables.measures.among import code_of
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.randomness import BitSource
 
@@ -113,6 +114,14 @@ def _lumped(kernel: Kernel, groups: Sequence[IntArray], names: Sequence[str]) ->
     return np.asarray(first)
 
 
+class _RestWithMissing(Attribute):
+    """An attribute whose rest holds the missing value, too."""
+
+    @property
+    def missing_code(self) -> int:
+        return self.codes[REST]
+
+
 @dataclass(frozen=True, eq=False)
 class PooledAsking:
     """What people were asked by, with categories pooled in their reports: stands for the design wherever these are analysed.
@@ -133,7 +142,7 @@ class PooledAsking:
         """By attribute the categories that count as one.
 
         Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
-        of them; for categories in order, of which the rest would be none, and the missing value, which stays what it is.
+        of them; and for categories in order, of which the rest would be none.
         """
         parts = {}
         for name, categories in pool.items():
@@ -142,16 +151,10 @@ class PooledAsking:
                 raise InvalidInput(
                     f"attribute {name!r} has its categories in order, and a rest has no place in it; pool none of it"
                 )
-            unknown = [category for category in given if category_text(category) not in attribute.codes]
-            if unknown:
+            codes = {code_of(attribute, category) for category in given}
+            if not 2 <= len(codes) < attribute.size:
                 raise InvalidInput(
-                    f"attribute {name!r} has no category {listed(unknown)}; it has {listed(attribute.texts)}"
-                )
-            codes = {attribute.codes[category_text(category)] for category in given}
-            if not 2 <= len(codes) < attribute.size or attribute.missing_code in codes:
-                raise InvalidInput(
-                    f"attribute {name!r} pools {listed(given)}; name two of its {attribute.size} categories or more, not all, "
-                    "and not the missing value"
+                    f"attribute {name!r} pools {listed(given)}; name two of its {attribute.size} categories or more, not all"
                 )
             parts[name] = tuple(sorted(codes))
         return cls(asking, parts)
@@ -195,6 +198,8 @@ class PooledAsking:
             return attribute
         kept = tuple(c for k, c in enumerate(attribute.categories) if k not in codes)
         # randomized records hold declared categories alone: what is none of those kept is one of the pooled
+        if attribute.missing_code in codes:
+            return _RestWithMissing(attribute.name, (*kept, REST), rest=REST)
         return Attribute(attribute.name, (*kept, REST), missing=attribute.missing, rest=REST)
 
     @cached_property

@@ -34,7 +34,7 @@ EITHER = {
         "level", "sex", among={"town": ["a", "b"]}, **how
     ),
     "estimate --attributes town,sex --ignorable town": lambda r, how: r.table("town", "sex", ignorable="town", **how),
-    "estimate --attributes town --answered": lambda r, how: r.table("town", answered=True, **how),
+    "estimate --attributes town --complete-cases": lambda r, how: r.table("town", complete_cases=True, **how),
     "measure --attributes sex,level --measure odds-ratio --reference M": lambda r, how: r.measure(
         "odds-ratio", "sex", "level", reference="M", **how
     ),
@@ -43,8 +43,8 @@ EITHER = {
             "means", "sex", "level", scores=[1, 2, 9], among={"town": ["a", "b"]}, simultaneous=True, **how
         )
     ),
-    "measure --attributes sex,town --measure row-shares --answered": lambda r, how: r.measure(
-        "row-shares", "sex", "town", answered=True, **how
+    "measure --attributes sex,town --measure row-shares --complete-cases": lambda r, how: r.measure(
+        "row-shares", "sex", "town", complete_cases=True, **how
     ),
     "share --of level=5 --among sex=F": lambda r, how: r.share("level", 5, among=WOMEN, **how),
     f"contrast {SHARES}": lambda r, how: r.contrast(*TERMS, **how),
@@ -221,7 +221,7 @@ def test_command_compares_models(given, capsys, tmp_path):
         ("test --attributes sex,level --also level,sex", "would count twice"),
         ("quantile --attributes level --at half", "is not understood"),
         ("estimate --attributes level --tables 3", "give --simultaneous"),
-        ("estimate --attributes town --answered --method mle", "takes no --method"),
+        ("estimate --attributes town --complete-cases --method mle", "takes no --method"),
         ("test --attributes sex,level --adjust bh", "family of tests"),
         ("share --of level=5 --weight w --stratum region --cluster school", "have only one cluster"),
         ("share --of level=5 --single-cluster centred", "none is declared"),

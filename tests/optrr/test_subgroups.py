@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep
@@ -13,7 +15,11 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 import optrr
 from optrr import Attribute, Bins, Domain, InvalidInput
 from optrr.domain.domain import binned
+from optrr.models.complete_cases import complete_table
+from optrr.models.estimated import test_estimated as tested
 from optrr.models.tests.result import TestResult, family
+from optrr.records.counts import Counts
+from optrr.tables.estimation.impossible import counted_table
 from optrr.tables.measures import quantities
 from optrr.tables.measures.quantile import quantiles
 from optrr.tables.measures.shares import WeightedShare, contrast
@@ -56,17 +62,17 @@ def test_without_noise_shares_tables_and_measures_are_those_of_pandas(seed: int)
     share = reports.share("income", ">=50K", among=among)
     assert share.rows[0].estimate == pytest.approx((young.income == ">=50K").mean(), abs=1e-6)
     assert share.among == {"sex": ["F"], "age": list(AGES[:2])} and share.n == 3000
-    two = reports.share("income", [">=50K", "top"], among=among, answered=True)
+    two = reports.share("income", [">=50K", "top"], among=among, complete_cases=True)
     told = young.income.dropna()
     assert two.rows[0].estimate == pytest.approx(told.isin([">=50K", "top"]).mean(), abs=1e-6)
     assert two.among["income"] == ["low", ">=50K", "top"]
-    table = reports.table("school", "income", among=among, answered=True)
+    table = reports.table("school", "income", among=among, complete_cases=True)
     both = young.dropna(subset=["income", "school"])
     expected = pd.crosstab(both.school, both.income, normalize=True)
     expected = expected.reindex(index=["none", "some", "much"], columns=["low", ">=50K", "top"], fill_value=0)
     np.testing.assert_allclose(table.proportions, expected, atol=1e-6)
     assert table.share == pytest.approx(len(both) / len(frame), abs=1e-6)
-    rows = reports.measure("row-shares", "school", "income", among=among, answered=True)
+    rows = reports.measure("row-shares", "school", "income", among=among, complete_cases=True)
     within = (expected.T / expected.sum(axis=1)).T.to_numpy().ravel()
     np.testing.assert_allclose([row.estimate for row in rows.rows], within, atol=1e-6)
 
@@ -184,10 +190,10 @@ def test_without_noise_the_limits_of_a_quantile_invert_the_score_test() -> None:
         ),
         (lambda r: r.tables(["sex"], ["income"], simultaneous=False), "all hold together"),
         (lambda r: r.tests([("sex", "income"), ("income", "sex")]), "is the same hypothesis as test 1"),
-        (lambda r: r.table("sex", answered=True), "declares a missing value"),
-        (lambda r: r.table("income", answered=True, method="mle"), "leave one out"),
+        (lambda r: r.table("sex", complete_cases=True), "declares a missing value"),
+        (lambda r: r.table("income", complete_cases=True, method="mle"), "leave one out"),
         (lambda r: r.table("income", "sex", among={"sex": "F"}), "leave it out of the table"),
-        (lambda r: r.measure("entropy", "income", answered=True), "takes no answered"),
+        (lambda r: r.measure("entropy", "income", complete_cases=True), "takes no complete_cases"),
         (lambda r: r.contrast(), "no share names"),
         (lambda r: r.contrast({"if": 1}), "give an object with 'of'"),
         (lambda r: r.contrast({"of": {"sex": "F"}, "weight": "x"}), "give a finite number"),
@@ -214,7 +220,7 @@ def test_without_noise_ignorable_answers_are_standardised(seed: int) -> None:
     np.testing.assert_allclose(table.proportions.reshape(8, 3), expected, atol=1e-6)
     assert "does not depend on the answer" in table.summary()["note"] and table.proportions.sum() == pytest.approx(1)
     alone = reports.table("income", ignorable="income")
-    np.testing.assert_allclose(alone.proportions, reports.table("income", answered=True).proportions, atol=1e-9)
+    np.testing.assert_allclose(alone.proportions, reports.table("income", complete_cases=True).proportions, atol=1e-9)
     # an odds ratio is that of everybody whichever of the two has missing answers, and shares within groups if outcomes have
     ratios = [
         reports.measure("odds-ratio", *names, ignorable="income") for names in (("sex", "income"), ("income", "sex"))
@@ -277,9 +283,9 @@ def test_answers_to_questions_have_the_same() -> None:
     asking = SampledTables(domain, (("sex", "income"), domain.names), np.array([0.4, 0.6]), 4.0)
     reports = asking.reports(asking.perturb(frame, 5))
     told = frame[frame.sex == "F"].income.dropna()
-    share = reports.share("income", "top", among={"sex": "F"}, answered=True).rows[0]
+    share = reports.share("income", "top", among={"sex": "F"}, complete_cases=True).rows[0]
     assert abs(share.estimate - (told == "top").mean()) < 4.5 * share.standard_error
-    within = reports.measure("row-shares", "sex", "income", answered=True).rows
+    within = reports.measure("row-shares", "sex", "income", complete_cases=True).rows
     assert share.estimate == pytest.approx(next(r for r in within if (r.group, r.outcome) == ("F", "top")).estimate)
     table = reports.table("sex", "income", among={"age": [AGES[0], AGES[3]]}, ignorable="income")
     some = frame[frame.age.isin([AGES[0], AGES[3]])]
@@ -294,3 +300,99 @@ def test_quantiles_are_not_restricted_by_their_own_attribute() -> None:
     reports = reported(people(500, 1))
     with pytest.raises(InvalidInput, match="among people of all its categories; restrict by other attributes"):
         reports.quantiles("age", among={"age": list(AGES[:2])})
+
+
+INCOMPLETE = Domain(
+    (Attribute("a", (0, 1, None)), Attribute("b", ("x", "y", "z"), missing=("NA",)), Attribute("c", (0, 1)))
+)
+
+
+@pytest.fixture(scope="module")
+def incomplete() -> tuple[pd.DataFrame, Any]:
+    """Records whose missing values depend on the others, and their reports, as good as true."""
+    rng, n = np.random.default_rng(1), 3000
+    a = (rng.random(n) < 0.4).astype(int)
+    b = np.where(rng.random(n) < 0.3 + 0.2 * a, 0, 1 + (rng.random(n) < 0.5))
+    c = (rng.random(n) < 0.3 + 0.1 * a + 0.1 * (b == 2)).astype(int)
+    frame = pd.DataFrame({"a": pd.array(a, dtype="Int64"), "b": np.array(list("xyz"), dtype=object)[b], "c": c})
+    frame.loc[rng.random(n) < 0.15 + 0.1 * c, "a"] = None
+    frame.loc[rng.random(n) < 0.1 + 0.1 * a, "b"] = None
+    design = optrr.design(INCOMPLETE, PLAIN)
+    return frame, design.reports(design.randomize(frame, random_state=1))
+
+
+def pearson(frame: pd.DataFrame, *names: str) -> float:
+    """Of the complete cases."""
+    told = frame[list(names)].dropna()
+    return float(stats.chi2_contingency(pd.crosstab(told[names[0]], told[names[1]]), correction=False)[0])
+
+
+@pytest.mark.slow
+def test_without_noise_complete_cases_are_tested_and_modelled_as_scipy_and_statsmodels_do(incomplete: Any) -> None:
+    frame, reports = incomplete
+    told = frame.dropna().astype({"a": int})
+    test = reports.test("a", "c", complete_cases=True)
+    assert (test.df, test.missing) == (1, "complete cases")
+    assert test.statistic == pytest.approx(pearson(frame, "a", "c"), rel=1e-4)
+    assert reports.test("a", "b", complete_cases=True).statistic == pytest.approx(pearson(frame, "a", "b"), rel=1e-4)
+    within = sum(pearson(part, "a", "b") for _, part in told.groupby("c"))
+    assert reports.test("a", "b", given="c", complete_cases=True).statistic == pytest.approx(within, rel=1e-3)
+    both = reports.test("a", "b")
+    assert (both.df, both.missing) == (6, "(missing) of a and of b counts as a category")
+    family = reports.tests([("a", "b"), ("a", "c")], complete_cases=True)
+    assert [each.df for each in family.tests] == [2, 1]
+    for formula in ("c ~ a + b", "a ~ b + c"):
+        ours, theirs = reports.regress(formula, complete_cases=True), smf.logit(formula, told).fit(disp=0)
+        assert ours.params == pytest.approx(dict(theirs.params), abs=3e-3)
+        assert np.sqrt(np.diag(ours.covariance)) == pytest.approx(theirs.bse[list(ours.params)].to_numpy(), rel=0.02)
+    linear = reports.regress("a ~ b + c", family="linear", complete_cases=True)
+    assert linear.params == pytest.approx(dict(smf.ols("a ~ b + c", told).fit().params), abs=1e-6)
+    cells = told.groupby(["a", "b", "c"]).size().reset_index(name="n")
+    poisson = smf.glm("n ~ C(a)*C(b) + C(b)*C(c)", cells, family=sm.families.Poisson()).fit()
+    coefficient = reports.model("a*b + b*c", complete_cases=True).summary()["coefficients"][4]
+    assert coefficient["estimate"] == pytest.approx(poisson.params["C(a)[T.1]:C(b)[T.y]"], abs=1e-4)
+    assert coefficient["standard_error"] == pytest.approx(poisson.bse["C(a)[T.1]:C(b)[T.y]"], rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wishes", [{"preserve": "pairs"}, {"method": "kronecker"}])
+def test_complete_cases_are_tested_at_their_level_and_find_what_there_is(wishes: dict[str, str]) -> None:
+    """Missing values depend on both attributes; the complete cases are independent, or have an odds ratio of 2."""
+    pair = INCOMPLETE.subset(("a", "b"))
+    made, n, rng = optrr.design(pair, [1.5, 2.0], **wishes), 20_000, np.random.default_rng(5)
+    kernel = made.mechanism.kernel(("a", "b"))
+    rejected = {}
+    for ratio in (1.0, 2.0):
+        complete = np.outer([0.6, 0.4], [0.5, 0.3, 0.2])
+        complete[1, 1:] *= ratio
+        truth = np.array([[0.0, 0, 0, 0.02], [0, 0, 0, 0.13], [0.09, 0.01, 0.03, 0.02]])
+        truth[:2, :3] = 0.7 * complete / complete.sum()
+        tables = rng.multinomial(n, kernel.forward(truth).ravel(), size=800).reshape(-1, 3, 4)
+        each = [complete_table(counted_table(Counts(pair, table), made.mechanism)) for table in tables]
+        rejected[ratio] = np.mean([tested(table).p_value < 0.05 for table in each])
+    assert 0.033 < rejected[1.0] < 0.069 and rejected[2.0] > 0.3, rejected
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda r: r.test("a", "b", complete_cases=True, hypothesis="likelihood-ratio"), "no test 'likelihood-ratio'"),
+        (lambda r: r.test("a", "b", complete_cases=True, calibration="bootstrap"), "are those of χ²"),
+        (lambda r: r.model(attributes=("a", "b"), stepwise=2, complete_cases=True), "given by terms"),
+        (lambda r: r.test("a", "b", complete_cases=True, weights="c"), "ignore the sample"),
+        (lambda r: r.regress("c ~ a", complete_cases=True, weights="b"), "ignore the sample"),
+        (lambda r: r.regress("a ~ v", complete_cases=True, public=["v"]), "no public predictors"),
+    ],
+)
+def test_complete_cases_refuse_what_they_would_ignore(incomplete: Any, ask: Any, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        ask(incomplete[1])
+
+
+def test_missing_values_can_be_pooled_with_a_category(incomplete: Any) -> None:
+    frame, reports = incomplete
+    for name in (None, "(missing)"):
+        pooled = reports.pooled({"a": [0, name]}, "a")
+        told = frame.assign(a=frame.a.fillna(0))
+        assert pooled.test("a", "c").statistic == pytest.approx(pearson(told, "a", "c"), rel=1e-4)
+        assert pooled.test("a", "c").df == 1

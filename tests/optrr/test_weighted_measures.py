@@ -312,7 +312,7 @@ def test_what_the_design_declares_counts_unless_it_is_not_to() -> None:
         (lambda r: r.share("level", 5, weights="w", unweighted=True), "unweighted ignores the sample"),
         (lambda r: r.table("level", among={"sex": "f"}, by="region"), "takes among or the public columns"),
         (lambda r: r.table("level", method="mle", weights="w"), "takes method or the public columns"),
-        (lambda r: r.table("level", method="mle", answered=True, weights="w"), "leave one out"),
+        (lambda r: r.table("level", method="mle", complete_cases=True, weights="w"), "leave one out"),
         (lambda r: r.quantiles("level", weights="w", single_cluster="ignore"), "single_cluster"),
     ],
 )

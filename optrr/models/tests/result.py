@@ -82,6 +82,8 @@ class TestResult(Result):
         p-values of this table below this number may be off by more than a factor of two; 0 where none is known to be.
     scores
         the numbers by which the categories of the two attributes counted, for trends; None for other tests.
+    missing
+        what was done with missing values, where attributes declare them: they count as a category, or "complete cases".
     """
 
     __test__ = False  # tells pytest, which collects classes by their names, that this is no test case
@@ -97,6 +99,7 @@ class TestResult(Result):
     reliable_down_to: float = 0.0
     warnings: tuple[str, ...] = field(default=())
     scores: PlainScores | None = None
+    missing: str = ""
 
     @property
     def reliable(self) -> bool:
@@ -123,10 +126,16 @@ class TestResult(Result):
         """Which p-values of this table cannot be trusted, in one sentence."""
         return f"p-values below {self.reliable_down_to:.2g} may be off by more than a factor of two here"
 
+    @property
+    def said_missing(self) -> str:
+        """What was done with missing values, as the end of a line."""
+        return f"; {self.missing}" if self.missing else ""
+
     def headline(self) -> str:
         """Statistic and p-value, and the degrees of freedom where the p-value is made with them."""
         freedom = "" if self.calibration in ("exact", "tilted", "bootstrap") else f" {self.df} df,"
-        return f"{self.test}: statistic {self.statistic:.4g},{freedom} p = {self.p_value:.3g}, {self.n} records"
+        p = f"p = {self.p_value:.3g}"
+        return f"{self.test}: statistic {self.statistic:.4g},{freedom} {p}, {self.n} records{self.said_missing}"
 
     def plot(self) -> Figure:
         """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.

@@ -6,7 +6,7 @@ every measure by an equation that divides by nothing, makes the interval by test
 the estimate contradicts.
 """
 
-from optrr.tables.measures.among import Among, who_answered
+from optrr.tables.measures.among import Among, complete_among
 from optrr.tables.measures.measure import MEASURES, Comparing, Measures, measure
 from optrr.tables.measures.quantile import quantiles
 from optrr.tables.measures.shares import EstimateAmong, WeightedShare, contrast, estimate_among
@@ -18,9 +18,9 @@ __all__ = [
     "EstimateAmong",
     "Measures",
     "WeightedShare",
+    "complete_among",
     "contrast",
     "estimate_among",
     "measure",
     "quantiles",
-    "who_answered",
 ]

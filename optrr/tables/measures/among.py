@@ -147,7 +147,7 @@ def said_people(texts: Mapping[str, Sequence[str]]) -> str:
     return f"people with {said_of(texts)}" if texts else "everybody"
 
 
-def who_answered(domain: Domain, among: Among | None) -> Among:
+def complete_among(domain: Domain, among: Among | None) -> Among:
     """The restriction, and for every other attribute of the domain that declares a missing value all its other categories.
 
     Raises InvalidInput where no attribute of the domain declares one, as nobody is left out then.
@@ -156,7 +156,8 @@ def who_answered(domain: Domain, among: Among | None) -> Among:
     missing = [each for each in domain if None in each.codes]
     if not missing:
         raise InvalidInput(
-            f"no attribute of {listed(domain.names)} declares a missing value, so that everybody answered; leave out answered"
+            f"no attribute of {listed(domain.names)} declares a missing value, and all cases are complete; leave out complete "
+            "cases"
         )
     answers = {each.name: [c for c in each.categories if c is not None] for each in missing if each.name not in given}
     return {**given, **answers}
@@ -212,16 +213,16 @@ def said_ignorable(name: str, given: Sequence[str]) -> str:
 
 
 def restriction(
-    domain: Domain, attributes: Sequence[str], among: Among | None, answered: bool, ignorable: str | None = None
+    domain: Domain, attributes: Sequence[str], among: Among | None, complete_cases: bool, ignorable: str | None = None
 ) -> tuple[list[str], Among]:
-    """What is counted for a table of some people, the table's attributes first, and who they are; errors as `who_answered`.
+    """What is counted for a table of some people, the table's attributes first, and who they are; errors as `complete_among`.
 
     Those who did not answer about the ``ignorable`` attribute stay.
     """
     names = [*attributes, *(name for name in among or {} if name not in attributes)]
-    if not answered:
+    if not complete_cases:
         return names, among or {}
-    kept = who_answered(domain.subset(names), among)
+    kept = complete_among(domain.subset(names), among)
     return names, {name: c for name, c in kept.items() if name != ignorable or name in (among or {})}
 
 

@@ -31,7 +31,7 @@ from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.measures import quantities
-from optrr.tables.measures.among import Among, Kept, check_work, who_answered
+from optrr.tables.measures.among import Among, Kept, check_work, complete_among
 from optrr.tables.measures.measure import Measures, Row
 from optrr.tables.measures.quantities import Inversion
 from optrr_solvers.arrays import FloatArray
@@ -184,7 +184,7 @@ def quantiles(  # noqa: PLR0913 (each argument is one question a user answers)
             f"quantiles of {outcome.name!r} are among people of all its categories; restrict by other attributes"
         )
     if None in outcome.codes:
-        given = dict(who_answered(counts.domain.subset(outcome.name), given))
+        given = dict(complete_among(counts.domain.subset(outcome.name), given))
     kept = Kept.of(counts.domain, given, [outcome.name])
     check_work(1, counts.domain)
     left = kept.domain.attributes[0]

@@ -39,6 +39,7 @@ from optrr.tables.measures.among import (
     Kept,
     answers_of,
     check_work,
+    complete_among,
     kept_codes,
     marked,
     said_among,
@@ -46,7 +47,6 @@ from optrr.tables.measures.among import (
     said_ignorable,
     said_of,
     said_people,
-    who_answered,
 )
 from optrr.tables.measures.measure import Measures, Row, tested
 from optrr.tables.measures.quantities import Inversion, Odds
@@ -298,7 +298,7 @@ def contrast(
     mechanism: Randomizer | None,
     shares: Sequence[WeightedShare],
     *,
-    answered: bool = False,
+    complete_cases: bool = False,
     confidence: float = 0.95,
 ) -> Measures:
     """The sum of some shares of the true records, each with its weight, and its interval by test inversion.
@@ -313,7 +313,7 @@ def contrast(
         over all attributes that the shares name. Or a table that is estimated already, without a mechanism.
     shares
         with finite weights, of at most 8 different groups of people.
-    answered
+    complete_cases
         leave out of each share the people who gave no answer to an attribute that it is about.
 
     Returns
@@ -325,8 +325,8 @@ def contrast(
     check_confidence(confidence)
     check_records(counts.n)
     domain, given = counts.domain, list(shares)
-    if answered:
-        answers = who_answered(domain, None)
+    if complete_cases:
+        answers = complete_among(domain, None)
         told = [{name: answers[name] for name in share.names if name in answers} for share in given]
         given = [replace(share, among={**own, **share.among}) for share, own in zip(given, told, strict=True)]
     for share in given:
