@@ -135,21 +135,6 @@ def test_the_package_runs_as_the_command_line(command: list[str]) -> None:
     assert bad.returncode == 2 and bad.stderr.startswith("error: ") and bad.stderr.count("\n") == 1
 
 
-def test_estimate_reads_what_perturb_wrote(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["perturb", "records.csv", "--design", "design.json", "-o", "out.csv", "--random-state", "3"]) == 0
-    printed = out_json(capsys, "estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
-    assert {"attributes", "categories", "estimate", "standard_error", "n"} <= set(printed)
-    assert printed["attributes"] == ["age", "sex"]
-    assert np.shape(printed["estimate"]) == np.shape(printed["standard_error"]) == (5, 2)
-    assert np.sum(printed["estimate"]) == pytest.approx(1)
-    for method in ("norm-sub", "clip", "mle", "ibu", "adjusted"):
-        call = ("estimate", "out.csv", "--design", "design.json", "--attributes", "age,sex")
-        table = out_json(capsys, *call, "--method", method)
-        assert np.min(table["estimate"]) >= 0
-    assert run(["estimate", "out.csv", "--design", "design.json", "--attributes", "sex"]) == 0
-    assert "95% intervals" in capsys.readouterr().out
-
-
 def test_estimate_of_a_pair_that_a_design_hides_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # three binary attributes at 0.5: the pair's eigenvalue is 0 at the optimum (design §3.2)
     assert run(["design", *(f"--attribute={a}=2:0.5" for a in "abc"), "-o", "hidden.json"]) == 0

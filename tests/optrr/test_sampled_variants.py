@@ -514,27 +514,6 @@ def write_people(path, rng, n=400, missing=False):
 
 
 @pytest.mark.slow
-def test_commands(tmp_path, capsys):
-    who = write_people(tmp_path / "people.csv", np.random.default_rng(18))
-    people_file, made, answers = (str(tmp_path / x) for x in ("people.csv", "d.json", "a.csv"))
-    given = ["--total-epsilon", "1", "--for", "association", "--case-share", "0.5", "-o", made]
-    assert run(["gwas-design", people_file, *who, *given, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["epsilon"] <= 1 and summary["variants"] == 3 and 0 < summary["kept"] <= summary["bound"]
-    assert run(["gwas-perturb", people_file, *who, "--design", made, "-o", answers, "--json"]) == 0
-    released = json.loads(capsys.readouterr().out)
-    assert released["records"] == 400
-    table = pa_csv.read_csv(answers)
-    assert table.column_names == ["question", "answer"] and table.num_rows == 400
-    written = ["-o", str(tmp_path / "r.tsv"), "--report", str(tmp_path / "r.html")]
-    assert run(["gwas", answers, "--design", made, "--json", *written]) == 0
-    assert json.loads(capsys.readouterr().out)["variants"] == 3
-    assert run(["verify", made]) == 0
-    assert run(["account", answers, "--design", made]) == 0
-    assert "1.000000" in capsys.readouterr().out
-
-
-@pytest.mark.slow
 def test_frequencies_from_a_file_and_refusals(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who = " ".join(write_people(tmp_path / "people.csv", np.random.default_rng(20)))

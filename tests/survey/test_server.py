@@ -556,20 +556,6 @@ def test_the_longest_wait_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     assert held <= 20
 
 
-def test_a_connection_stays_open_for_the_next_request() -> None:
-    async def talk() -> bytes:
-        async with served(Guard) as (_, connect):
-            reader, writer = await connect()
-            said = b""
-            for _ in range(2):
-                writer.write(REQUEST)
-                said += await asyncio.wait_for(reader.readuntil(b"ok"), 5)
-        return said
-
-    said = asyncio.run(talk())
-    assert said.count(b"200 OK") == 2 and b"close" not in said.lower()
-
-
 def test_a_signal_before_the_first_request_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that comes before uvicorn listens to signals, which used to be lost."""
     late: list[int] = []
@@ -718,15 +704,6 @@ def test_the_one_that_gives_way(seed: int) -> None:
             present.append(guest)
         refused += not entered
     assert gone > 200 and refused > 20
-
-
-def test_who_holds_many_gives_way_to_who_holds_one() -> None:
-    crowd = Crowd(10)
-    early = Guest("192.0.2.1", 0)
-    assert crowd.enter(early, early.host)
-    many = [Guest("192.0.2.2", k) for k in range(30)]
-    assert all(crowd.enter(guest, guest.host) for guest in many)
-    assert not early.dropped and sum(guest.dropped for guest in many) == 21
 
 
 @pytest.mark.parametrize(
