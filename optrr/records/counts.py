@@ -28,6 +28,7 @@ from optrr.domain.domain import CellsResult, Domain, checked_codes, listed
 from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS, FrameCodec, checked_columns, is_spark_frame, summed
+from optrr.records.reading.device_reports import as_reports
 from optrr.records.reading.registry import different, open_source, origins_of
 from optrr.records.reading.source import RecordsAt, each_file, place_of
 from optrr.releases.accounting import Release
@@ -337,12 +338,13 @@ class OpenedRecords:
         (:func:`optrr.releases.provenance.require_design`), and for a place that is named twice.
         """
         if len(given) == 1 and isinstance(given[0], OpenedRecords):
-            opened = given[0]
-            if isinstance(opened, cls) and opened.asking.digest == asking.digest:
-                return opened
-            return cls(asking, opened.given)
+            reports = given[0]
+            if isinstance(reports, cls) and reports.asking.digest == asking.digest:
+                return reports
+            return cls(asking, reports.given)
         # what can be read only once is opened, to see what it says of itself before it is read
-        return cls(asking, tuple(open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given))
+        opened = (open_source(g, asking.domain) if isinstance(g, Iterator) else g for g in given)
+        return cls(asking, tuple(as_reports(g, asking) for g in opened))
 
     @cached_property
     def _parts(self) -> list[_Part]:

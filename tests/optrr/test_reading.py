@@ -35,6 +35,7 @@ from optrr.records.reading.registry import READERS, Reader, open_source
 from optrr.records.reading.source import RecordsAt, Source
 from optrr_solvers.laws import ProductLaw
 
+SENT = Domain([Attribute("sex", ("f", "m")), Attribute("kids", (0, 1, None)), Attribute("ok", (True, False))])
 DOMAIN = Domain.of({"sé": ["F", "M"], "answer, if any": ["no, never", "yes; sure"], "age": 3})
 NAMES = list(DOMAIN.names)
 N = 2_000
@@ -598,3 +599,82 @@ def test_records_go_through_a_pipe_in_and_out(tmp_path, monkeypatch, capfdbinary
         assert (b"300 records" in out.err) if code == 0 else out.err.startswith(b"error: ")
     assert run(["perturb", "-", "--design", "d.json", "-o", "-", "--json"]) == 2
     assert sorted(p.name for p in tmp_path.iterdir()) == ["d.json"]
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory):
+    """A design, its reports as clients send them, one of them twice, and places that hold them."""
+    folder, rng = tmp_path_factory.mktemp("sent"), np.random.default_rng(3)
+    design = optrr.design(SENT, 3.0)
+    codes = [rng.integers(0, int(r), 400) for r in SENT.sizes]
+    shown = [
+        {"format": "optrr-report/1", "design": design.digest.partition(":")[2], "id": f"{k:032x}"} for k in range(400)
+    ]
+    for k, report in enumerate(shown):
+        report["values"] = [a.texts[column[k]] for a, column in zip(SENT, codes, strict=True)]
+    shown.insert(300, shown[7])
+    lines = [json.dumps(report) for report in shown]
+    (folder / "r.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "parts").mkdir()
+    (folder / "parts" / "a.jsonl").write_text("\n".join(lines[:200]))
+    (folder / "parts" / "b.jsonl").write_text("\n".join(lines[200:]))
+    pq.write_table(pa.Table.from_pylist(shown), folder / "columns.parquet")
+    stored = pa.table({"at": list(range(401)), "body": lines})
+    pq.write_table(stored, folder / "texts.parquet")
+    pa_csv.write_csv(stored, folder / "texts.csv")
+    with sqlite3.connect(folder / "s.sqlite") as database:
+        database.execute("create table sent (body text)")
+        database.executemany("insert into sent values (?)", [(line,) for line in lines])
+    duckdb = pytest.importorskip("duckdb").connect(str(folder / "d.duckdb"))
+    duckdb.execute("create table sent (body json)")
+    duckdb.executemany("insert into sent values (?)", [(line,) for line in lines])
+    duckdb.close()
+    places = [folder / name for name in ("r.jsonl", "parts", "columns.parquet", "texts.parquet", "texts.csv")]
+    places += [
+        RecordsAt(f"{kind}", query="select body from sent")
+        for kind in (f"sqlite:{folder}/s.sqlite", folder / "d.duckdb")
+    ]
+    places += [pl.read_ndjson(folder / "r.jsonl"), pl.read_ndjson(folder / "r.jsonl").to_pandas()]
+    return design, shown, codes, places
+
+
+@pytest.mark.parametrize("which", range(9))
+def test_reports_of_devices_are_records_once_each(sent, which):
+    """Columns of JSON lines, Parquet and frames, and texts in Parquet, CSV and databases; their design is known."""
+    design, _, codes, places = sent
+    reports = design.reports(places[which])
+    (counts,) = reports.counts(("kids", "sex"))
+    expected = np.zeros((3, 2), dtype=np.int64)
+    np.add.at(expected, (codes[1], codes[0]), 1)
+    np.testing.assert_array_equal(counts.table, expected)
+    assert reports.doubts == [] and counts.n == 400
+    with pytest.raises(InvalidInput, match="another design"):
+        optrr.design(SENT, 2.0).reports(places[which]).table("sex")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"design": "0" * 64}, "a report is of another design"),
+        ({"id": None}, "a report has no id"),
+        ({"values": ["f", "0"]}, "has not the 3 values"),
+        ({"values": None}, "has not the 3 values"),
+        ({"values": ["f", "secret", "true"]}, "column 'kids', record 401: unknown category"),
+    ],
+)
+@pytest.mark.parametrize("as_text", [False, True])
+def test_a_wrong_report_of_a_device_is_refused_without_its_values(sent, tmp_path, wrong, said, as_text):
+    design, shown, _, _ = sent
+    given = [*shown, {**shown[0], "id": "f" * 32} | wrong]
+    place = tmp_path / ("r.csv" if as_text else "r.jsonl")
+    if as_text:
+        pa_csv.write_csv(pa.table({"body": [json.dumps(each) for each in given]}), place)
+    else:
+        place.write_text("\n".join(map(json.dumps, given)))
+    with pytest.raises(InvalidInput, match=said) as refused:
+        design.reports(place).table("kids")
+    assert "secret" not in str(refused.value)
+    if as_text:
+        place.write_text(place.read_text() + "oops\n")
+        with pytest.raises(InvalidInput, match="holds a text that is no report"):
+            design.reports(place).table("kids")

@@ -271,6 +271,8 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         return _widest(inner, name, field)
     if pa.types.is_struct(kind):
         return sum(_widest(child, name, field) for child in column.flatten())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return int(np.diff(column.offsets).max(initial=0)) * _widest(column.values, name, field)
     width = 1 if pa.types.is_null(kind) else fixed_width(kind)
     if width is None:
         lengths = _lengths(column)

@@ -67,9 +67,6 @@ SCHEMA = pa.schema([("table", pa.int32()), ("cells", pa.string())])
 # A domain that names the two columns for the readers; it declares placeholders, because their values are read in this module.
 _COLUMNS = Domain((Attribute("table", ("1", "2")), Attribute("cells", ("", "0"))))
 
-# Columns that reports of devices have beside these (docs/deployment-format.md, §7).
-_BESIDE = ("design", "id")
-
 FORMAT = "optrr-sampled-tables/2"
 # Named cells counted at once: 64 MB.
 _ENTRIES = 1 << 23
@@ -498,20 +495,11 @@ class SampledTables(Asking):
         return domain, answered
 
     def _sent(self, answers: Any) -> Iterator[tuple[IntArray, NDArray[np.object_]]]:
-        """Batch by batch, which table was asked, from 0, and what was answered. Raises InvalidInput for any other table.
-
-        Reports of devices say which design they are for, and have an identifier each: one that was sent twice counts once.
-        """
+        """Batch by batch, which table was asked, from 0, and what was answered. Raises InvalidInput for any other table."""
         source = open_source(answers, _COLUMNS)
-        present, seen = source.column_names(), set[str]()
-        checked_columns(present, _COLUMNS, None)
-        names = [*SCHEMA.names, *(_BESIDE if set(_BESIDE) <= set(present) else ())]
-        for batch in source.batches(names):
-            table, texts, *beside = (batch.column(n).cast(pa.string()).to_numpy(zero_copy_only=False) for n in names)
-            if beside:
-                designs, identifiers = beside
-                rows = _new_reports(designs, identifiers, self.digest.partition(":")[2], seen)
-                table, texts = table[rows], texts[rows]
+        checked_columns(source.column_names(), _COLUMNS, None)
+        for batch in source.batches(SCHEMA.names):
+            table, texts = (column.cast(pa.string()).to_numpy(zero_copy_only=False) for column in batch.columns)
             numbers = [
                 int(text) - 1 if text and text.isascii() and text.isdigit() and len(text) < 10 else -1 for text in table
             ]
@@ -547,22 +535,6 @@ class SampledTables(Asking):
             return _named_cells([subsets[i] for i in kept], [shape[i] for i in kept])
         cells = np.bincount(subsets[0].ravel(), minlength=math.prod(shape)).reshape(shape)
         return np.asarray(cells.sum(axis=tuple(k for k, i in enumerate(members) if i not in shared)), dtype=np.float64)
-
-
-def _new_reports(
-    designs: NDArray[np.object_], identifiers: NDArray[np.object_], digest: str, seen: set[str]
-) -> list[int]:
-    """The rows of reports whose identifier was not seen; it is now. Raises InvalidInput for one of another design."""
-    if any(design != digest for design in designs):
-        raise InvalidInput(
-            f"a report is of another design than {digest[:12]}…; give the reports that were collected by this file"
-        )
-    rows = []
-    for row, identifier in enumerate(identifiers):
-        if identifier not in seen:
-            seen.add(identifier)
-            rows.append(row)
-    return rows
 
 
 def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
