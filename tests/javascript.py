@@ -1,7 +1,5 @@
 """Node for tests: the client in clients/javascript, or another text of it, run over the tasks of clients/harness.js."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

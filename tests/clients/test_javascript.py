@@ -1,7 +1,5 @@
 """The JavaScript client against the specification: vectors, refusals, planted errors, exact probabilities."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """The Python client: the vectors, what it refuses, planted errors, its draws, and one answer for each design."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Designs for genotypes and status: totals, budgets, the layout, star eigenvalues, what a status is worth."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """PLINK 2's files, and what of a genotype file is used: against bcftools and PLINK 2, and against slow readings of the text."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Readers against files written by hand, matching of phenotypes, and every kind of bad input."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measures of a two-way table against scipy and statsmodels, their derivatives against differences, and their coverage."""
 
-from __future__ import annotations
-
 from math import isnan
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Specifications from data: what is proposed, what is said of it, and that the file says it again."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

@@ -1,7 +1,5 @@
 """Regressions against statsmodels on true records, scipy on written-out likelihoods, slow sums over records; coverage."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from math import inf, isinf

@@ -1,7 +1,5 @@
 """Likelihood with a free law of the predictors: against dense differences, statsmodels, other codings, and simulations."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,11 +127,7 @@ def test_estimates_are_the_likeliest_of_a_slow_search(seed: int) -> None:
 
 
 RACE = Domain(
-    (
-        Attribute("sex", ("f", "m")),
-        Attribute("race", ("a", "b", "c", "w")),
-        Attribute("income", ("lo", "hi")),
-    )
+    (Attribute("sex", ("f", "m")), Attribute("race", ("a", "b", "c", "w")), Attribute("income", ("lo", "hi")))
 )
 
 

@@ -1,7 +1,5 @@
 """Measures of weighted, stratified, clustered samples: formulas record by record, statsmodels, plain measures, and coverage."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys
@@ -27,11 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 benchmark: Any = importlib.import_module("weighted_coverage")
 
 DOMAIN = Domain(
-    (
-        Attribute("sex", ("f", "m")),
-        Attribute("level", (1, 2, 5)),
-        Attribute("town", ("a", "b", "c"), missing=("NA",)),
-    )
+    (Attribute("sex", ("f", "m")), Attribute("level", (1, 2, 5)), Attribute("town", ("a", "b", "c"), missing=("NA",)))
 )
 PLAIN = 30.0
 SAMPLE: dict[str, Any] = {"weights": "w", "strata": "region", "clusters": "school"}
@@ -116,11 +110,7 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     same(row(measure("mean-difference", "sex", "level", **how)), mean - base, a - b)
     cells = [of_mean(frame, (frame.sex == s) & (frame.level == v), frame.w > 0) for s in "fm" for v in (5, 1)]
     logs, odds = [c / p for p, c in cells], cells[0][0] * cells[3][0] / (cells[1][0] * cells[2][0])
-    same(
-        row(measure("odds-ratio", "sex", "level", **how), "5"),
-        odds,
-        odds * (logs[0] - logs[1] - logs[2] + logs[3]),
-    )
+    same(row(measure("odds-ratio", "sex", "level", **how), "5"), odds, odds * (logs[0] - logs[1] - logs[2] + logs[3]))
     terms = [
         {"of": {"level": 5}, "among": {"sex": "f"}},
         {"of": {"town": ["a", "b"]}, "among": {"sex": "m", "town": ["a", "b", "c"]}, "weight": -0.5},

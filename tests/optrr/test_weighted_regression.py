@@ -1,7 +1,5 @@
 """Regressions of samples: against sandwiches written out, statsmodels, no weights at all, and the truth of drawn samples."""
 
-from __future__ import annotations
-
 from math import inf
 
 import numpy as np

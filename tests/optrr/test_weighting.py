@@ -405,11 +405,7 @@ def test_the_command_estimates_by_what_the_design_declares(declared, capsys):
 
 
 @pytest.mark.parametrize(
-    "command",
-    [
-        ("test", "--attributes", "a,b", "--test", "trend"),
-        ("model", "--attributes", "a,b", "--terms", "a+b"),
-    ],
+    "command", [("test", "--attributes", "a,b", "--test", "trend"), ("model", "--attributes", "a,b", "--terms", "a+b")]
 )
 def test_commands_that_ignore_the_sample_say_so(declared, capsys, command):
     told(capsys, "perturb", declared / "true.csv", "--design", declared / "design.json", "-o", declared / "r.csv")
