@@ -1,11 +1,14 @@
-"""The tasks that most users have, as they read: each line here is one that a page of the documentation may print."""
+"""The tasks that most users have, as a page of the documentation may print them; reports opened once for all of them."""
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pytest
 
 import optrr
@@ -14,8 +17,14 @@ import optrr.models.tests
 import optrr.tables.estimation
 import optrr.tables.measures
 import optrr.tables.weighting.estimating
+from optrr import InvalidInput
 from optrr.analyses import Reports
+from optrr.cli.main import run
+from optrr.cli.outputs import Analysis
 from optrr.domain.datasets import adult, adult_domain
+from optrr.records import counts
+from optrr.records.reading import registry as module
+from optrr.records.reading.source import RecordsAt
 from optrr.ways.longitudinal import longitudinal
 from optrr.ways.protocols import rr_independent
 
@@ -207,3 +216,93 @@ def test_opened_by_a_design_or_its_file(design: optrr.Design, people: pd.DataFra
     optrr.save(design, tmp_path / "design.json")
     for by in (design, tmp_path / "design.json"):
         assert optrr.reports(frame, by).table("sex").to_pandas().equals(design.reports(frame).table("sex").to_pandas())
+
+
+ANSWERED = 500
+
+
+@pytest.fixture
+def same_design(tmp_path, monkeypatch):
+    """One design, with a release of it in ``out.csv`` and one of other people in ``more.csv``."""
+    monkeypatch.chdir(tmp_path)
+    made = optrr.design({"a": ["x", "y"], "b": 3}, 1.5)
+    optrr.save(made, "d.json")
+    for seed, name in enumerate(("out.csv", "more.csv")):
+        rng = np.random.default_rng(seed)
+        true = {"a": np.where(rng.random(ANSWERED) < 0.3, "x", "y"), "b": rng.integers(0, 3, ANSWERED)}
+        pa_csv.write_csv(pa.table(true), "true.csv")
+        made.randomize("true.csv", name)
+    return made
+
+
+def test_one_opening_serves_every_table(same_design, monkeypatch):
+    read = []
+    monkeypatch.setattr(module, "_of_place", lambda where, of=module._of_place: read.append(where) or of(where))
+    reports = same_design.reports("out.csv", ["out.csv", "more.csv"][1:])
+    assert [c.n for c in reports.counts(["a", "b"])] == [ANSWERED, ANSWERED] == [c.n for c in reports.counts("b")]
+    assert reports.doubts == reports.unweighted_doubts == []
+    assert len(reports.stated) == 2 == len(read)
+    assert same_design.estimate(same_design.reports("out.csv"), "a").n == ANSWERED
+
+
+def test_a_grown_file_and_a_changed_frame_are_counted_again(same_design):
+    whole = Path("out.csv").read_bytes()
+    Path("part.csv").write_bytes(b"".join(whole.splitlines(keepends=True)[:101]))
+    reports = same_design.reports("part.csv")
+    assert reports.table("a").n == 100
+    Path("part.csv").write_bytes(whole)
+    assert reports.table("a").n == reports.measure("odds-ratio", "a", "b").n == ANSWERED
+    frame = np.zeros((400, 2), dtype=int)
+    reports = same_design.reports(frame)
+    before = reports.table("a").proportions
+    frame[:200, 0] = 1
+    assert reports.table("a").proportions[0] < before[0]
+
+
+def test_a_command_reads_its_records_once(same_design, monkeypatch, capsys):
+    read = []
+    monkeypatch.setattr(
+        counts, "count", lambda place, *a, of=counts.count, **k: read.append(place) or of(place, *a, **k)
+    )
+    asked = ["estimate", "out.csv", "--design", "d.json", "--attributes", "a,b", "--report", "page.html"]
+    assert run([*asked, "--derive", "entropy", "--derive", "g-square", "--fake-reports", "3"]) == 0
+    assert run(["test", "out.csv", "--design", "d.json", "--attributes", "a,b", "--report", "page.html"]) == 0
+    assert len(read) == 2
+    capsys.readouterr()
+
+
+def test_progress_is_shown_by_one_bar_while_an_analysis_runs(same_design, monkeypatch):
+    shown = []
+    monkeypatch.setattr("optrr.cli.outputs.late_bar", lambda: nullcontext(lambda text, share: shown.append(text)))
+    analysis = Analysis(RecordsAt("out.csv"), Path("d.json"), None, None, False)
+    reports = analysis.open()
+    analysis.made(lambda: reports.table("a"))
+    assert shown == [f"{ANSWERED} records counted"]
+    reports.table("b")
+    assert len(shown) == 1
+
+
+def test_places_know_what_their_records_say_and_several_files_each_their_own(same_design):
+    (place,) = same_design.reports(RecordsAt(["out.csv", "more.csv"])).places
+    assert len(place.origins) == 2
+    again = same_design.reports(place)
+    assert again.origins == (place.origins,)
+    assert again.doubts == []
+
+
+def test_another_design_and_a_copy_are_refused_whoever_opened_them(same_design):
+    reports = same_design.reports("out.csv")
+    other = optrr.design(same_design.domain, 0.5)
+    for refused in (other.reports("out.csv"), other.reports(reports)):
+        with pytest.raises(InvalidInput, match="was randomized by another design"):
+            refused.counts("a")
+    with pytest.raises(InvalidInput, match="is given twice"):
+        _ = same_design.reports("out.csv", "out.csv").doubts
+
+
+def test_frames_say_what_they_were_given(same_design):
+    frame = same_design.perturb(pa.table({"a": ["x", "y"] * 50, "b": [0, 1] * 50}))
+    reports = same_design.reports(frame)
+    assert reports.doubts == []
+    assert reports.counts("a")[0].origins == reports.origins[0]
+    assert same_design.reports(np.zeros((4, 2), dtype=int)).origins == ((),)
