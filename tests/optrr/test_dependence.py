@@ -11,17 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats.contingency import association
 
-from optrr.designs.clustering import (
-    checked_clusters,
-    choose_clusters,
-    coarsen,
-    drop_near_duplicates,
-    greedy_clusters,
-    interval_means,
-    iterates,
-    power_iteration_clusters,
-    spectral_clusters,
-)
+from optrr.designs import clustering
 from optrr.designs.dependence import (
     Dependences,
     RandomizedPair,
@@ -37,18 +27,7 @@ from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
-from optrr.ways.secure_sum import (
-    SecureSumFailed,
-    cells_of,
-    checked_margins,
-    dependences_by_randomized_pairs,
-    dependences_by_secure_sum,
-    pair_vector,
-    randomized_pairs_account,
-    securely_summed,
-    tables_of,
-    tallied,
-)
+from optrr.ways import secure_sum
 from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import joint_law
 
@@ -191,7 +170,7 @@ def test_learning_from_randomized_records_ranks_as_the_truth():
 def test_learning_from_randomized_pairs():
     rng = np.random.default_rng(10)
     data = records(rng, 40_000)
-    learned = dependences_by_randomized_pairs(data, DOMAIN, 2.0, random_state=11)
+    learned = secure_sum.dependences_by_randomized_pairs(data, DOMAIN, 2.0, random_state=11)
     assert learned.of("a", "b") == pytest.approx(1.0, abs=0.05)
     assert learned.of("a", "d") == pytest.approx(0.5, abs=0.06)
     assert learned.of("a", "c") < 0.08
@@ -202,7 +181,7 @@ def test_learning_from_randomized_pairs():
 
 def test_the_account_of_randomized_pairs_is_the_sum_of_the_laws():
     # the labels of the six laws, added exactly: at most the account's
-    stated = randomized_pairs_account(DOMAIN, 0.7).epsilon
+    stated = secure_sum.randomized_pairs_account(DOMAIN, 0.7).epsilon
     exact = []
     for names in combinations(DOMAIN.names, 2):
         pair = DOMAIN.subset(names)
@@ -215,20 +194,20 @@ def test_the_account_of_randomized_pairs_is_the_sum_of_the_laws():
 @pytest.mark.parametrize("pair_epsilon", [0.0, -1.0, math.nan, math.inf, 1000.0])
 def test_pairs_are_randomized_at_a_sensible_epsilon(pair_epsilon):
     with pytest.raises(InvalidInput, match="pair_epsilon = "):
-        dependences_by_randomized_pairs(np.zeros((9, 4), dtype=np.int64), DOMAIN, pair_epsilon)
+        secure_sum.dependences_by_randomized_pairs(np.zeros((9, 4), dtype=np.int64), DOMAIN, pair_epsilon)
 
 
 def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     rng = np.random.default_rng(12)
     data = records(rng, 30)
-    tables = checked_margins(securely_summed(cells_of(data, DOMAIN), DOMAIN))
+    tables = secure_sum.checked_margins(secure_sum.securely_summed(secure_sum.cells_of(data, DOMAIN), DOMAIN))
     for (a, b), table in tables.items():
         i, j = DOMAIN.index(a), DOMAIN.index(b)
         expected = np.zeros_like(table)
         for record in data:
             expected[record[i], record[j]] += 1
         assert np.array_equal(table, expected)
-    learned = dependences_by_secure_sum(tables, DOMAIN)
+    learned = secure_sum.dependences_by_secure_sum(tables, DOMAIN)
     assert np.array_equal(learned.matrix, dependences_of(data, DOMAIN).matrix)
     assert math.isinf(learned.account.epsilon)
     assert "not differentially private" in learned.account.steps[0].warning
@@ -236,21 +215,21 @@ def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
 
 def test_tables_that_disagree_on_a_margin_are_refused():
     data = records(np.random.default_rng(13), 5)
-    total = sum(pair_vector(cells, DOMAIN) for cells in cells_of(data, DOMAIN))
-    checked_margins(tables_of(total, DOMAIN))
+    total = sum(secure_sum.pair_vector(cells, DOMAIN) for cells in secure_sum.cells_of(data, DOMAIN))
+    secure_sum.checked_margins(secure_sum.tables_of(total, DOMAIN))
     # a cheat that keeps every table's total but moves one person in one table only
     first = np.flatnonzero(total[:9])[0]
     total[first] -= 1
     total[(first + 3) % 9] += 1
-    with pytest.raises(SecureSumFailed, match="disagree on the counts of 'a'"):
-        checked_margins(tables_of(total, DOMAIN))
+    with pytest.raises(secure_sum.SecureSumFailed, match="disagree on the counts of 'a'"):
+        secure_sum.checked_margins(secure_sum.tables_of(total, DOMAIN))
 
 
 def test_randomized_pairs_under_a_real_secure_sum_give_what_the_tally_gives():
     data = records(np.random.default_rng(15), 25)
     run = [
-        dependences_by_randomized_pairs(data, DOMAIN, 3.0, random_state=16, summed=way)
-        for way in (tallied, securely_summed)
+        secure_sum.dependences_by_randomized_pairs(data, DOMAIN, 3.0, random_state=16, summed=way)
+        for way in (secure_sum.tallied, secure_sum.securely_summed)
     ]
     assert np.array_equal(run[0].matrix, run[1].matrix)
     assert run[0].account == run[1].account
@@ -268,7 +247,7 @@ def test_strangers_and_single_attributes_are_refused():
     with pytest.raises(InvalidInput, match="'z'"):
         dependences_from_randomized(np.zeros((5, 4), dtype=np.int64), mechanism, ordinal=("z",))
     with pytest.raises(InvalidInput, match="at least two attributes"):
-        dependences_by_randomized_pairs(np.zeros((5, 1), dtype=np.int64), Domain.of({"a": 2}), 1.0)
+        secure_sum.dependences_by_randomized_pairs(np.zeros((5, 1), dtype=np.int64), Domain.of({"a": 2}), 1.0)
     with pytest.raises(InvalidInput, match="at least two attributes"):
         dependences_of(np.zeros((5, 1), dtype=np.int64), Domain.of({"a": 2}))
 
@@ -305,7 +284,7 @@ def test_greedy_is_algorithm_1(seed, m, t_v, t_d):
     dependence = rng.random((m, m))
     dependence = (dependence + dependence.T) / 2
     sizes = rng.integers(2, 10, m).tolist()
-    clusters = greedy_clusters(dependence, sizes, t_v, t_d)
+    clusters = clustering.greedy_clusters(dependence, sizes, t_v, t_d)
     assert clusters == literal_algorithm_1(dependence, sizes, t_v, t_d)
     assert all(len(c) == 1 or math.prod(sizes[i] for i in c) <= t_v for c in clusters)
 
@@ -330,17 +309,17 @@ def test_greedy_in_portions_is_one_pass(t_v, decimals):
         dependence = np.round(rng.random((60, 60)), decimals)
         dependence = np.maximum(dependence, dependence.T)
         sizes = rng.integers(2, 10, 60).tolist()
-        assert greedy_clusters(dependence, sizes, t_v, t_d) == one_pass(dependence, sizes, t_v, t_d)
+        assert clustering.greedy_clusters(dependence, sizes, t_v, t_d) == one_pass(dependence, sizes, t_v, t_d)
 
 
 def test_greedy_at_the_ends():
     ones = np.ones((4, 4))
-    assert greedy_clusters(ones, [2, 2, 2, 2], 16, 0.0) == ((0, 1, 2, 3),)
-    assert greedy_clusters(ones, [2, 2, 2, 2], 4, 0.0) == ((0, 1), (2, 3))
-    assert greedy_clusters(np.zeros((4, 4)), [2] * 4, 16, 0.1) == ((0,), (1,), (2,), (3,))
+    assert clustering.greedy_clusters(ones, [2, 2, 2, 2], 16, 0.0) == ((0, 1, 2, 3),)
+    assert clustering.greedy_clusters(ones, [2, 2, 2, 2], 4, 0.0) == ((0, 1), (2, 3))
+    assert clustering.greedy_clusters(np.zeros((4, 4)), [2] * 4, 16, 0.1) == ((0,), (1,), (2,), (3,))
     # an attribute larger than T_v can only stay alone
-    assert greedy_clusters(ones[:2, :2], [50, 2], 10, 0.0) == ((0,), (1,))
-    assert greedy_clusters(ones[:1, :1], [3], 10, 0.0) == ((0,),)
+    assert clustering.greedy_clusters(ones[:2, :2], [50, 2], 10, 0.0) == ((0,), (1,))
+    assert clustering.greedy_clusters(ones[:1, :1], [3], 10, 0.0) == ((0,),)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +334,7 @@ def test_greedy_at_the_ends():
 )
 def test_greedy_refuses(arguments, why):
     with pytest.raises(InvalidInput, match=why):
-        greedy_clusters(*arguments)
+        clustering.greedy_clusters(*arguments)
 
 
 def blocks(sizes, within=0.8, between=0.05):
@@ -372,12 +351,12 @@ def same_partition(clusters, labels):
 @pytest.mark.parametrize("sizes", [(2, 3, 4), (5, 2), (3, 6, 10)])
 def test_power_iteration_finds_blocks_of_unlike_sizes(sizes):
     affinity, labels = blocks(sizes)
-    assert same_partition(power_iteration_clusters(affinity, len(sizes)), labels)
+    assert same_partition(clustering.power_iteration_clusters(affinity, len(sizes)), labels)
 
 
 def settled(affinity):
     """The walk's vector where the iteration stops."""
-    return next(v for v, steady in iterates(affinity) if steady)
+    return next(v for v, steady in clustering.iterates(affinity) if steady)
 
 
 def test_power_iteration_step_is_a_random_walks():
@@ -400,7 +379,7 @@ def test_power_iteration_finds_uneven_groups_of_few_attributes():
         labels = rng.permutation([0, 0, 0, 1, 1, 1, 2, 2])
         within, between = rng.uniform(0.3, 0.7, (8, 8)), rng.uniform(0.0, 0.1, (8, 8))
         upper = np.triu(np.where(labels[:, None] == labels[None, :], within, between), 1)
-        seen += same_partition(power_iteration_clusters(upper + upper.T + np.eye(8), 3), labels)
+        seen += same_partition(clustering.power_iteration_clusters(upper + upper.T + np.eye(8), 3), labels)
     # one number for an attribute does not tell all of them apart, as spectral clustering does; a walk that never stays finds 53
     assert seen >= 70
 
@@ -409,18 +388,18 @@ def test_unrelated_attributes_stay_alone():
     affinity, _ = blocks((2, 2), between=0.0)
     padded = np.zeros((6, 6))
     padded[:4, :4] = affinity
-    clusters = power_iteration_clusters(padded, 2)
+    clusters = clustering.power_iteration_clusters(padded, 2)
     assert (4,) in clusters
     assert (5,) in clusters
-    assert power_iteration_clusters(np.eye(3), 2) == ((0,), (1,), (2,))
-    assert power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
+    assert clustering.power_iteration_clusters(np.eye(3), 2) == ((0,), (1,), (2,))
+    assert clustering.power_iteration_clusters(np.ones((4, 4)), 3) == ((0, 1, 2, 3),)
 
 
 @pytest.mark.parametrize("size", range(2, 15))
 @pytest.mark.parametrize("strength", [0.1, 0.3, 0.37])
 def test_power_iteration_keeps_equally_dependent_attributes_together(size, strength):
     """Sums that differ in their last bits separated 13 attributes with a dependence of 0.3 into two groups."""
-    clusters = power_iteration_clusters(np.full((size, size), strength), 3)
+    clusters = clustering.power_iteration_clusters(np.full((size, size), strength), 3)
     assert clusters == (tuple(range(size)),)
 
 
@@ -443,7 +422,7 @@ def test_interval_means_are_the_cheapest(k):
     rng = np.random.default_rng(k)
     few = [rng.random(k + m) for m in range(4)]
     for values in (*few, rng.random(80), rng.standard_exponential(80) ** 3, np.round(rng.random(80), 1)):
-        labels = interval_means(values, k)
+        labels = clustering.interval_means(values, k)
         groups = [values[labels == g] for g in np.unique(labels)]
         assert len(groups) == min(k, np.unique(values).size)
         cost = sum(float(((g - g.mean()) ** 2).sum()) for g in groups)
@@ -453,21 +432,21 @@ def test_interval_means_are_the_cheapest(k):
 @pytest.mark.parametrize("bad", [np.ones((2, 3)), np.array([[0, 2.0], [2.0, 0]]), np.array([[0, np.nan], [np.nan, 0]])])
 def test_power_iteration_refuses(bad):
     with pytest.raises(InvalidInput):
-        power_iteration_clusters(bad, 2)
+        clustering.power_iteration_clusters(bad, 2)
     with pytest.raises(InvalidInput, match="clusters were asked for"):
-        power_iteration_clusters(np.eye(2), 0)
+        clustering.power_iteration_clusters(np.eye(2), 0)
 
 
 @pytest.mark.skipif(find_spec("sklearn") is None, reason="scikit-learn, the optional extra 'cluster', is not installed")
 def test_spectral_clustering_finds_blocks():
     affinity, labels = blocks((2, 3, 4))
-    assert same_partition(spectral_clusters(affinity, 3), labels)
+    assert same_partition(clustering.spectral_clusters(affinity, 3), labels)
 
 
 @pytest.mark.skipif(find_spec("sklearn") is not None, reason="scikit-learn is installed")
 def test_spectral_clustering_names_the_extra():
     with pytest.raises(InvalidInput, match="optrr\\[cluster\\]"):
-        spectral_clusters(np.eye(2), 2)
+        clustering.spectral_clusters(np.eye(2), 2)
 
 
 CLUSTERED = Domain.of({"a": 4, "b": 5, "c": 3, "d": 2})
@@ -484,13 +463,13 @@ def dependences():
 def test_every_clustering_respects_both_limits(algorithm):
     for t_v in (6, 20, 60, 1000):
         for t_d in (0.0, 0.35, 0.95):
-            clusters = choose_clusters(CLUSTERED, dependences(), t_v, t_d, algorithm)
-            checked_clusters(clusters, CLUSTERED, t_v)
+            clusters = clustering.choose_clusters(CLUSTERED, dependences(), t_v, t_d, algorithm)
+            clustering.checked_clusters(clusters, CLUSTERED, t_v)
             for cluster in clusters:
                 for name in cluster:
                     others = [dependences().of(name, o) for o in cluster if o != name]
                     assert not others or max(others) >= t_d
-    assert choose_clusters(CLUSTERED, dependences(), 20, 0.35, "greedy") == (("a", "b"), ("c",), ("d",))
+    assert clustering.choose_clusters(CLUSTERED, dependences(), 20, 0.35, "greedy") == (("a", "b"), ("c",), ("d",))
 
 
 @pytest.mark.parametrize("algorithm", ["greedy", "pic", "spectral"])
@@ -501,24 +480,24 @@ def test_all_independent_all_identical_and_a_single_attribute(algorithm):
     many = Domain.of({f"a{i}": 2 for i in range(6)})
     for domain in (few, many):
         apart = Dependences(domain.names, np.eye(domain.m))
-        assert choose_clusters(domain, apart, 100, 0.1, algorithm) == tuple((n,) for n in domain.names)
+        assert clustering.choose_clusters(domain, apart, 100, 0.1, algorithm) == tuple((n,) for n in domain.names)
     # with no more attributes than groups there is nothing to group: Algorithm 1 decides alone
-    assert choose_clusters(few, Dependences(few.names, np.ones((3, 3))), 100, 0.1, algorithm) == (few.names,)
+    assert clustering.choose_clusters(few, Dependences(few.names, np.ones((3, 3))), 100, 0.1, algorithm) == (few.names,)
     one = Domain.of({"a": 3})
-    assert choose_clusters(one, Dependences(("a",), [[1.0]]), 100, 0.1, algorithm) == (("a",),)
-    same = choose_clusters(many, Dependences(many.names, np.ones((6, 6))), 16, 0.1, algorithm)
-    checked_clusters(same, many, 16)
+    assert clustering.choose_clusters(one, Dependences(("a",), [[1.0]]), 100, 0.1, algorithm) == (("a",),)
+    same = clustering.choose_clusters(many, Dependences(many.names, np.ones((6, 6))), 16, 0.1, algorithm)
+    clustering.checked_clusters(same, many, 16)
     if algorithm != "spectral":
         assert same == (many.names[:4], many.names[4:])
 
 
 def test_choosing_clusters_refuses():
     with pytest.raises(InvalidInput, match="into 0 groups"):
-        choose_clusters(CLUSTERED, dependences(), 20, 0.3, "pic", 0)
+        clustering.choose_clusters(CLUSTERED, dependences(), 20, 0.3, "pic", 0)
     with pytest.raises(InvalidInput, match="clustering 'kmeans' into 3 groups"):
-        choose_clusters(CLUSTERED, dependences(), 20, 0.3, "kmeans")
+        clustering.choose_clusters(CLUSTERED, dependences(), 20, 0.3, "kmeans")
     with pytest.raises(InvalidInput, match="other attributes"):
-        choose_clusters(Domain.of({"x": 2, "y": 2}), dependences(), 20, 0.3)
+        clustering.choose_clusters(Domain.of({"x": 2, "y": 2}), dependences(), 20, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -533,7 +512,7 @@ def test_choosing_clusters_refuses():
 )
 def test_given_clusters_are_checked(clusters, why):
     with pytest.raises(InvalidInput, match=why):
-        checked_clusters(clusters, CLUSTERED, 50)
+        clustering.checked_clusters(clusters, CLUSTERED, 50)
 
 
 def test_dependences_are_checked():
@@ -559,7 +538,7 @@ def test_near_duplicates_are_recomputed_from_their_representative():
     matrix = np.eye(3)
     for i, j in combinations(range(3), 2):
         matrix[i, j] = matrix[j, i] = cramers_v(table(i, j))
-    representatives = drop_near_duplicates(
+    representatives = clustering.drop_near_duplicates(
         domain, Dependences(domain.names, matrix), lambda a, b: table(domain.index(a), domain.index(b)), 0.95
     )
     assert representatives.kept == ("education", "other")
@@ -571,12 +550,12 @@ def test_near_duplicates_are_recomputed_from_their_representative():
     with pytest.raises(InvalidInput, match="'other' was not dropped"):
         representatives.restored(table(1, 2), "other", 0)
     with pytest.raises(InvalidInput, match="threshold"):
-        drop_near_duplicates(domain, Dependences(domain.names, matrix), lambda a, b: table(0, 1), 0.0)
+        clustering.drop_near_duplicates(domain, Dependences(domain.names, matrix), lambda a, b: table(0, 1), 0.0)
 
 
 def test_all_identical_attributes_leave_one():
     domain = Domain.of({"a": 3, "b": 3, "c": 3})
-    representatives = drop_near_duplicates(
+    representatives = clustering.drop_near_duplicates(
         domain, Dependences(domain.names, np.ones((3, 3))), lambda a, b: np.diag([1, 2, 0]), 0.9
     )
     assert representatives.kept == ("a",)
@@ -588,7 +567,7 @@ def test_coarsening_merges_until_few_enough():
     rng = np.random.default_rng(2)
     codes = np.stack([rng.integers(0, r, 500) for r in CLUSTERED.sizes], axis=1)
     marginals = {"b": [0.5, 0.01, 0.3, 0.02, 0.17]}
-    done = coarsen(CLUSTERED, 96, marginals=marginals)
+    done = clustering.coarsen(CLUSTERED, 96, marginals=marginals)
     assert math.prod(done.domain.sizes) <= 96
     assert min(done.domain.sizes) >= 2
     # b's two rarest categories, 1 and 3, were merged first
@@ -627,7 +606,7 @@ def test_coarsening_is_the_slow_one(seed, equal):
     weights = [np.ones(r) if equal else rng.integers(0, 6, r).astype(float) for r in sizes]
     limit = int(rng.integers(2 ** len(sizes), math.prod(sizes) + 2))
     in_order = {i for i in range(len(sizes)) if rng.random() < 0.5}
-    done = coarsen(
+    done = clustering.coarsen(
         domain,
         limit,
         marginals=dict(zip(domain.names, weights, strict=True)),
@@ -642,19 +621,21 @@ def test_coarsening_is_the_slow_one(seed, equal):
 def test_coarsening_many_categories():
     domain = Domain.of({"zip": 40_000, "sex": 2})
     for ordinal in ((), ("zip",)):
-        done = coarsen(domain, 200, marginals={"zip": np.random.default_rng(4).random(40_000)}, ordinal=ordinal)
+        done = clustering.coarsen(
+            domain, 200, marginals={"zip": np.random.default_rng(4).random(40_000)}, ordinal=ordinal
+        )
         assert done.domain.sizes.tolist() == [100, 2]
         assert np.bincount(done.groups[0]).sum() == 40_000
 
 
 def test_coarsening_in_order_merges_neighbours_only():
-    done = coarsen(CLUSTERED, 20, ordinal=("a", "b", "c"))
+    done = clustering.coarsen(CLUSTERED, 20, ordinal=("a", "b", "c"))
     for group in done.groups[:3]:
         assert np.all(np.diff(group) >= 0)
 
 
 def test_spreading_gives_back_whole_and_even_shares():
-    done = coarsen(CLUSTERED, 40)
+    done = clustering.coarsen(CLUSTERED, 40)
     table = np.random.default_rng(3).random([done.domain[n].size for n in ("b", "a")])
     spread = done.spread(table, ("b", "a"))
     assert spread.shape == (5, 4)
@@ -668,11 +649,11 @@ def test_spreading_gives_back_whole_and_even_shares():
 
 def test_coarsening_refuses():
     with pytest.raises(InvalidInput, match="16 combinations, more than 10"):
-        coarsen(CLUSTERED, 10)
+        clustering.coarsen(CLUSTERED, 10)
     with pytest.raises(InvalidInput, match="'z'"):
-        coarsen(CLUSTERED, 50, ordinal=("z",))
+        clustering.coarsen(CLUSTERED, 50, ordinal=("z",))
     with pytest.raises(InvalidInput, match="marginal of 'b'"):
-        coarsen(CLUSTERED, 50, marginals={"b": [1, 2]})
+        clustering.coarsen(CLUSTERED, 50, marginals={"b": [1, 2]})
     for bad in (math.inf, math.nan, -1.0):
         with pytest.raises(InvalidInput, match="marginal of 'b'"):
-            coarsen(CLUSTERED, 50, marginals={"b": [bad, 1, 1, 1, 1]})
+            clustering.coarsen(CLUSTERED, 50, marginals={"b": [bad, 1, 1, 1, 1]})

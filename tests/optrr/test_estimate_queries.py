@@ -5,15 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from optrr import Counts, Domain, InvalidInput, design
-from optrr.tables.estimation.accuracy import (
-    absolute_error,
-    bonferroni_quantile,
-    expected_squared_error,
-    independence_bound,
-    mean_absolute_error,
-    mean_squared_error,
-    relative_error,
-)
+from optrr.tables.estimation import accuracy
 from optrr.tables.estimation.estimator import estimate
 from optrr.tables.measures.among import box, count_query, query_errors, records
 
@@ -84,28 +76,28 @@ def test_a_count_from_reports_that_are_all_alike_has_no_standard_error():
 
 def test_mdr_errors():
     """MDR §2.3: B is the upper α/r quantile of χ²_1, that is z² at α/(2r); §3.2: e_rel above 200 % where n = r."""
-    assert bonferroni_quantile(10) == pytest.approx(norm.isf(0.0025) ** 2)
+    assert accuracy.bonferroni_quantile(10) == pytest.approx(norm.isf(0.0025) ** 2)
     lam, n = np.array([0.5, 0.3, 0.2]), 400
     z = norm.isf(0.05 / 6)
-    assert absolute_error(lam, n) == pytest.approx(z * np.sqrt(0.25 / 400))
-    assert relative_error(lam, n) == pytest.approx(z * np.sqrt(0.8 / 0.2 / 400))
-    assert relative_error([1.0, 0.0], n) == float("inf")
-    assert relative_error(np.full(1000, 1e-3), 1000) > 2
+    assert accuracy.absolute_error(lam, n) == pytest.approx(z * np.sqrt(0.25 / 400))
+    assert accuracy.relative_error(lam, n) == pytest.approx(z * np.sqrt(0.8 / 0.2 / 400))
+    assert accuracy.relative_error([1.0, 0.0], n) == float("inf")
+    assert accuracy.relative_error(np.full(1000, 1e-3), 1000) > 2
     # Definition 1 holds: simultaneous, so at least 95 %; 4000 draws, standard deviation 0.35 %
     draws = np.random.default_rng(0).multinomial(n, lam, size=4000) / n
-    assert (np.abs(draws - lam).max(axis=1) <= absolute_error(lam, n)).mean() > 0.94
+    assert (np.abs(draws - lam).max(axis=1) <= accuracy.absolute_error(lam, n)).mean() > 0.94
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: absolute_error([0.5, 0.5], 0), "n = 0; give"),
-        (lambda: relative_error([0.5, 0.5], -3), "n = -3; give"),
-        (lambda: bonferroni_quantile(0), "0 cells; give"),
-        (lambda: bonferroni_quantile(3, 1.5), "alpha = 1.5; give"),
-        (lambda: absolute_error([0.5, np.nan], 10), "not a distribution"),
-        (lambda: absolute_error([0.7, 0.7], 10), "not a distribution"),
-        (lambda: relative_error([], 10), "not a distribution"),
+        (lambda: accuracy.absolute_error([0.5, 0.5], 0), "n = 0; give"),
+        (lambda: accuracy.relative_error([0.5, 0.5], -3), "n = -3; give"),
+        (lambda: accuracy.bonferroni_quantile(0), "0 cells; give"),
+        (lambda: accuracy.bonferroni_quantile(3, 1.5), "alpha = 1.5; give"),
+        (lambda: accuracy.absolute_error([0.5, np.nan], 10), "not a distribution"),
+        (lambda: accuracy.absolute_error([0.7, 0.7], 10), "not a distribution"),
+        (lambda: accuracy.relative_error([], 10), "not a distribution"),
     ],
 )
 def test_errors_of_nothing_are_refused(call, message):
@@ -114,10 +106,10 @@ def test_errors_of_nothing_are_refused(call, message):
 
 
 def test_mean_errors_and_rij_theorem_3():
-    assert mean_absolute_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.1)
-    assert mean_squared_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.01)
+    assert accuracy.mean_absolute_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.1)
+    assert accuracy.mean_squared_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.01)
     with pytest.raises(InvalidInput, match="one shape"):
-        mean_absolute_error([0.5, 0.5], [1.0])
+        accuracy.mean_absolute_error([0.5, 0.5], [1.0])
     rng = np.random.default_rng(0)
     for d in (2, 3, 7):
         for _ in range(50):
@@ -125,7 +117,7 @@ def test_mean_errors_and_rij_theorem_3():
             pi /= pi.sum()
             product = np.outer(pi.sum(1), pi.sum(0))
             v = np.sqrt(((pi - product) ** 2 / product).sum() / (d - 1))
-            assert mean_squared_error(product, pi) <= independence_bound(v, d)
+            assert accuracy.mean_squared_error(product, pi) <= accuracy.independence_bound(v, d)
 
 
 @pytest.mark.parametrize("names", [("a",), ("b", "c"), ("a", "b", "c")])
@@ -135,9 +127,11 @@ def test_the_exact_expected_error(mechanism, names):
     q = np.linalg.inv(kernel.matrix().T)
     lam = kernel.forward(pi).ravel()
     total = np.trace(q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T) / 50
-    assert expected_squared_error(kernel, 50, pi) == pytest.approx(total)
+    assert accuracy.expected_squared_error(kernel, 50, pi) == pytest.approx(total)
     even = np.full(kernel.sizes, 1 / kernel.cells)
-    assert expected_squared_error(kernel, 50) == pytest.approx(expected_squared_error(kernel, 50, even))
+    assert accuracy.expected_squared_error(kernel, 50) == pytest.approx(
+        accuracy.expected_squared_error(kernel, 50, even)
+    )
     p = kernel.matrix()
     fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
-    assert expected_squared_error(kernel, 50, target="data") == pytest.approx(np.trace(q @ fixed @ q.T) / 50)
+    assert accuracy.expected_squared_error(kernel, 50, target="data") == pytest.approx(np.trace(q @ fixed @ q.T) / 50)

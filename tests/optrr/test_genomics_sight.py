@@ -10,22 +10,11 @@ import pyarrow.csv as pa_csv
 import pytest
 from scipy.stats import chi2_contingency, norm
 
+from optrr import genomics
 from optrr.cli.main import run
 from optrr.designs.design_file import save_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.genomics import (
-    Budget,
-    Cohort,
-    MatrixGenotypes,
-    PlannedScan,
-    Variants,
-    Wanted,
-    association_design,
-    design,
-    genomic_design,
-    sight,
-)
 from optrr.genomics.designing import sampled_variants
 from optrr.genomics.layout import star_kernel
 from optrr.genomics.sight import people_needed, power_seen, smallest_odds
@@ -45,13 +34,13 @@ def drawn_cohort(rng, people, variants, cases, frequency, odds):
     status = (rng.random(people) < cases).astype(np.int8)
     raised = frequency * odds / (1 - frequency + frequency * odds)
     genotypes = rng.binomial(2, np.where(status == 1, raised, frequency)[:, None], (people, variants)).astype(np.int8)
-    names = Variants.named([f"v{k}" for k in range(variants)])
+    names = genomics.Variants.named([f"v{k}" for k in range(variants)])
     who = np.array([f"p{k}" for k in range(people)], dtype=object)
-    return Cohort(MatrixGenotypes(names, who, genotypes), np.arange(people), status)
+    return genomics.Cohort(genomics.MatrixGenotypes(names, who, genotypes), np.arange(people), status)
 
 
 def test_table_is_of_independent_alleles():
-    scan = PlannedScan(100, 0.3)
+    scan = genomics.PlannedScan(100, 0.3)
     table = scan.table(2.5, 0.2)
     raised = 0.2 * 2.5 / (0.8 + 0.2 * 2.5)
     for status, (share, f) in enumerate([(0.7, 0.2), (0.3, raised)]):
@@ -68,8 +57,8 @@ def test_without_randomization_it_is_armitages_test(frequency, cases):
     """
     rng = np.random.default_rng(4)
     cohort = drawn_cohort(rng, 10, 1, cases, frequency, 1.0)
-    test = tests_seen(design(cohort, 50.0).design)[0]
-    scan = PlannedScan(2000, cases, (frequency,), odds_ratio=1.5)
+    test = tests_seen(genomics.design(cohort, 50.0).design)[0]
+    scan = genomics.PlannedScan(2000, cases, (frequency,), odds_ratio=1.5)
     for level in LEVELS:
         odds = smallest_odds(test, scan, frequency, level)
         asked = people_needed(test, scan, frequency, level)
@@ -104,9 +93,9 @@ def test_power_is_that_of_the_scan(way, total, people, frequency, level):
     rng = np.random.default_rng(5)
     cases, variants = 0.4, 20
     some = drawn_cohort(rng, 20, variants, cases, frequency, 1.0)
-    made = association_design(some, total) if way == "association" else design(some, total)
+    made = genomics.association_design(some, total) if way == "association" else genomics.design(some, total)
     test = tests_seen(made.asking if way == "association" else made.design)[0]
-    scan = PlannedScan(people, cases, (frequency,))
+    scan = genomics.PlannedScan(people, cases, (frequency,))
     odds = smallest_odds(test, scan, frequency, level)
     at = odds if math.isfinite(odds) else 5.0
     predicted = power_seen(test, scan, at, frequency, level)
@@ -124,8 +113,8 @@ def test_power_is_that_of_the_scan(way, total, people, frequency, level):
 def test_people_needed_are_enough():
     """Few see a strong effect, where answers are rare: by drawn surveys with the test's own p-values."""
     for total in (1.0, 8.0):
-        test = tests_seen(sampled_variants(Wanted(["a", "b", "c"]), total))[0]
-        scan = PlannedScan(1000, odds_ratio=2.0)
+        test = tests_seen(sampled_variants(genomics.Wanted(["a", "b", "c"]), total))[0]
+        scan = genomics.PlannedScan(1000, odds_ratio=2.0)
         for level in LEVELS:
             n = int(people_needed(test, scan, 0.2, level))
             effect = test.effect(scan.table(2.0, 0.2), n)
@@ -137,18 +126,21 @@ def test_people_needed_are_enough():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("variants", "total", "plan"),
-    [(90, 8.0, PlannedScan(1580, alpha=5e-8)), (400, 2.0, PlannedScan(20_000, frequencies=(0.3,)))],
+    [(90, 8.0, genomics.PlannedScan(1580, alpha=5e-8)), (400, 2.0, genomics.PlannedScan(20_000, frequencies=(0.3,)))],
 )
 def test_the_sentence_proposes_just_enough(variants, total, plan):
     """Scans of what it proposes see an odds ratio of 5, and those of a fifth more variants or a tenth less ε do not."""
     names = [f"v{k}" for k in range(variants)]
 
     def smallest(count, epsilon):
-        ways = sampled_variants(Wanted(names[:count]), epsilon), genomic_design(Wanted(names[:count]), Budget(epsilon))
+        ways = (
+            sampled_variants(genomics.Wanted(names[:count]), epsilon),
+            genomics.genomic_design(genomics.Wanted(names[:count]), genomics.Budget(epsilon)),
+        )
         level = plan.alpha or 0.05 / count
         return min(smallest_odds(tests_seen(way)[0], plan, f, level) for way in ways for f in plan.frequencies)
 
-    said = sight(Wanted(names), total, plan).said
+    said = genomics.sight(genomics.Wanted(names), total, plan).said
     assert "no odds ratio below 5 is seen" in said
     fewer, enough = int(said.split("ask about ")[1].split(" at most")[0]), float(said.split("raise ε to ")[1])
     for count, epsilon in ((fewer, total), (variants, enough)):
@@ -159,9 +151,9 @@ def test_the_sentence_proposes_just_enough(variants, total, plan):
 
 @pytest.mark.slow
 def test_compared_ways_and_rows():
-    wanted = Wanted([f"v{k}" for k in range(6)])
+    wanted = genomics.Wanted([f"v{k}" for k in range(6)])
     made = {"mine": sampled_variants(wanted, 4.0)}
-    seen = sight(wanted, 4.0, PlannedScan(4000, frequencies=(0.1, 0.4)), made=made)
+    seen = genomics.sight(wanted, 4.0, genomics.PlannedScan(4000, frequencies=(0.1, 0.4)), made=made)
     frame = seen.to_pandas()
     assert list(frame["way"].unique()) == ["mine", "optimum", "pairs", "association"]
     assert (frame["kept"] < 1).all()
@@ -171,13 +163,13 @@ def test_compared_ways_and_rows():
         assert (frame[f"{what}_alpha"] < frame[f"{what}_genome_wide"]).all()
     assert seen.alpha == pytest.approx(0.05 / 6) and len(seen.summary()["rows"]) == 8
     # more people see smaller odds ratios
-    more = sight(wanted, 4.0, PlannedScan(40_000, frequencies=(0.1, 0.4)), made=made).to_pandas()
+    more = genomics.sight(wanted, 4.0, genomics.PlannedScan(40_000, frequencies=(0.1, 0.4)), made=made).to_pandas()
     assert (more["odds_5pct"] < frame["odds_5pct"]).all()
 
 
 @pytest.mark.slow
 def test_nothing_helps():
-    seen = sight(Wanted([f"v{k}" for k in range(3000)]), 1.0, PlannedScan(100))
+    seen = genomics.sight(genomics.Wanted([f"v{k}" for k in range(3000)]), 1.0, genomics.PlannedScan(100))
     assert "no ε up to 50 is enough" in seen.said and "2000 variants" in seen.unavailable["pairs"]
     assert all(row["odds_genome_wide"] is None for row in seen.summary()["rows"])
 
@@ -198,7 +190,7 @@ def test_nothing_helps():
 )
 def test_plans_refused(given):
     with pytest.raises(InvalidInput):
-        PlannedScan(**{"people": 100} | given)
+        genomics.PlannedScan(**{"people": 100} | given)
 
 
 @pytest.mark.slow
@@ -251,7 +243,9 @@ def answers(capsys: pytest.CaptureFixture, *arguments: str) -> dict:
 
 @pytest.fixture(scope="module", params=["auto", "kronecker"])
 def one_design(request):
-    return genomic_design(Wanted(VARIANTS, method=request.param), Budget(variants=2.5, status=3.0))
+    return genomics.genomic_design(
+        genomics.Wanted(VARIANTS, method=request.param), genomics.Budget(variants=2.5, status=3.0)
+    )
 
 
 def true_records(n: int, seed: int) -> np.ndarray:

@@ -10,26 +10,7 @@ from cases import spread
 from scipy.stats import chi2, gamma
 
 from optrr.errors import InvalidInput
-from optrr.ways.graphs import (
-    EdgeChannel,
-    Graph,
-    RandomizedGraph,
-    as_graph,
-    degree_query,
-    estimate_degrees,
-    estimate_triangles,
-    from_slots,
-    laplace_channel,
-    laplace_dilation,
-    local_triangle_sensitivities,
-    randomize,
-    response_channel,
-    smooth_triangle_query,
-    smooth_triangle_sensitivity,
-    triangle_query,
-    triangle_variance,
-    triangles,
-)
+from optrr.ways import graphs
 
 
 def stand_in() -> nx.Graph:
@@ -51,14 +32,14 @@ def triangles_by_loops(n, edges):
     return out
 
 
-def all_outcomes(graph: Graph, channel: EdgeChannel):
+def all_outcomes(graph: graphs.Graph, channel: graphs.EdgeChannel):
     """Every reported graph on few nodes, with its probability."""
     true = set(graph.edge_slots().tolist())
     for bits in product((0, 1), repeat=graph.slots):
         slots = np.array([s for s, bit in enumerate(bits) if bit], dtype=np.int64)
         flips = sum((s in true) != bool(bit) for s, bit in enumerate(bits))
         chance = channel.flip**flips * (1 - channel.flip) ** (graph.slots - flips)
-        yield RandomizedGraph(from_slots(graph.n, slots), channel), chance
+        yield graphs.RandomizedGraph(graphs.from_slots(graph.n, slots), channel), chance
 
 
 @pytest.mark.slow
@@ -67,16 +48,18 @@ def all_outcomes(graph: Graph, channel: EdgeChannel):
     spread([[], [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 2), (2, 3), (3, 4), (0, 2), (1, 3)]], [0.7, 2.0], every=2),
 )
 def test_estimates_and_variances_by_enumerating_all_outcomes(edges, epsilon):
-    graph, channel = as_graph(edges, nodes=5), response_channel(epsilon)
-    outcomes = [(estimate_degrees(r), estimate_triangles(r), chance) for r, chance in all_outcomes(graph, channel)]
+    graph, channel = graphs.as_graph(edges, nodes=5), graphs.response_channel(epsilon)
+    outcomes = [
+        (graphs.estimate_degrees(r), graphs.estimate_triangles(r), chance) for r, chance in all_outcomes(graph, channel)
+    ]
     chances = np.array([chance for _, _, chance in outcomes])
     assert chances.sum() == pytest.approx(1, rel=1e-12)
     for reported, _ in list(all_outcomes(graph, channel))[::100]:
         edges_of = reported.reported.edges.tolist()
-        assert estimate_triangles(reported).naive.tolist() == triangles_by_loops(5, edges_of)
+        assert graphs.estimate_triangles(reported).naive.tolist() == triangles_by_loops(5, edges_of)
     cases = [
         (0, graph.degrees(), np.full(5, 4 * channel.noise)),
-        (1, np.array(triangles_by_loops(5, edges)), triangle_variance(graph, channel)),
+        (1, np.array(triangles_by_loops(5, edges)), graphs.triangle_variance(graph, channel)),
     ]
     for which, truth, variance in cases:
         values = np.array([o[which].values for o in outcomes])
@@ -90,14 +73,14 @@ def test_estimates_and_variances_by_enumerating_all_outcomes(edges, epsilon):
 def test_triangles_agree_with_networkx_and_loops():
     graph = stand_in()
     expected = [nx.triangles(graph)[node] for node in graph.nodes()]
-    np.testing.assert_array_equal(triangles(graph), expected)
+    np.testing.assert_array_equal(graphs.triangles(graph), expected)
     small = nx.gnp_random_graph(12, 0.5, seed=1)
-    np.testing.assert_array_equal(triangles(small), triangles_by_loops(12, small.edges()))
+    np.testing.assert_array_equal(graphs.triangles(small), triangles_by_loops(12, small.edges()))
 
 
 def test_channels_flip_at_least_as_often_as_asked():
     for epsilon in (1e-5, 0.3, 1.0, 4.0, 20.0, 50.0):
-        response, cut = response_channel(epsilon), laplace_channel(epsilon)
+        response, cut = graphs.response_channel(epsilon), graphs.laplace_channel(epsilon)
         assert response.flip == pytest.approx(1 / (1 + math.exp(epsilon)), rel=1e-9)
         assert cut.flip == pytest.approx(math.exp(-epsilon / 2) / 2, rel=1e-9)
         assert response.epsilon <= epsilon * (1 + 1e-15)
@@ -110,11 +93,11 @@ def test_channels_flip_at_least_as_often_as_asked():
 @pytest.mark.slow
 def test_draws_flip_every_slot_alike():
     """Chi-square over 45 slots and both kinds of bit of 4,000 collections; false alarm 1e-4."""
-    graph, channel = as_graph(nx.path_graph(10)), response_channel(1.0)
+    graph, channel = graphs.as_graph(nx.path_graph(10)), graphs.response_channel(1.0)
     runs, rng = 4000, np.random.default_rng(9)
     seen = np.zeros(graph.slots)
     for _ in range(runs):
-        seen[randomize(graph, channel, random_state=rng).reported.edge_slots()] += 1
+        seen[graphs.randomize(graph, channel, random_state=rng).reported.edge_slots()] += 1
     edge = np.isin(np.arange(graph.slots), graph.edge_slots())
     expected = runs * np.where(edge, 1 - channel.flip, channel.flip)
     assert chi2.sf(np.sum((seen - expected) ** 2) / (runs * channel.flip * (1 - channel.flip)), graph.slots) > 1e-4
@@ -122,7 +105,7 @@ def test_draws_flip_every_slot_alike():
 
 def test_slots_and_edges_are_inverse():
     for n in (2, 3, 7, 40):
-        graph = from_slots(n, np.arange(n * (n - 1) // 2))
+        graph = graphs.from_slots(n, np.arange(n * (n - 1) // 2))
         np.testing.assert_array_equal(graph.edges, list(combinations(range(n), 2)))
         np.testing.assert_array_equal(graph.edge_slots(), np.arange(graph.slots))
 
@@ -131,12 +114,12 @@ def test_networkx_labels_edge_lists_and_arrays_give_one_graph():
     named = nx.Graph()
     named.add_nodes_from(["d", "a", "c", "b"])
     named.add_edges_from([("b", "a"), ("c", "d")])
-    from_names = as_graph([("a", "b"), ("d", "c")], nodes=["d", "a", "c", "b"])
-    from_numbers = as_graph(np.array([[3, 1], [0, 2]]), nodes=4)
-    for graph in (as_graph(named), from_names, from_numbers):
+    from_names = graphs.as_graph([("a", "b"), ("d", "c")], nodes=["d", "a", "c", "b"])
+    from_numbers = graphs.as_graph(np.array([[3, 1], [0, 2]]), nodes=4)
+    for graph in (graphs.as_graph(named), from_names, from_numbers):
         np.testing.assert_array_equal(graph.edges, [[0, 2], [1, 3]])
-    assert as_graph(named).labels == ("d", "a", "c", "b")
-    assert as_graph([], nodes=3).degrees().tolist() == [0, 0, 0]
+    assert graphs.as_graph(named).labels == ("d", "a", "c", "b")
+    assert graphs.as_graph([], nodes=3).degrees().tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +146,7 @@ def test_networkx_labels_edge_lists_and_arrays_give_one_graph():
 )
 def test_bad_graphs_are_refused(source, nodes, said):
     with pytest.raises(InvalidInput) as error:
-        as_graph(source, nodes)
+        graphs.as_graph(source, nodes)
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
@@ -171,11 +154,11 @@ def test_bad_graphs_are_refused(source, nodes, said):
 def test_bad_epsilons_are_refused(epsilon):
     graph = nx.path_graph(4)
     calls = [
-        lambda: response_channel(epsilon),
-        lambda: laplace_channel(epsilon),
-        lambda: degree_query(graph, epsilon),
-        lambda: triangle_query(graph, epsilon),
-        lambda: smooth_triangle_query(graph, epsilon),
+        lambda: graphs.response_channel(epsilon),
+        lambda: graphs.laplace_channel(epsilon),
+        lambda: graphs.degree_query(graph, epsilon),
+        lambda: graphs.triangle_query(graph, epsilon),
+        lambda: graphs.smooth_triangle_query(graph, epsilon),
     ]
     for call in calls:
         with pytest.raises(InvalidInput, match="epsilon ="):
@@ -184,10 +167,10 @@ def test_bad_epsilons_are_refused(epsilon):
 
 def test_too_dense_a_collection_is_refused_before_it_starts():
     with pytest.raises(InvalidInput, match="raise epsilon"):
-        randomize([], response_channel(1.0), nodes=100_000)
+        graphs.randomize([], graphs.response_channel(1.0), nodes=100_000)
 
 
-def local_sensitivities_by_enumeration(graph: Graph) -> list[float]:
+def local_sensitivities_by_enumeration(graph: graphs.Graph) -> list[float]:
     """A_k over all graphs of these nodes, from triangle sequences counted by loops."""
     n, slots = graph.n, graph.slots
     pairs = list(combinations(range(n), 2))
@@ -204,21 +187,21 @@ def local_sensitivities_by_enumeration(graph: Graph) -> list[float]:
 
 @pytest.mark.parametrize("edges", [[], [(0, 1), (1, 2)], [(0, 1), (0, 2), (0, 3), (1, 2), (3, 4)], [(0, 4)]])
 def test_local_sensitivities_at_every_distance_by_enumeration(edges):
-    graph = as_graph(edges, nodes=5)
+    graph = graphs.as_graph(edges, nodes=5)
     expected = local_sensitivities_by_enumeration(graph)
-    sensitivities = local_triangle_sensitivities(graph)
+    sensitivities = graphs.local_triangle_sensitivities(graph)
     assert sensitivities.tolist() == expected[: sensitivities.size]
     assert all(value == sensitivities[-1] for value in expected[sensitivities.size :])
     for beta in (0.01, 0.3, 2.0):
         largest = max(math.exp(-beta * k) * a for k, a in enumerate(expected))
-        assert smooth_triangle_sensitivity(graph, beta) == pytest.approx(largest, rel=1e-12)
+        assert graphs.smooth_triangle_sensitivity(graph, beta) == pytest.approx(largest, rel=1e-12)
 
 
 @pytest.mark.parametrize("dimension", [1, 5, 185])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
 def test_dilation_hides_norms_and_beats_the_sufficient_value(dimension, epsilon):
     delta = 1e-6
-    beta = laplace_dilation(dimension, epsilon, delta)
+    beta = graphs.laplace_dilation(dimension, epsilon, delta)
     assert beta >= epsilon / (4 * (dimension + math.log(2 / delta)))
     norms = gamma(dimension).ppf(np.concatenate([np.geomspace(1e-12, 0.5, 4000), 1 - np.geomspace(1e-12, 0.5, 4000)]))
     for scale in np.linspace(-beta, beta, 21):
@@ -232,27 +215,27 @@ def test_dilation_hides_norms_and_beats_the_sufficient_value(dimension, epsilon)
 @pytest.mark.parametrize("bad", [1.0, -0.1, math.nan])
 def test_bad_delta_is_refused(bad):
     with pytest.raises(InvalidInput, match="delta"):
-        smooth_triangle_query(nx.path_graph(4), 1.0, delta=bad)
+        graphs.smooth_triangle_query(nx.path_graph(4), 1.0, delta=bad)
 
 
 @pytest.mark.slow
 def test_queries_add_noise_of_their_scale_and_say_what_it_costs():
     graph = stand_in()
-    truth, n = triangles(graph), 185
+    truth, n = graphs.triangles(graph), 185
     rng = np.random.default_rng(5)
-    degree = [degree_query(graph, 2.0, random_state=rng) for _ in range(200)]
-    errors = np.concatenate([d.values - as_graph(graph).degrees() for d in degree])
+    degree = [graphs.degree_query(graph, 2.0, random_state=rng) for _ in range(200)]
+    errors = np.concatenate([d.values - graphs.as_graph(graph).degrees() for d in degree])
     assert degree[0].scale == 1.0 and degree[0].delta == 0
     # 37,000 Laplace draws: relative standard error of the mean absolute value 0.5 %; 4.5 of them
     assert np.abs(errors).mean() == pytest.approx(1.0, rel=0.025)
     assert abs(errors.mean()) < 4.5 * math.sqrt(2 / errors.size)
-    answer = triangle_query(graph, 3.0, random_state=rng)
+    answer = graphs.triangle_query(graph, 3.0, random_state=rng)
     assert answer.scale == 3 * (n - 2) / 3.0 and answer.delta == 0
-    smooth = smooth_triangle_query(graph, 3.0, 1e-6, random_state=rng)
+    smooth = graphs.smooth_triangle_query(graph, 3.0, 1e-6, random_state=rng)
     assert smooth.delta == 1e-6
-    beta = laplace_dilation(n, 3.0, 1e-6)
-    assert smooth.scale == pytest.approx(2 * smooth_triangle_sensitivity(graph, beta) / 3.0)
-    pure = [smooth_triangle_query(graph, 3.0, 0.0, random_state=rng) for _ in range(100)]
+    beta = graphs.laplace_dilation(n, 3.0, 1e-6)
+    assert smooth.scale == pytest.approx(2 * graphs.smooth_triangle_sensitivity(graph, beta) / 3.0)
+    pure = [graphs.smooth_triangle_query(graph, 3.0, 0.0, random_state=rng) for _ in range(100)]
     assert pure[0].delta == 0
     spread = np.concatenate([p.values - truth for p in pure]) / pure[0].scale
     # the median of |Cauchy| is 1, its standard error over 18,500 draws 1.2 %
@@ -269,12 +252,12 @@ def test_five_thousand_nodes():
     n, rng = 5_000, np.random.default_rng(1)
     ends = np.arange(n)
     ring = np.concatenate([np.column_stack([ends, (ends + step) % n]) for step in (1, 2, 3)])
-    graph, channel = as_graph(ring, nodes=n), response_channel(5.0)
-    randomized = randomize(graph, channel, random_state=rng)
-    degree, triangle = estimate_degrees(randomized), estimate_triangles(randomized)
+    graph, channel = graphs.as_graph(ring, nodes=n), graphs.response_channel(5.0)
+    randomized = graphs.randomize(graph, channel, random_state=rng)
+    degree, triangle = graphs.estimate_degrees(randomized), graphs.estimate_triangles(randomized)
     assert np.mean((degree.values - 6) ** 2) == pytest.approx((n - 1) * channel.noise, rel=0.08)
-    truth = triangles(graph)
+    truth = graphs.triangles(graph)
     assert truth.tolist() == [9] * n
-    variance = triangle_variance(graph, channel)
+    variance = graphs.triangle_variance(graph, channel)
     assert np.mean((triangle.values - truth) ** 2) == pytest.approx(variance.mean(), rel=0.4)
     assert np.mean(triangle.variances) == pytest.approx(variance.mean(), rel=0.4)

@@ -19,20 +19,7 @@ from optrr.records.frames import FrameCodec
 from optrr.show.text import bound_text, epsilon_text
 from optrr.tables.estimation.adjustment import adjust
 from optrr.tables.estimation.estimator import Estimate
-from optrr.ways.protocols import (
-    Account,
-    Client,
-    Collector,
-    Message,
-    Spent,
-    of_design,
-    optimum,
-    rr_clusters,
-    rr_ind_joint,
-    rr_independent,
-    rr_joint,
-    sic_clusters,
-)
+from optrr.ways import protocols
 from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.laws import BlockLaw
@@ -53,15 +40,15 @@ def population(n, seed=1):
 
 
 PROTOCOLS = {
-    "independent": lambda: rr_independent(DOMAIN, 3.0),
-    "ind-joint": lambda: rr_ind_joint(DOMAIN, 3.0),
-    "joint": lambda: rr_joint(DOMAIN, 7.0),
-    "clusters": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5),
-    "clusters, inverse distance": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5, "inverse-distance"),
-    "clusters, product": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5, "product"),
-    "clusters, optimum": lambda: rr_clusters(DOMAIN, CLUSTERS, 2.5, "optimum"),
-    "SIC": lambda: sic_clusters(DOMAIN, CLUSTERS, 0.8),
-    "optimum": lambda: optimum(DOMAIN, 1.0, 8.0),
+    "independent": lambda: protocols.rr_independent(DOMAIN, 3.0),
+    "ind-joint": lambda: protocols.rr_ind_joint(DOMAIN, 3.0),
+    "joint": lambda: protocols.rr_joint(DOMAIN, 7.0),
+    "clusters": lambda: protocols.rr_clusters(DOMAIN, CLUSTERS, 2.5),
+    "clusters, inverse distance": lambda: protocols.rr_clusters(DOMAIN, CLUSTERS, 2.5, "inverse-distance"),
+    "clusters, product": lambda: protocols.rr_clusters(DOMAIN, CLUSTERS, 2.5, "product"),
+    "clusters, optimum": lambda: protocols.rr_clusters(DOMAIN, CLUSTERS, 2.5, "optimum"),
+    "SIC": lambda: protocols.sic_clusters(DOMAIN, CLUSTERS, 0.8),
+    "optimum": lambda: protocols.optimum(DOMAIN, 1.0, 8.0),
 }
 
 # The pairs whose joint each protocol can estimate without its independence assumption being wrong here.
@@ -80,7 +67,7 @@ def truth_of(codes, names):
 def test_every_protocol_estimates_what_it_can_see(name):
     protocol = PROTOCOLS[name]()
     codes = population(60_000)
-    collector = Collector(protocol)
+    collector = protocols.Collector(protocol)
     collector.receive_codes(protocol.mechanism.perturb_codes(codes, 2))
     for names in WITHIN.get(name, [("a", "b"), ("b", "a"), ("d", "c"), ("a", "c"), ("b",)]):
         estimated = collector.estimate(names)
@@ -92,8 +79,8 @@ def test_every_protocol_estimates_what_it_can_see(name):
 
 def test_independence_is_assumed_between_blocks_only():
     codes = population(60_000)
-    independent = Collector(rr_independent(DOMAIN, 3.0))
-    joint = Collector(rr_ind_joint(DOMAIN, 3.0))
+    independent = protocols.Collector(protocols.rr_independent(DOMAIN, 3.0))
+    joint = protocols.Collector(protocols.rr_ind_joint(DOMAIN, 3.0))
     randomized = independent.protocol.mechanism.perturb_codes(codes, 3)
     independent.receive_codes(randomized)
     joint.receive_codes(randomized)
@@ -106,33 +93,33 @@ def test_independence_is_assumed_between_blocks_only():
 
 def test_whole_blocks_sum_to_the_same_where_nothing_is_clipped():
     codes = population(200_000)
-    collector = Collector(rr_clusters(DOMAIN, CLUSTERS, 4.0))
+    collector = protocols.Collector(protocols.rr_clusters(DOMAIN, CLUSTERS, 4.0))
     collector.receive_codes(collector.protocol.mechanism.perturb_codes(codes, 4))
     direct, summed = (collector.estimate(("b", "c"), whole_blocks=w).proportions for w in (False, True))
     assert direct == pytest.approx(summed, abs=1e-3)
 
 
 def test_adjustment_fits_cluster_tables():
-    plain = rr_independent(DOMAIN, 3.0)
+    plain = protocols.rr_independent(DOMAIN, 3.0)
     adjusted = plain.with_adjustment()
     assert (adjusted.name, adjusted.epsilon) == ("RR-Independent + Adjustment", plain.epsilon)
     assert adjusted.margins == (("a",), ("b",), ("c",), ("d",))
-    protocol = rr_clusters(DOMAIN, CLUSTERS, 2.0).with_adjustment()
+    protocol = protocols.rr_clusters(DOMAIN, CLUSTERS, 2.0).with_adjustment()
     assert protocol.margins == (("a", "b"), ("c", "d"))
-    assert rr_joint(DOMAIN, 4.0).with_adjustment().margins == (("a",), ("b",), ("c",), ("d",))
-    assert rr_ind_joint(DOMAIN, 4.0).with_adjustment(CLUSTERS).margins == (("a", "b"), ("c", "d"))
+    assert protocols.rr_joint(DOMAIN, 4.0).with_adjustment().margins == (("a",), ("b",), ("c",), ("d",))
+    assert protocols.rr_ind_joint(DOMAIN, 4.0).with_adjustment(CLUSTERS).margins == (("a", "b"), ("c", "d"))
     with pytest.raises(InvalidInput, match="adjusted already"):
         protocol.with_adjustment()
     with pytest.raises(InvalidInput, match="in no cluster"):
-        rr_joint(DOMAIN, 4.0).with_adjustment([("a",)])
+        protocols.rr_joint(DOMAIN, 4.0).with_adjustment([("a",)])
 
 
 def test_collector_adjusts_as_algorithm_2():
-    protocol = rr_clusters(DOMAIN, CLUSTERS, 3.0).with_adjustment()
-    collector = Collector(protocol)
+    protocol = protocols.rr_clusters(DOMAIN, CLUSTERS, 3.0).with_adjustment()
+    collector = protocols.Collector(protocol)
     collector.receive_codes(protocol.mechanism.perturb_codes(population(5000), 6))
     rows, counts = collector.records()
-    plain = Collector(rr_clusters(DOMAIN, CLUSTERS, 3.0))
+    plain = protocols.Collector(protocols.rr_clusters(DOMAIN, CLUSTERS, 3.0))
     plain.receive_codes(np.repeat(rows, counts, axis=0))
     margins = [plain.estimate(c).proportions for c in CLUSTERS]
     expected = adjust(rows, counts, margins, [(0, 1), (2, 3)])
@@ -142,11 +129,11 @@ def test_collector_adjusts_as_algorithm_2():
 
 
 def test_messages_from_clients_give_the_same_as_codes():
-    protocol = rr_clusters(DOMAIN, CLUSTERS, 2.0)
-    collector = Collector(protocol)
+    protocol = protocols.rr_clusters(DOMAIN, CLUSTERS, 2.0)
+    collector = protocols.Collector(protocol)
     codes = population(400)
     clients = [
-        Client(protocol, {a.name: a.categories[c] for a, c in zip(DOMAIN, record, strict=True)})
+        protocols.Client(protocol, {a.name: a.categories[c] for a, c in zip(DOMAIN, record, strict=True)})
         for record in codes.tolist()
     ]
     for client in clients:
@@ -164,22 +151,22 @@ def test_messages_from_clients_give_the_same_as_codes():
 
 
 def test_a_copied_client_has_drawn_and_forgotten_its_record():
-    client = Client(rr_independent(DOMAIN, 0.1), {"a": "x", "b": 1, "c": True, "d": 0})
+    client = protocols.Client(protocols.rr_independent(DOMAIN, 0.1), {"a": "x", "b": 1, "c": True, "d": 0})
     copies = [pickle.loads(pickle.dumps(client)) for _ in range(20)]
     assert {c.message for c in copies} == {client.message}
     assert list(vars(client)) == ["_message"]
 
 
 def test_a_client_releases_once():
-    protocol = rr_independent(DOMAIN, 0.1)
-    client = Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0})
+    protocol = protocols.rr_independent(DOMAIN, 0.1)
+    client = protocols.Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0})
     assert len({client.message.to_bytes() for _ in range(50)}) == 1
-    collector = Collector(protocol)
+    collector = protocols.Collector(protocol)
     for _ in range(3):
         collector.receive(client.message)
     assert collector.n == 1
     # another client with the same record draws anew: at ε 0.1 equal answers throughout have probability below 1e-20
-    others = {Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0}).message.values for _ in range(40)}
+    others = {protocols.Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0}).message.values for _ in range(40)}
     assert len(others) > 1
 
 
@@ -193,29 +180,29 @@ def test_a_client_releases_once():
 )
 def test_a_client_refuses_a_record_that_does_not_fit(record, why):
     with pytest.raises(InvalidInput, match=why):
-        Client(rr_independent(DOMAIN, 1.0), record)
+        protocols.Client(protocols.rr_independent(DOMAIN, 1.0), record)
 
 
 def test_a_party_that_sends_garbage_counts_for_nothing():
-    protocol = rr_independent(DOMAIN, 2.0)
-    good = [Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0}).message for _ in range(5)]
+    protocol = protocols.rr_independent(DOMAIN, 2.0)
+    good = [protocols.Client(protocol, {"a": "x", "b": 1, "c": True, "d": 0}).message for _ in range(5)]
     mark = protocol.fingerprint
     bad = [
         b"\xff\xfe",
         b"{}",
         b'{"mechanism": "x", "serial": "1", "values": []}',
-        Message(mark, "1", ("x", 1, True)),
-        Message(mark, "2", ("x", 77, True, 0)),
-        Message(mark, "3", ("x", 1, True, 0, 0)),
-        Message("another", "4", ("x", 1, True, 0)),
-        Client(rr_independent(DOMAIN, 2.5), {"a": "x", "b": 1, "c": True, "d": 0}).message,
+        protocols.Message(mark, "1", ("x", 1, True)),
+        protocols.Message(mark, "2", ("x", 77, True, 0)),
+        protocols.Message(mark, "3", ("x", 1, True, 0, 0)),
+        protocols.Message("another", "4", ("x", 1, True, 0)),
+        protocols.Client(protocols.rr_independent(DOMAIN, 2.5), {"a": "x", "b": 1, "c": True, "d": 0}).message,
         good[0].to_bytes()[:-1],
         good[0].to_bytes().replace(b"[", b"[["),
         b"[" * 100_000,
         None,
         "text",
     ]
-    collector = Collector(protocol)
+    collector = protocols.Collector(protocol)
     refused = []
     for message in [*bad, *good]:
         try:
@@ -225,7 +212,7 @@ def test_a_party_that_sends_garbage_counts_for_nothing():
     assert (collector.n, len(refused)) == (5, len(bad))
     assert sum("another mechanism" in r for r in refused) == 3 and not any("77" in r for r in refused)
     with pytest.raises(InvalidInput, match="nothing to estimate"):
-        Collector(protocol).estimate(("a",))
+        protocols.Collector(protocol).estimate(("a",))
 
 
 def test_fingerprints_tell_mechanisms_apart():
@@ -237,7 +224,7 @@ def test_fingerprints_tell_mechanisms_apart():
 def test_every_cluster_matrix_spends_the_same():
     epsilons = np.array([1.0, 2.0, 0.7, 1.3])
     for matrix in ("joint", "inverse-distance", "product", "optimum"):
-        protocol = rr_clusters(DOMAIN, CLUSTERS, epsilons, matrix)
+        protocol = protocols.rr_clusters(DOMAIN, CLUSTERS, epsilons, matrix)
         law = protocol.mechanism.law
         assert isinstance(law, BlockLaw)
         for members, inner in law.blocks:
@@ -264,55 +251,59 @@ def test_single_attributes_are_plain_randomized_response():
 
 
 def test_the_account_adds_up():
-    protocol = rr_clusters(DOMAIN, CLUSTERS, 2.0, learned=Account((Spent("learning", 3.0),)))
+    protocol = protocols.rr_clusters(
+        DOMAIN, CLUSTERS, 2.0, learned=protocols.Account((protocols.Spent("learning", 3.0),))
+    )
     assert protocol.epsilon == pytest.approx(3.0 + 8.0)
     assert protocol.epsilon >= 3.0 + protocol.mechanism.epsilon
     assert [s.step for s in protocol.account.steps] == ["learning", "randomized record (RR-Clusters)"]
-    assert math.isinf(Account((Spent("true tables", math.inf), Spent("release", 1.0))).epsilon)
-    assert Account().epsilon == 0.0
+    assert math.isinf(
+        protocols.Account((protocols.Spent("true tables", math.inf), protocols.Spent("release", 1.0))).epsilon
+    )
+    assert protocols.Account().epsilon == 0.0
     with pytest.raises(InvalidInput, match="at least 0"):
-        Spent("negative", -1.0)
+        protocols.Spent("negative", -1.0)
 
 
 def test_a_designs_blocks_become_the_protocols():
-    assert of_design(design(DOMAIN, 1.0)).blocks == (DOMAIN.names,)
+    assert protocols.of_design(design(DOMAIN, 1.0)).blocks == (DOMAIN.names,)
 
 
 def test_bad_requests_are_refused():
     with pytest.raises(InvalidInput, match="unknown matrix 'dense'"):
-        rr_clusters(DOMAIN, CLUSTERS, 1.0, "dense")
+        protocols.rr_clusters(DOMAIN, CLUSTERS, 1.0, "dense")
     with pytest.raises(InvalidInput, match="in two clusters"):
-        rr_clusters(DOMAIN, [("a", "b"), ("b", "c", "d")], 1.0)
+        protocols.rr_clusters(DOMAIN, [("a", "b"), ("b", "c", "d")], 1.0)
     with pytest.raises(InvalidProblem, match="retention"):
-        sic_clusters(DOMAIN, CLUSTERS, 1.0)
+        protocols.sic_clusters(DOMAIN, CLUSTERS, 1.0)
     with pytest.raises(InvalidProblem, match="above ln 2"):
-        rr_clusters(DOMAIN, CLUSTERS, 0.3, "inverse-distance")
+        protocols.rr_clusters(DOMAIN, CLUSTERS, 0.3, "inverse-distance")
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, math.nan, math.inf, 51.0, "x", None, [1.0], {"a": 1.0}])
 def test_epsilons_out_of_range_are_refused(epsilon):
-    for make in (rr_independent, rr_ind_joint, lambda d, e: rr_clusters(d, CLUSTERS, e)):
+    for make in (protocols.rr_independent, protocols.rr_ind_joint, lambda d, e: protocols.rr_clusters(d, CLUSTERS, e)):
         with pytest.raises(InvalidInput, match="epsilon"):
             make(DOMAIN, epsilon)
     if epsilon != 51.0:
         with pytest.raises(InvalidInput, match="epsilon = "):
-            rr_joint(DOMAIN, epsilon)
+            protocols.rr_joint(DOMAIN, epsilon)
 
 
 @pytest.mark.parametrize("total", [1e-9, 1e-6, 0.01, 1.0, 20.0])
 def test_an_optimum_never_spends_more_than_its_total(total):
     if total < 4e-6:
         with pytest.raises(InvalidInput, match="shares of the attributes run from"):
-            optimum(DOMAIN, 1.0, total)
+            protocols.optimum(DOMAIN, 1.0, total)
         return
-    spent = optimum(DOMAIN, 1.0, total).mechanism.epsilon
+    spent = protocols.optimum(DOMAIN, 1.0, total).mechanism.epsilon
     assert 0.99 * total < spent <= total * (1 + 1e-12)
 
 
 def test_a_table_the_optimum_hides_is_refused():
     domain = Domain.of({"a": 2, "b": 2, "c": 2})
-    protocol = of_design(design(domain, 0.5))
-    collector = Collector(protocol)
+    protocol = protocols.of_design(design(domain, 0.5))
+    collector = protocols.Collector(protocol)
     collector.receive_codes(protocol.mechanism.perturb_codes(np.zeros((100, 3), dtype=np.int64), 1))
     assert collector.estimate(("a",)).proportions[0] > 0.5
     with pytest.raises(SingularMarginal, match="preserve"):
@@ -323,15 +314,15 @@ def test_tables_beyond_memory_are_refused():
     domain = Domain.of({f"a{i}": 10 for i in range(9)})
     codes = np.zeros((20, 9), dtype=np.int64)
     for protocol, names in (
-        (rr_independent(domain, 3.0).with_adjustment(), domain.names),
-        (rr_joint(domain, 3.0), domain.names),
-        (rr_clusters(domain, [domain.names], 3.0).with_adjustment([domain.names]), domain.names[:1]),
+        (protocols.rr_independent(domain, 3.0).with_adjustment(), domain.names),
+        (protocols.rr_joint(domain, 3.0), domain.names),
+        (protocols.rr_clusters(domain, [domain.names], 3.0).with_adjustment([domain.names]), domain.names[:1]),
     ):
-        collector = Collector(protocol)
+        collector = protocols.Collector(protocol)
         collector.receive_codes(codes)
         with pytest.raises(InvalidInput, match="has 1000000000 cells, more than"):
             collector.estimate(names)
-    collector = Collector(rr_joint(domain, 3.0))
+    collector = protocols.Collector(protocols.rr_joint(domain, 3.0))
     collector.receive_codes(codes)
     with pytest.raises(InvalidInput, match="use fewer attributes"):
         collector.estimate(("a0",), whole_blocks=True)
@@ -344,7 +335,7 @@ def test_an_epsilon_is_shown_rounded_up_and_a_bound_rounded_down(value):
 
 
 def test_a_collector_s_table_is_an_estimate_like_any_other():
-    collector = Collector(rr_independent(DOMAIN, 3.0))
+    collector = protocols.Collector(protocols.rr_independent(DOMAIN, 3.0))
     collector.receive_codes(population(1000))
     estimate = collector.estimate(("a", "c"))
     assert isinstance(estimate, Estimate) and estimate.method == "RR-Independent"
@@ -386,7 +377,7 @@ def median_error(domain, codes, collector, queries=3000, sigma=0.1):
 def test_clusters_on_adult_are_near_mdrs_table(data, p, t_v, published, limit):
     domain, codes, dependences = data
     clusters = choose_clusters(domain, dependences, t_v, 0.2)
-    collector = Collector(rr_clusters(domain, clusters, retention_epsilons(domain.sizes, p)))
+    collector = protocols.Collector(protocols.rr_clusters(domain, clusters, retention_epsilons(domain.sizes, p)))
     collector.receive_codes(collector.protocol.mechanism.perturb_codes(codes, 1))
     assert 0.6 * published < median_error(domain, codes, collector) < limit * published
 
@@ -397,9 +388,12 @@ def test_the_optimum_beats_clusters_at_the_same_total(data):
     epsilons = retention_epsilons(domain.sizes, 0.7)
     clusters = choose_clusters(domain, dependences, 300, 0.2)
     errors = []
-    for protocol in (rr_clusters(domain, clusters, epsilons), optimum(domain, 1.0, float(epsilons.sum()))):
+    for protocol in (
+        protocols.rr_clusters(domain, clusters, epsilons),
+        protocols.optimum(domain, 1.0, float(epsilons.sum())),
+    ):
         assert protocol.epsilon == pytest.approx(epsilons.sum(), rel=1e-5)
-        collector = Collector(protocol)
+        collector = protocols.Collector(protocol)
         collector.receive_codes(protocol.mechanism.perturb_codes(codes, 2))
         errors.append(median_error(domain, codes, collector))
     # the benchmark finds a factor of ten

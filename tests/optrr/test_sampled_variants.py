@@ -16,16 +16,9 @@ from scipy.stats import chisquare
 import optrr
 from optrr.cli.main import run
 from optrr.errors import InvalidInput, TooFewRecords
-from optrr.genomics import Variants, association_design
+from optrr.genomics import Variants, association_design, sampled_scan
 from optrr.genomics.designing import Wanted, sampled_variants
 from optrr.genomics.genotypes import MISSING
-from optrr.genomics.sampled_scan import (
-    answers_fit,
-    answers_odds,
-    answers_test,
-    associations_of,
-    expected_noncentralities,
-)
 from optrr.genomics.sampled_variants import (
     SampledVariants,
     Told,
@@ -213,7 +206,7 @@ def test_fit_is_the_likeliest_one():
     rng = np.random.default_rng(9)
     for _ in range(6):
         answers, delta = random_answers(rng), float(rng.uniform(-0.5, 0.5))
-        fit = answers_fit(answers, np.full(len(answers.counts), delta))
+        fit = sampled_scan.answers_fit(answers, np.full(len(answers.counts), delta))
         for row in range(len(answers.counts)):
             ours = slow_objective(fit.theta[row], delta, answers, row)
             for start in (fit.theta[row], np.zeros(3), fit.theta[row] + 0.3):
@@ -228,7 +221,7 @@ def test_score_is_a_derivative():
     rng = np.random.default_rng(10)
     for _ in range(5):
         answers = random_answers(rng, 0.4)
-        fit = answers_fit(answers, np.zeros(len(answers.counts)))
+        fit = sampled_scan.answers_fit(answers, np.zeros(len(answers.counts)))
         for row in range(len(answers.counts)):
             h = 1e-4
             up, down = (slow_objective(fit.theta[row], x, answers, row) for x in (h, -h))
@@ -241,7 +234,7 @@ def test_variance_is_that_of_the_score():
     """Over answers drawn anew from the fit, the efficient score at the same weights has this variance."""
     rng = np.random.default_rng(12)
     answers = random_answers(rng)
-    fit = answers_fit(answers, np.zeros(len(answers.counts)))
+    fit = sampled_scan.answers_fit(answers, np.zeros(len(answers.counts)))
     own = answers.counts.shape[1]
     for row in range(len(answers.counts)):
         weights, chances = fit.weights[row], fit.chances[row]
@@ -257,7 +250,7 @@ def test_without_noise_the_statistic_is_that_of_true_records():
     records = people(rng, 4000, np.array([0.3, 0.4]), 0.5, np.array([0.1, -0.15]))
     asking = sampled_variants(Wanted(names(2)), 30.0)
     assert asking.each == 2
-    ours = associations_of(asking, asking.told([asking.answered(records, as_source(1))]))
+    ours = sampled_scan.associations_of(asking, asking.told([asking.answered(records, as_source(1))]))
     tables = np.stack([[[np.sum((records[:, 1 + v] == g) & (records[:, 0] == s)) for s in (0, 1)] for g in range(3)]
                        for v in range(2)])  # fmt: skip
     assert np.allclose(ours.scores.statistic, score_test(tables, unrandomized((3, 2))).statistic, rtol=0.01)
@@ -293,7 +286,7 @@ def test_level_in_corners(corner):
     others = rng.binomial(n, asking.status_share, 1500) if asking.reports else n - asked
     own = rng.multinomial(asked, cells / cells.sum()).astype(float)
     status = rng.multinomial(others, blank.status_channel @ [1 - cases, cases]).astype(float)
-    p_values = answers_test(asking.answers(0, own, status)).p_value
+    p_values = sampled_scan.answers_test(asking.answers(0, own, status)).p_value
     made = p_values[np.isfinite(p_values)]
     if made.size:
         assert np.mean(made <= 0.05) < 0.065 + 5 * math.sqrt(0.05 * 0.95 / made.size)
@@ -317,17 +310,17 @@ def test_level_and_power_are_as_promised(count, total, n, cases):
     rng = np.random.default_rng(count)
     frequencies = rng.uniform(0.1, 0.5, count)
     asking = sampled_variants(Wanted(names(count)), total, cases=cases)
-    kept = expected_noncentralities(
+    kept = sampled_scan.expected_noncentralities(
         asking, np.stack([true_table(f, cases, 0.01) for f in frequencies]), np.arange(count)
     )
     log_odds = np.sqrt(8 / (n * kept / 0.01**2))
     log_odds[::2] = 0
     tables = np.stack([true_table(f, cases, b) for f, b in zip(frequencies, log_odds, strict=True)])
-    promised = n * expected_noncentralities(asking, tables, np.arange(count), people=n)
+    promised = n * sampled_scan.expected_noncentralities(asking, tables, np.arange(count), people=n)
     p_values, statistics = [], []
     for run_ in range(60):
         records = people(rng, n, frequencies, cases, log_odds)
-        scores = associations_of(asking, asking.told([asking.answered(records, as_source(run_))])).scores
+        scores = sampled_scan.associations_of(asking, asking.told([asking.answered(records, as_source(run_))])).scores
         p_values.append(scores.p_value[::2])
         statistics.append(scores.statistic[1::2] - 1)
     p_values, statistics = np.concatenate(p_values), np.stack(statistics)
@@ -349,7 +342,7 @@ def test_expected_noncentrality_is_that_of_the_prototype():
     """One variant, balanced cases: information kept is what the report says, of a weak association."""
     asking = sampled_variants(Wanted(names(1)), 2.0, cases=0.5, frequencies=[0.3])
     table = true_table(0.3, 0.5, 1e-3)[None]
-    kept = expected_noncentralities(asking, table, np.array([0]))[0] / (1e-6 * 2 * 0.3 * 0.7 * 0.25)
+    kept = sampled_scan.expected_noncentralities(asking, table, np.array([0]))[0] / (1e-6 * 2 * 0.3 * 0.7 * 0.25)
     # the report was made for frequencies and shares of cases around these
     assert 0.8 * 0.4666 < kept < 0.4705
 
@@ -362,7 +355,7 @@ def test_never_far_below_other_ways(total, cases):
     frequencies = rng.uniform(0.05, 0.5, count)
     tables = np.stack([true_table(f, cases, rng.normal(0, 0.2)) for f in frequencies])
     ours = sampled_variants(Wanted(names(count)), total, cases=cases, frequencies=frequencies)
-    kept = expected_noncentralities(ours, tables, np.arange(count)).mean()
+    kept = sampled_scan.expected_noncentralities(ours, tables, np.arange(count)).mean()
     for method in ("optimum", "sampling"):
         other = local_way(method, np.array(names(count), dtype=object), total)
         assert kept >= 0.98 * other.expected(tables, np.arange(count), "trend").mean()
@@ -377,20 +370,20 @@ def test_odds_ratio_interval_holds_what_is_not_rejected():
     rng = np.random.default_rng(15)
     for _ in range(3):
         answers = random_answers(rng, 0.8)
-        odds, z = answers_odds(answers), answers_fit(answers, np.zeros(len(answers.counts))).z
+        odds, z = sampled_scan.answers_odds(answers), sampled_scan.answers_fit(answers, np.zeros(len(answers.counts))).z
         rejected = np.abs(z) > 1.959964
         assert np.array_equal(rejected, (odds.low > 1) | (odds.high < 1))
         for end, goal in ((odds.low, 1.959964), (odds.high, -1.959964), (odds.ratio, 0.0)):
             at = np.flatnonzero((end > 0) & np.isfinite(end))
             if at.size:
-                there = answers_fit(answers.part(at), np.log(end[at])).z
+                there = sampled_scan.answers_fit(answers.part(at), np.log(end[at])).z
                 assert np.allclose(there, goal, atol=2e-3)
 
 
 def test_nobody_asked_is_undefined():
     some = sampled_variants(Wanted(names(2)), 1.0, cases=0.5).answers(0, np.zeros((2, 0)), np.zeros((2, 2)))
     blank = Told(np.zeros((2, len(some.channel))), some.channel, some.status, some.status_channel)
-    assert np.isnan(answers_test(blank).p_value).all()
+    assert np.isnan(sampled_scan.answers_test(blank).p_value).all()
 
 
 @pytest.mark.slow
@@ -478,7 +471,7 @@ def test_every_total_has_a_design(total, count):
 def test_nobody_asked_about_any_variant():
     with pytest.raises(TooFewRecords):
         asking = sampled_variants(Wanted(names(3)), 1.0)
-        associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
+        sampled_scan.associations_of(asking, asking.told([(np.array([3, 3]), np.array([0, 1]))]))
 
 
 @pytest.mark.slow

@@ -9,14 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 
 import optrr
 from optrr.cli.main import run
@@ -29,12 +23,12 @@ KEY = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 def private_pem(key=KEY, password: bytes | None = None) -> bytes:
-    lock = NoEncryption() if password is None else BestAvailableEncryption(password)
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
+    lock = serialization.NoEncryption() if password is None else serialization.BestAvailableEncryption(password)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
 
 
 def public_pem(key=KEY) -> bytes:
-    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 @pytest.fixture

@@ -19,16 +19,6 @@ from optrr_solvers.laws.binomial import log_change_counts, log_change_counts_err
 from optrr_solvers.laws.count import log_uniform_counts, random_subsets
 from optrr_solvers.laws.excess import ExcessTable
 from optrr_solvers.laws.table import log_uniform
-from optrr_solvers.randomness import (
-    SeededSource,
-    SystemSource,
-    as_source,
-    bounded,
-    permutation,
-    split,
-    threshold,
-    words_below,
-)
 
 RNG = np.random.default_rng(20)
 
@@ -127,14 +117,14 @@ DRAWS = 100_000
 
 def test_samples_follow_the_law_over_all_change_sets(case):
     law, q, _ = case
-    samples = law.sample(DRAWS, SeededSource(np.random.default_rng(7)))
+    samples = law.sample(DRAWS, randomness.SeededSource(np.random.default_rng(7)))
     assert samples.shape == (DRAWS, law.m) and samples.dtype == np.bool_
     assert naive.changes_p_value(samples, naive.change_table(law.sizes, q)) > LEVEL
 
 
 def test_the_chi_square_would_notice_a_wrong_law():
     law = LAWS["table"]
-    samples = law.sample(DRAWS, SeededSource(np.random.default_rng(7)))
+    samples = law.sample(DRAWS, randomness.SeededSource(np.random.default_rng(7)))
     nearby = TableLaw(law.sizes, law.log_density + np.linspace(0, 0.2, 8).reshape(2, 2, 2))
     assert naive.changes_p_value(samples, nearby.probabilities) < LEVEL
 
@@ -143,7 +133,7 @@ def test_system_randomness_serves_the_samplers():
     """Fails once in a billion runs."""
     law = LAWS["count-classes"]
     whole = naive.change_table(law.sizes, naive.density(law))
-    assert naive.changes_p_value(law.sample(DRAWS, SystemSource()), whole) > 1e-9
+    assert naive.changes_p_value(law.sample(DRAWS, randomness.SystemSource()), whole) > 1e-9
 
 
 @pytest.mark.parametrize("name", ["count-classes", "few", "few-tall-single"])
@@ -231,16 +221,16 @@ def test_equal_keys_at_the_border_are_drawn_again():
 @pytest.mark.slow
 def test_excess_larger_than_a_double_can_hold_is_sampled():
     law = TableLaw(np.array([2, 3]), np.array([2000.0, 1999.0, 0.0, 0.0]))
-    samples = law.sample(1000, SeededSource(np.random.default_rng(1)))
+    samples = law.sample(1000, randomness.SeededSource(np.random.default_rng(1)))
     assert not samples[:, 0].any() and samples[:, 1].any()
     few = FewChangesLaw(np.full(1000, 5), 1600.0, np.zeros(1000))
     assert few.epsilon == pytest.approx(1600.0)
-    assert few.sample(5, SeededSource(np.random.default_rng(1))).shape == (5, 1000)
+    assert few.sample(5, randomness.SeededSource(np.random.default_rng(1))).shape == (5, 1000)
 
 
 def test_all_mass_uniform_or_none():
-    assert (ExcessTable(np.array([-np.inf, -np.inf]), 0.0).draw(5, SystemSource()) == -1).all()
-    drawn = ExcessTable(np.array([800.0, -np.inf]), 0.0).draw(1000, SystemSource())
+    assert (ExcessTable(np.array([-np.inf, -np.inf]), 0.0).draw(5, randomness.SystemSource()) == -1).all()
+    drawn = ExcessTable(np.array([800.0, -np.inf]), 0.0).draw(1000, randomness.SystemSource())
     assert (drawn == 0).all()  # a stray uniform answer has chance 2^-48 each
 
 
@@ -295,7 +285,7 @@ def test_huge_m():
     assert np.isfinite(alike.attribute_epsilons()).all()
     assert alike.marginal((0, 7)).sum() == pytest.approx(1)
     assert alike.epsilon == pytest.approx(3.0)
-    assert alike.sample(3, SeededSource(np.random.default_rng(3))).shape == (3, m)
+    assert alike.sample(3, randomness.SeededSource(np.random.default_rng(3))).shape == (3, m)
 
 
 @pytest.mark.parametrize(
@@ -324,32 +314,32 @@ def test_bad_input_is_refused_in_one_line(build, words):
 
 
 def test_none_is_the_operating_system_and_seeds_repeat():
-    assert isinstance(as_source(None), SystemSource)
-    a, b = as_source(5).words(100), as_source(5).words(100)
+    assert isinstance(randomness.as_source(None), randomness.SystemSource)
+    a, b = randomness.as_source(5).words(100), randomness.as_source(5).words(100)
     np.testing.assert_array_equal(a, b)
     generator = np.random.default_rng(5)
-    handed_on = as_source(generator).words(100)
-    np.testing.assert_array_equal(handed_on, SeededSource(np.random.default_rng(5)).words(100))
+    handed_on = randomness.as_source(generator).words(100)
+    np.testing.assert_array_equal(handed_on, randomness.SeededSource(np.random.default_rng(5)).words(100))
     # records drawn by numpy with seed 5 must not meet the noise of seed 5; a shared word has chance 1e-15
     assert not np.intersect1d(handed_on, a).size
-    source = SeededSource(np.random.default_rng(1))
-    assert as_source(source) is source
+    source = randomness.SeededSource(np.random.default_rng(1))
+    assert randomness.as_source(source) is source
 
 
 @pytest.mark.parametrize("bad", [True, 1.5, "7", -1])
 def test_other_random_states_are_refused(bad):
     with pytest.raises(TypeError, match="give None, an int from 0 or a numpy Generator"):
-        as_source(bad)
+        randomness.as_source(bad)
 
 
 def test_system_streams_differ_and_go_on():
-    one, two = SystemSource(), SystemSource()
+    one, two = randomness.SystemSource(), randomness.SystemSource()
     first, second, other = one.words(64), one.words(64), two.words(64)
     assert len({*first.tolist(), *second.tolist(), *other.tolist()}) == 192  # a repeat has chance 2^-50
 
 
 def test_system_words_are_uniform_in_every_bit():
-    words = SystemSource().words((1 << 19) + 12_345)  # more than one piece of key stream
+    words = randomness.SystemSource().words((1 << 19) + 12_345)  # more than one piece of key stream
     ones = np.array([np.count_nonzero(words >> np.uint64(b) & np.uint64(1)) for b in range(64)])
     z = (ones - words.size / 2) / np.sqrt(words.size / 4)
     assert np.abs(z).max() < 8  # fails once in 10^13 runs
@@ -358,24 +348,24 @@ def test_system_words_are_uniform_in_every_bit():
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 8, 1000])
 def test_bounded_is_uniform(bound):
     """False alarm 1e-6 for each of six bounds."""
-    draws = bounded(SeededSource(np.random.default_rng(8)), 50_000, bound)
+    draws = randomness.bounded(randomness.SeededSource(np.random.default_rng(8)), 50_000, bound)
     assert draws.max() < bound and naive.fit_p_value(draws, np.full(bound, 1 / bound)) > 1e-6
 
 
 def test_bounded_rejects_the_uneven_last_stretch():
     # 2^64 = 3·k + 1: only the largest word is uneven, and is drawn again
     top = (1 << 64) - 1
-    assert bounded(Scripted([top, 4, top, 5]), 2, 3).tolist() == [2, 1]
+    assert randomness.bounded(Scripted([top, 4, top, 5]), 2, 3).tolist() == [2, 1]
 
 
 @pytest.mark.parametrize("p", [0.0, 1e-22, 3e-12, 0.1, 1 / 3, 0.5, 1 - 2.0**-53, 1.0])
 def test_thresholds_are_never_below_the_probability(p):
-    reached = Fraction(int(threshold(p)), 1 << 64)
+    reached = Fraction(int(randomness.threshold(p)), 1 << 64)
     assert Fraction(p) - Fraction(1, 1 << 64) * (p == 1.0) <= reached <= Fraction(p) + Fraction(1, 1 << 64)
 
 
 def test_a_forked_process_draws_bits_of_its_own():
-    source = SystemSource()
+    source = randomness.SystemSource()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -387,18 +377,20 @@ def test_a_forked_process_draws_bits_of_its_own():
 
 
 def test_children_and_words_drawn_ahead_are_even_and_repeat_with_a_seed():
-    a, b = (split(SeededSource(np.random.default_rng(3)), 3) for _ in range(2))
+    a, b = (randomness.split(randomness.SeededSource(np.random.default_rng(3)), 3) for _ in range(2))
     drawn = [np.concatenate([x.words(5), x.words(70_000), x.words(7)]) for x in a]
     for x, words in zip(b, drawn, strict=True):
         np.testing.assert_array_equal(np.concatenate([x.words(5), x.words(70_000), x.words(7)]), words)
     assert np.unique(np.concatenate(drawn)).size == 3 * 70_012
-    assert len({int(x.words(1)[0]) for x in split(SystemSource(), 4)}) == 4
+    assert len({int(x.words(1)[0]) for x in randomness.split(randomness.SystemSource(), 4)}) == 4
 
 
 @pytest.mark.parametrize("bound", [2, 3, 7, 4095, 4097, 70_001])
 def test_short_words_below_a_bound_are_even(bound):
     """False alarm 1e-9; 64 cells for large bounds."""
-    draws = words_below(SeededSource(np.random.default_rng(bound)), 200_000, bound).astype(np.int64)
+    draws = randomness.words_below(randomness.SeededSource(np.random.default_rng(bound)), 200_000, bound).astype(
+        np.int64
+    )
     assert draws.min() >= 0 and draws.max() < bound
     edges = np.arange(min(bound, 64) + 1) * bound // min(bound, 64)
     assert naive.fit_p_value(np.searchsorted(edges, draws, side="right") - 1, np.diff(edges)) > 1e-9
@@ -406,12 +398,12 @@ def test_short_words_below_a_bound_are_even(bound):
 
 def test_products_that_would_favour_a_value_are_drawn_again():
     # 16-bit words times 3: 0 has lower half 0, below 65536 mod 3 = 1, and is rejected; 21846 gives 1
-    assert words_below(Scripted([21846 << 16 | 0, 43691]), 2, 3).tolist() == [2, 1]
+    assert randomness.words_below(Scripted([21846 << 16 | 0, 43691]), 2, 3).tolist() == [2, 1]
 
 
 def test_a_key_that_was_given_is_remembered():
-    assert not SystemSource().keyed and SystemSource(b"\0" * 48).keyed
-    for keyed, source in ((False, SystemSource()), (True, SystemSource(b"\0" * 48))):
+    assert not randomness.SystemSource().keyed and randomness.SystemSource(b"\0" * 48).keyed
+    for keyed, source in ((False, randomness.SystemSource()), (True, randomness.SystemSource(b"\0" * 48))):
         children = source.children(3)
         assert [child.keyed for child in children] == [keyed] * 3
         assert [grandchild.keyed for grandchild in children[0].children(2)] == [keyed] * 2
@@ -421,11 +413,11 @@ def test_a_key_that_was_given_is_remembered():
 def test_every_permutation_is_equally_likely(monkeypatch, packed):
     """By chance it fails for once in a million seeds."""
     monkeypatch.setattr(randomness, "_PACKED_PLACES", packed)
-    source, every = as_source(3), {order: k for k, order in enumerate(itertools.permutations(range(4)))}
-    seen = np.array([every[tuple(permutation(source, 4).tolist())] for _ in range(2400)])
+    source, every = randomness.as_source(3), {order: k for k, order in enumerate(itertools.permutations(range(4)))}
+    seen = np.array([every[tuple(randomness.permutation(source, 4).tolist())] for _ in range(2400)])
     assert naive.fit_p_value(seen, np.ones(24)) > 1e-6
-    assert sorted(permutation(source, 70_001).tolist()) == list(range(70_001))
-    assert permutation(source, 0).size == 0 and permutation(source, 1).tolist() == [0]
+    assert sorted(randomness.permutation(source, 70_001).tolist()) == list(range(70_001))
+    assert randomness.permutation(source, 0).size == 0 and randomness.permutation(source, 1).tolist() == [0]
 
 
 @pytest.mark.parametrize("packed", [20, 0], ids=["with their places", "by sorting places"])
@@ -438,4 +430,4 @@ def test_a_permutation_is_drawn_again_where_words_are_alike(monkeypatch, packed)
         def words(self, count):
             return next(self.given)
 
-    assert permutation(Words(), 3).tolist() == [1, 2, 0]
+    assert randomness.permutation(Words(), 3).tolist() == [1, 2, 0]

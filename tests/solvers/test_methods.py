@@ -10,18 +10,7 @@ from cases import SOLVER_CASES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optrr_solvers import (
-    METHODS,
-    Guarantee,
-    InvalidInput,
-    InvalidProblem,
-    Problem,
-    SolveOptions,
-    Status,
-    applicable,
-    lower_bound,
-    solve,
-)
+import optrr_solvers
 from optrr_solvers.enclosure import FLIP_BITS, exp_bounds, flip_ceiling, log_ceiling, log_floor
 from optrr_solvers.errors import Infeasible
 from optrr_solvers.methods import registered
@@ -39,30 +28,30 @@ def optima() -> dict[str, float]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", SOLVER_CASES)
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", optrr_solvers.METHODS)
 def test_every_method_on_every_case(name: str, case: str, optima: dict[str, float]) -> None:
-    method, problem, optimum = METHODS[name], SOLVER_CASES[case], optima[case]
+    method, problem, optimum = optrr_solvers.METHODS[name], SOLVER_CASES[case], optima[case]
     if not method.takes(problem):
-        assert name not in applicable(problem)
+        assert name not in optrr_solvers.applicable(problem)
         return
-    solution = solve(problem, name)
+    solution = optrr_solvers.solve(problem, name)
     assert solution.method == name
     assert solution.upper == solution.law.epsilon
     # the dual answer: the bound follows from the certificate alone and is never above the optimum
-    assert lower_bound(problem, solution.certificate) <= optimum + 1e-6
+    assert optrr_solvers.lower_bound(problem, solution.certificate) <= optimum + 1e-6
     kept = not shortfalls(problem, solution.law).any()
     if kept:
         assert solution.upper >= optimum - 1e-6
     match method.guarantee:
-        case Guarantee.EXACT:
-            assert solution.status is Status.OPTIMAL
+        case optrr_solvers.Guarantee.EXACT:
+            assert solution.status is optrr_solvers.Status.OPTIMAL
             assert solution.upper == pytest.approx(optimum, abs=1e-6)
             assert solution.gap <= ROUNDING
             require(problem, name, solution.law)
-        case Guarantee.CERTIFIED:
+        case optrr_solvers.Guarantee.CERTIFIED:
             assert solution.lower <= optimum + 1e-6
             require(problem, name, solution.law)
-        case Guarantee.BASELINE:
+        case optrr_solvers.Guarantee.BASELINE:
             assert kept or any("replaced" in note for note in solution.notes)
 
 
@@ -70,47 +59,49 @@ def test_every_method_on_every_case(name: str, case: str, optima: dict[str, floa
 @pytest.mark.parametrize("case", SOLVER_CASES)
 def test_auto_has_the_smallest_total_of_all_methods(case: str) -> None:
     problem = SOLVER_CASES[case]
-    chosen = solve(problem)
+    chosen = optrr_solvers.solve(problem)
     require(problem, "auto", chosen.law)
-    for name in applicable(problem):
-        other = solve(problem, name)
+    for name in optrr_solvers.applicable(problem):
+        other = optrr_solvers.solve(problem, name)
         if not shortfalls(problem, other.law).any():
             assert chosen.upper <= other.upper + ROUNDING, name
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", optrr_solvers.METHODS)
 def test_what_a_method_does_not_take_is_refused_in_one_line(name: str) -> None:
-    method = METHODS[name]
-    small = Problem([2, 3, 4], [1.0, 0.5, 1.5])
+    method = optrr_solvers.METHODS[name]
+    small = optrr_solvers.Problem([2, 3, 4], [1.0, 0.5, 1.5])
     wrong = {
-        "pairs": Problem([2, 3, 4], [1.0, 0.5, 1.5], pairs=((0, 1),), kappa=1.5 if name == "kronecker" else 1.0),
-        "caps": Problem([2, 3, 4], [1.0, 0.5, 1.5], caps=[1.2, 1.2, 1.8]),
+        "pairs": optrr_solvers.Problem(
+            [2, 3, 4], [1.0, 0.5, 1.5], pairs=((0, 1),), kappa=1.5 if name == "kronecker" else 1.0
+        ),
+        "caps": optrr_solvers.Problem([2, 3, 4], [1.0, 0.5, 1.5], caps=[1.2, 1.2, 1.8]),
     }
     for what, problem in wrong.items():
         if not method.takes(problem):
-            with pytest.raises(InvalidInput, match=r"^[^\n]+$"):
-                solve(problem, name)
+            with pytest.raises(optrr_solvers.InvalidInput, match=r"^[^\n]+$"):
+                optrr_solvers.solve(problem, name)
         else:
             assert getattr(method, what)
     for option in {"tolerance", "time_limit"} - set(method.options):
-        with pytest.raises(InvalidProblem, match="drop it"):
-            solve(small, name, SolveOptions(**{option: 10.0}))
+        with pytest.raises(optrr_solvers.InvalidProblem, match="drop it"):
+            optrr_solvers.solve(small, name, optrr_solvers.SolveOptions(**{option: 10.0}))
 
 
 def test_a_name_is_taken_once() -> None:
-    with pytest.raises(InvalidProblem, match="already"), registered(METHODS["ball"]):
+    with pytest.raises(optrr_solvers.InvalidProblem, match="already"), registered(optrr_solvers.METHODS["ball"]):
         pass
-    with pytest.raises(InvalidProblem, match="unknown method 'toy'"):
-        solve(Problem([2, 3], [1.0, 1.0]), "toy")
+    with pytest.raises(optrr_solvers.InvalidProblem, match="unknown method 'toy'"):
+        optrr_solvers.solve(optrr_solvers.Problem([2, 3], [1.0, 1.0]), "toy")
 
 
 def test_the_heuristic_may_be_the_answer_where_it_keeps_every_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no certified method left, the best of heuristic, products of blocks and Kronecker is returned."""
-    problem = Problem(np.full(40, 2), np.linspace(6.0, 5.0, 40))
-    heuristic = solve(problem, "inductive")
+    problem = optrr_solvers.Problem(np.full(40, 2), np.linspace(6.0, 5.0, 40))
+    heuristic = optrr_solvers.solve(problem, "inductive")
     assert not shortfalls(problem, heuristic.law).any()  # or this test shows nothing
-    monkeypatch.delitem(METHODS, "ball")
-    chosen = solve(problem)
+    monkeypatch.delitem(optrr_solvers.METHODS, "ball")
+    chosen = optrr_solvers.solve(problem)
     require(problem, "auto", chosen.law)
     assert chosen.upper <= heuristic.upper < problem.kronecker_epsilon
 
@@ -132,7 +123,7 @@ def test_flips_keeps_and_gaps_against_60_digits(r, e):
             (flip_gaps(r, e), gap),
         ):
             assert abs(mp.mpf(float(computed)) / exact - 1) < 64 * 2.0**-53
-        assert Problem([r], [e]).eigenvalues[0] == pytest.approx(float(gap * r / (r - 1)), rel=1e-14)
+        assert optrr_solvers.Problem([r], [e]).eigenvalues[0] == pytest.approx(float(gap * r / (r - 1)), rel=1e-14)
 
 
 @pytest.mark.parametrize("r", SIZES)
@@ -183,28 +174,28 @@ def test_logarithm_next_to_one():
     ],
 )
 def test_bad_problems_are_refused_in_one_line(arguments, words):
-    with pytest.raises(InvalidProblem, match=words) as error:
-        Problem(**arguments)
+    with pytest.raises(optrr_solvers.InvalidProblem, match=words) as error:
+        optrr_solvers.Problem(**arguments)
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("cap", [0.9, np.nan, -1])
 def test_a_cap_below_its_epsilon_is_infeasible(cap):
     with pytest.raises(Infeasible, match="attribute 1 has conditional cap"):
-        Problem([2, 2], [1.0, 1.0], caps=np.array([2.0, cap]))
+        optrr_solvers.Problem([2, 2], [1.0, 1.0], caps=np.array([2.0, cap]))
 
 
 def test_normalised_in_one_place():
-    p = Problem([2, 3, 4], [1, 2, 3], pairs=((2, 0), (0, 2), (0, 1)), caps=4.0)
+    p = optrr_solvers.Problem([2, 3, 4], [1, 2, 3], pairs=((2, 0), (0, 2), (0, 1)), caps=4.0)
     assert p.pairs == ((0, 1), (0, 2))
     assert p.caps.tolist() == [4.0] * 3
     assert p.sizes.dtype == np.int64 and p.epsilons.dtype == np.float64
     assert p.constrained and p.kronecker_epsilon == 6
-    assert not Problem([2], [1], caps=np.inf).constrained
+    assert not optrr_solvers.Problem([2], [1], caps=np.inf).constrained
 
 
 def test_classes_group_alike_attributes_by_first_appearance():
-    p = Problem([3, 2, 3, 2, 3], [1, 1, 1, 1, 2])
+    p = optrr_solvers.Problem([3, 2, 3, 2, 3], [1, 1, 1, 1, 2])
     assert [c.tolist() for c in p.classes] == [[0, 2], [1, 3], [4]]
-    capped = Problem([2, 2, 2], [1, 1, 1], caps=np.array([2, np.inf, 2]))
+    capped = optrr_solvers.Problem([2, 2, 2], [1, 1, 1], caps=np.array([2, np.inf, 2]))
     assert [c.tolist() for c in capped.classes] == [[0, 2], [1]]

@@ -15,21 +15,7 @@ from optrr.domain.domain import Domain
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
-from tests.survey.test_page import (
-    CHANGED,
-    FIXED,
-    PHONE,
-    STORED,
-    answering,
-    kept_by,
-    opened,
-    press,
-    reports_of,
-    send_again,
-    sideways,
-    visitor,
-    wait_for,
-)
+from tests.survey import test_page
 from tests.survey.test_questions import DOMAIN, QUESTIONS, REPORTS, TABLES, asking, files
 
 # Chromium and a server in a process of its own take a few seconds to start
@@ -46,7 +32,7 @@ def server(tmp_path_factory) -> Iterator[Server]:
     design, wording = files(folder, asking())
     running = Server(design, "--wording", str(wording), "--database", str(folder / "reports.db"))
     running.database = folder / "reports.db"  # type: ignore[attr-defined]
-    answering(running)
+    test_page.answering(running)
     yield running
     assert running.stop() == 0
 
@@ -82,14 +68,14 @@ def word(name: str, code: int) -> str:
 def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(browser, server, table):
     stream = stream_for(table)
     names = TABLES[table - 1]
-    with visitor(browser, server, stream=stream) as page:
-        bodies = reports_of(page)
+    with test_page.visitor(browser, server, stream=stream) as page:
+        bodies = test_page.reports_of(page)
         assert shown(page) == texts(table)
         page.locator("summary").click()
-        for width in (1280, *([] if sideways(page) else [360])):
+        for width in (1280, *([] if test_page.sideways(page) else [360])):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert not sideways(page)
+        assert not test_page.sideways(page)
         notice = page.locator(".notice").inner_text()
         asked = {
             1: "You are asked 1 of the 4 questions",
@@ -104,9 +90,9 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
             what = "answers" if len(parts) == len(sizes) else "combinations of answers"
             assert f"The list names {k} of {r} {what}." in said
         fill_in(page, table)
-        press(page)
-        wait_for(page, "Your report was sent")
-        assert not sideways(page)
+        test_page.press(page)
+        test_page.wait_for(page, "Your report was sent")
+        assert not test_page.sideways(page)
         (body,) = bodies
         report = json.loads(body)
         assert list(report) == ["format", "design", "id", "table", "cells", "wording"]
@@ -120,7 +106,7 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
         # the identifier is what comes next; as JSON it is the Python client's report, to the byte
         own = {"format": "optrr-report/1", "design": sampler.design, "id": source.read(16).hex(), **answer}
         assert body == json.dumps({**own, "wording": report["wording"]}, separators=(",", ":"))
-        assert report["id"] in kept_by(server)
+        assert report["id"] in test_page.kept_by(server)
         subsets = [[int(x) for x in part.split(" ")] for part in answer["cells"].split("|")]
         cards = page.locator(".cards > li").all()
         assert len(cards) == len(parts)
@@ -139,27 +125,27 @@ def test_a_person_is_asked_one_question_and_sends_what_the_python_client_would(b
 def test_a_reload_another_window_and_a_later_visit_ask_the_same_question(browser, server, tmp_path):
     asked = set()
     for _person in range(6):
-        with visitor(browser, server) as page:
+        with test_page.visitor(browser, server) as page:
             first = shown(page)
             for _ in range(5):
                 page.reload()
                 page.wait_for_selector("form")
                 assert shown(page) == first
-            other = opened(page.context)
+            other = test_page.opened(page.context)
             assert shown(other) == first
             asked.add(tuple(first))
     # six people are asked the same one of four questions once in a thousand runs
     assert len(asked) > 1
-    options = {"viewport": PHONE, "base_url": f"http://127.0.0.1:{server.port}"}
+    options = {"viewport": test_page.PHONE, "base_url": f"http://127.0.0.1:{server.port}"}
     seen = []
     for _ in range(3):
         with browsers.at_home(browser, tmp_path / "home", **options) as context:
-            seen.append(shown(opened(context)))
+            seen.append(shown(test_page.opened(context)))
     assert seen[0] == seen[1] == seen[2]
 
 
 def test_windows_opened_at_once_draw_one_question(browser, server):
-    with visitor(browser, server, stream=stream_for(1)) as page:
+    with test_page.visitor(browser, server, stream=stream_for(1)) as page:
         many = """
         async () => {
           const { memoryOf } = await import("./memory.js");
@@ -181,22 +167,22 @@ async () => {
 
 
 def test_nothing_stored_holds_an_answer_and_only_the_question_is_stored_before(browser, server):
-    with visitor(browser, server, stream=stream_for(4)) as page:
-        bodies = reports_of(page)
+    with test_page.visitor(browser, server, stream=stream_for(4)) as page:
+        bodies = test_page.reports_of(page)
         assert page.evaluate(NOTED_BEFORE) == [[4], []]
         assert page.get_by_text("Beside the choice that is named above, nothing is drawn or stored").is_visible()
         fill_in(page, 4)
         assert page.evaluate(NOTED_BEFORE) == [[4], []]
-        press(page)
-        wait_for(page, "Your report was sent")
+        test_page.press(page)
+        test_page.wait_for(page, "Your report was sent")
         epsilon = json.loads(server.get("/sampler.json"))["epsilon"]["total"]
         assert page.evaluate(NOTED_BEFORE) == [
             [4],
             [{"epsilon": epsilon, "report": json.loads(bodies[0]), "delivered": True}],
         ]
-        stored = page.evaluate(STORED)
+        stored = page.evaluate(test_page.STORED)
         page.reload()
-        send_again(page)
+        test_page.send_again(page)
         assert page.get_by_text("You have answered before in this browser").is_visible()
         assert page.get_by_text("You entered", exact=True).count() == 0
     assert bodies == [bodies[0]] * 2
@@ -219,13 +205,13 @@ async (noted) => {
 
 @pytest.mark.parametrize("noted", [0, 5, -1, 1.5, "2", {"table": 1}, None])
 def test_where_the_note_of_the_question_cannot_be_read_nothing_is_asked(browser, server, noted):
-    with visitor(browser, server) as page:
+    with test_page.visitor(browser, server) as page:
         page.evaluate(NOTED, noted)
         page.reload()
         if noted is None:  # nothing was noted
             page.wait_for_selector("form")
             return
-        wait_for(page, "What you sent before is not known")
+        test_page.wait_for(page, "What you sent before is not known")
         assert page.locator("form, input").count() == 0
 
 
@@ -233,15 +219,15 @@ def test_where_the_note_of_the_question_cannot_be_read_nothing_is_asked(browser,
     "change", [{"table": 5}, {"cells": "0 1"}, {"table": 2}, {"cells": None}, {"values": ["x"], "table": None}]
 )
 def test_where_the_report_cannot_be_one_nothing_is_asked_or_sent(browser, server, change):
-    with visitor(browser, server, stream=stream_for(1)) as page:
-        bodies = reports_of(page)
+    with test_page.visitor(browser, server, stream=stream_for(1)) as page:
+        bodies = test_page.reports_of(page)
         fill_in(page, 1)
-        press(page)
-        wait_for(page, "Your report was sent")
+        test_page.press(page)
+        test_page.wait_for(page, "Your report was sent")
         report = json.loads(bodies.pop())
-        page.evaluate(CHANGED, {"epsilon": "1.000000000000000", "report": report | change})
+        page.evaluate(test_page.CHANGED, {"epsilon": "1.000000000000000", "report": report | change})
         page.reload()
-        wait_for(page, "What you sent before is not known")
+        test_page.wait_for(page, "What you sent before is not known")
         assert page.locator("form, input").count() == 0
         assert not bodies
 
@@ -249,18 +235,18 @@ def test_where_the_report_cannot_be_one_nothing_is_asked_or_sent(browser, server
 def test_a_window_whose_question_was_deleted_shows_the_report_that_was_made_since(browser, server):
     """Its own question is another one; the report says which one was answered."""
     deleted = "() => new Promise((resolve) => (indexedDB.deleteDatabase('optrr-asked').onsuccess = resolve))"
-    with visitor(browser, server, stream=stream_for(1)) as page:
+    with test_page.visitor(browser, server, stream=stream_for(1)) as page:
         page.evaluate(deleted)
-        page.context.add_init_script(FIXED.replace("STREAM", json.dumps(list(stream_for(2, seed=2)))))
-        other = opened(page.context)
+        page.context.add_init_script(test_page.FIXED.replace("STREAM", json.dumps(list(stream_for(2, seed=2)))))
+        other = test_page.opened(page.context)
         assert [shown(page), shown(other)] == [texts(1), texts(2)]
-        bodies = [reports_of(page), reports_of(other)]
+        bodies = [test_page.reports_of(page), test_page.reports_of(other)]
         fill_in(other, 2)
-        press(other)
-        wait_for(other, "Your report was sent")
+        test_page.press(other)
+        test_page.wait_for(other, "Your report was sent")
         fill_in(page, 1)
-        press(page)
-        wait_for(page, "Your report was sent")
+        test_page.press(page)
+        test_page.wait_for(page, "Your report was sent")
         assert [len(each) for each in bodies] == [0, 1]
         assert page.locator(".cards h4").all_inner_texts() == texts(2)
         assert page.get_by_text("what you entered now was not used").is_visible()
@@ -268,12 +254,12 @@ def test_a_window_whose_question_was_deleted_shows_the_report_that_was_made_sinc
 
 @pytest.mark.parametrize("table", [2, 3])
 def test_an_accessibility_checker_finds_nothing(browser, server, table):
-    with visitor(browser, server, stream=stream_for(table)) as page:
+    with test_page.visitor(browser, server, stream=stream_for(table)) as page:
         page.locator("summary").click()
         assert not browsers.faults(page)
         fill_in(page, table)
-        press(page)
-        wait_for(page, "Your report was sent")
+        test_page.press(page)
+        test_page.wait_for(page, "Your report was sent")
         page.locator("summary").click()
         assert not browsers.faults(page)
 
@@ -283,9 +269,9 @@ def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
     design, wording = files(tmp_path, SampledTables(domain, (("town",),), np.array([1.0]), 1.0, (SubsetReport((90,)),)))
     server = Server(design, "--wording", str(wording), "--database", str(tmp_path / "r.db"))
     server.database = tmp_path / "r.db"  # type: ignore[attr-defined]
-    answering(server)
-    with visitor(browser, server) as page:
-        bodies = reports_of(page)
+    test_page.answering(server)
+    with test_page.visitor(browser, server) as page:
+        bodies = test_page.reports_of(page)
         assert "draws a list of some of the possible answers to the question" in page.locator(".notice").inner_text()
         assert "You are asked" not in page.locator(".notice").inner_text()
         # nothing had to be drawn before
@@ -293,14 +279,14 @@ def test_one_question_for_everybody_with_a_long_list(browser, tmp_path):
         assert page.evaluate(NOTED_BEFORE) == [[], []]
         page.locator("#q-0").select_option("17")
         page.locator("#consent").check()
-        press(page)
-        wait_for(page, "Your report was sent")
-        assert not sideways(page)
+        test_page.press(page)
+        test_page.wait_for(page, "Your report was sent")
+        assert not test_page.sideways(page)
         report = json.loads(bodies[0])
         listed = page.locator(".cards dd li").all_inner_texts()
         assert listed[:-1] == report["cells"].split(" ")[:40]
         assert listed[-1] == "and 50 more, in “Exactly what is sent” below"
         is_listed = "17" in report["cells"].split(" ")
         assert page.locator(".verdict").inner_text() == f"Your answer is {'' if is_listed else 'not '}listed."
-        assert report["id"] in kept_by(server)
+        assert report["id"] in test_page.kept_by(server)
     assert server.stop() == 0
