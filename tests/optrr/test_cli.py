@@ -135,14 +135,6 @@ def test_the_package_runs_as_the_command_line(command: list[str]) -> None:
     assert bad.returncode == 2 and bad.stderr.startswith("error: ") and bad.stderr.count("\n") == 1
 
 
-def test_estimate_of_a_pair_that_a_design_hides_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # three binary attributes at 0.5: the pair's eigenvalue is 0 at the optimum (design §3.2)
-    assert run(["design", *(f"--attribute={a}=2:0.5" for a in "abc"), "-o", "hidden.json"]) == 0
-    Path("abc.csv").write_text("a,b,c\n" + "0,1,0\n1,0,1\n" * 50)
-    line = refused(capsys, "estimate", "abc.csv", "--design", "hidden.json", "--attributes", "a,b")
-    assert "--preserve pairs" in line
-
-
 def test_a_table_that_is_not_printed_to_a_terminal_is_as_wide_as_columns_says(monkeypatch, capsys):
     widths = {}
     for columns in ("", "60", "nonsense"):

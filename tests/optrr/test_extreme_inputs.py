@@ -114,17 +114,6 @@ def test_what_never_ends_is_refused(reader: Callable[[Path], object], monkeypatc
         reader(ENDLESS)
 
 
-@pytest.mark.skipif(not ENDLESS.exists(), reason="there is no /dev/zero")
-@pytest.mark.parametrize("command", [["design"], ["verify"], ["worksheet"], ["serve"]])
-def test_a_command_says_so_in_a_line(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*command, str(ENDLESS)])
-    said = capsys.readouterr().err.strip()
-    assert ended.value.code == 2
-    assert len(said.splitlines()) == 1
-    assert str(ENDLESS) in said
-
-
 SIZES = {"a": 2, "b": 3}
 TAKEN: dict[str, Callable[[int], object]] = {
     "epsilon": lambda x: optrr.design(SIZES, x),

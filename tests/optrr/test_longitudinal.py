@@ -33,7 +33,7 @@ from optrr.ways.longitudinal import (
 from optrr.ways.longitudinal.design import load_longitudinal
 from optrr.ways.longitudinal.panel import ABSENT
 from optrr.ways.longitudinal.rounds import permanent_answers, reports
-from optrr.ways.longitudinal.stages import cascade, sharpened
+from optrr.ways.longitudinal.stages import sharpened
 from optrr_solvers.laws import BallLaw, CountLaw, ProductLaw, TableLaw
 from tests import naive
 from tests.optrr import longitudinal_truth as truth
@@ -78,14 +78,6 @@ def test_bounds_hold_where_sequences_are_not_listed(seed):
         bound = design.mechanism._bounded(count)
         assert bound.epsilon >= total and all(x >= y for x, y in zip(bound.conditional, conditional, strict=True))
         assert bound.epsilon <= min(design.epsilon, count * design.instantaneous.epsilon)
-
-
-def test_one_attribute_of_two_categories_meets_the_bound():
-    design = longitudinal({"a": 2}, 0.5, 2.0)
-    for count in (1, 2, 7):
-        assert design.spent(count).epsilon == pytest.approx(
-            cascade(design.epsilon, design.instantaneous.epsilon, count), abs=1e-12
-        )
 
 
 def test_more_reports_cost_more_and_never_more_than_all():

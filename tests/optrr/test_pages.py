@@ -21,7 +21,6 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.models.tests.result import TestResult
 from optrr.pages.design_pages import allocation_page, comparison_page, curves_around
-from optrr.pages.sections import write_page
 from optrr.records.reading.source import RecordsAt
 from optrr.show import text
 from optrr.show.charts import figure_svg, new_figure
@@ -71,16 +70,6 @@ def test_cells() -> None:
     table = Table(["a", "b", "c", "d"], [[1, 0.5, "x", None], [np.int64(20000), np.float64(1e-7), 3, None]])
     assert table.cells == [["1", "0.5", "x", ""], ["20\u202f000", "1e-07", "3", ""]]
     assert table.numeric == [True, True, False, False]
-
-
-@pytest.mark.slow
-def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    target = tmp_path / "page.html"
-    write_page(target, a_page())
-    assert target.read_text(encoding="utf-8") == page_html(a_page())
-    with pytest.raises(ValueError, match="no directory"):
-        write_page(tmp_path / "missing" / "page.html", a_page())
-    assert [p.name for p in tmp_path.iterdir()] == ["page.html"]
 
 
 def written_pages() -> Iterator[tuple[Page, int]]:
