@@ -256,6 +256,18 @@ def test_the_unbiased_score_is_that_of_the_whole_inverse_record_by_record(monkey
     check_added_spread(made, theta, np.tensordot(inverse, of_cells, 1))
 
 
+def test_without_noise_score_z_is_that_of_statsmodels() -> None:
+    codes = people(300)
+    result = regress(codes, design(DOMAIN, 30.0).mechanism, "income ~ sex + age")
+    y, x = codes[:, 3], np.column_stack([np.ones(300), codes[:, 0], np.array([20.0, 30.0, 45.0])[codes[:, 1]]])
+    for k, row in enumerate(result.coefficients):
+        under = sm.GLM(y, np.delete(x, k, axis=1), sm.families.Binomial()).fit(tol=1e-12)
+        statistic, p, _ = under.model.score_test(under.params, exog_extra=x[:, [k]])
+        sign = np.sign(x[:, k] @ (y - under.mu))
+        assert row.score_z == pytest.approx(sign * np.sqrt(statistic[0]), rel=2e-3)
+        assert row.p_value == pytest.approx(p, rel=0.02)
+
+
 def test_a_term_of_one_column_is_tested_as_its_coefficient() -> None:
     mechanism = design(DOMAIN, 3.0).mechanism
     result = regress(mechanism.perturb_codes(people(3000), random_state=6), mechanism, "income ~ sex + edu")
@@ -518,7 +530,7 @@ def test_reports_that_are_all_alike_have_no_standard_error_and_no_test(seed: int
         wanted = mechanism.kernel(["k"]).solve(count(codes, domain, "k").proportions) @ [1, 2, 3, 4]
         assert result.estimates[0] == pytest.approx(wanted)
         for row in result.summary()["coefficients"]:
-            assert [row[k] for k in ("standard_error", "statistic", "p_value", "lower", "upper")] == [None] * 5
+            assert [row[k] for k in ("standard_error", "score_z", "p_value", "lower", "upper")] == [None] * 5
         assert all(term["p_value"] is None for term in result.summary()["terms"])
         (warning,) = result.warnings
         assert "alike" in warning and "predictors" not in warning and str(result.summary())
@@ -539,7 +551,8 @@ def test_the_summary_prints_as_people_know_it_and_is_plain_json() -> None:
     mechanism = design(DOMAIN, 4.0).mechanism
     result = regress(people(2000), mechanism, "edu ~ sex + age")
     text = str(result.summary())
-    assert all(word in text for word in ("coef", "std err", "P>|z|", "0.025", "0.975", "edu >= mid", "sex[T.m]"))
+    for word in ("coef", "std err", "score z", "P>|score z|", "0.025", "0.975", "edu >= mid", "sex[T.m]"):
+        assert word in text
     assert json.loads(json.dumps(result.summary()))["family"] == "ordered"
     assert repr(result) == "<Regression: edu ~ sex + age (ordered), 2000 records>"
     assert "<table>" in result._repr_html_()

@@ -151,7 +151,7 @@ def test_a_coefficient_is_the_same_whatever_the_reference_and_coding_of_others(e
         row = next(c for c in result.coefficients if c.parameter.startswith("sex"))
         assert np.isfinite([row.lower, row.upper]).all()
         rows.append(
-            [*(getattr(row, k) for k in ("estimate", "standard_error", "statistic", "p_value", "lower", "upper"))]
+            [*(getattr(row, k) for k in ("estimate", "standard_error", "score_z", "p_value", "lower", "upper"))]
         )
     np.testing.assert_allclose(rows, np.repeat(rows[:1], len(rows), axis=0), rtol=1e-8, atol=1e-8)
 
@@ -247,7 +247,7 @@ def test_steps_with_earlier_curvatures_lead_to_the_same_numbers(
             monkeypatch.setattr(likelihood, "_LARGE", 10**9)
         results.append(fitted(*modelled(formula, reports, None, {}), 0.95, done.append))
     errors = np.sqrt(np.diag(results[1].covariance))
-    for name, width in (("estimate", errors), ("standard_error", errors), ("statistic", 1.0)):
+    for name, width in (("estimate", errors), ("standard_error", errors), ("score_z", 1.0)):
         one, other = (np.array([getattr(c, name) for c in r.coefficients]) for r in results)
         np.testing.assert_allclose(one / width, other / width, atol=1e-7)
     ends = [np.array([(c.lower, c.upper) for c in r.coefficients]) for r in results]

@@ -46,13 +46,14 @@ if TYPE_CHECKING:
 class Coefficient:
     """A parameter: its estimate, standard error, score test of 0 and interval; NaN and infinite where there is none.
 
-    ``statistic`` is the signed root of the test's χ², large where the data ask for more than 0.
+    ``score_z`` is the signed root of the test's χ², large where the data ask for more than 0. It is not the estimate over its
+    standard error, from which it may differ in sign where the two are near 0.
     """
 
     parameter: str
     estimate: float
     standard_error: float
-    statistic: float
+    score_z: float
     p_value: float
     lower: float
     upper: float
@@ -92,7 +93,7 @@ class RegressionSummary(dict[str, Any]):
     def _aligned(self) -> list[str]:
         """The coefficients' table."""
         tail = round((1 - self["confidence"]) / 2, 9)
-        names = ["", "coef", "std err", "z", "P>|z|", f"{tail:g}", f"{round(1 - tail, 9):g}"]
+        names = ["", "coef", "std err", "score z", "P>|score z|", f"{tail:g}", f"{round(1 - tail, 9):g}"]
         rows = [names, *([r["parameter"], *(_shown(r[k]) for k in _NUMBERS)] for r in self["coefficients"])]
         widths = [max(len(row[i]) for row in rows) for i in range(len(names))]
         return [
@@ -103,7 +104,7 @@ class RegressionSummary(dict[str, Any]):
     __repr__ = __str__
 
 
-_NUMBERS = ("estimate", "standard_error", "statistic", "p_value", "lower", "upper")
+_NUMBERS = ("estimate", "standard_error", "score_z", "p_value", "lower", "upper")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,7 +149,7 @@ class Regression(TableResult):
         return f"{self.fit.formula} ({self.fit.family}), {self.n} records{alone}"
 
     def to_arrow(self) -> pa.Table:
-        """One row per parameter: parameter, estimate, standard_error, statistic, p_value, lower, upper."""
+        """One row per parameter: parameter, estimate, standard_error, score_z, p_value, lower, upper."""
         return arrow_rows(self.coefficients, ("parameter",), _NUMBERS)
 
     def plot(self) -> Figure:
@@ -327,7 +328,7 @@ def _coefficient(fit: Fit, tried: Tried, zero: float, limits: tuple[float, float
         parameter=fit.labels[tried.k],
         estimate=float(tried.theta[tried.k]),
         standard_error=tried.error,
-        statistic=zero,
+        score_z=zero,
         p_value=solving.tail(zero**2, 1, degrees),
         lower=limits[0],
         upper=limits[1],
