@@ -574,6 +574,20 @@ def test_independence_of_a_sample_is_that_of_its_formula_record_by_record(seed):
     assert any("were measured to reject" in line for line in result.warnings)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_effect_of_two_by_two_cells_has_the_sign_of_the_weighted_risk_difference(turned):
+    rng = np.random.default_rng(2)
+    made = design(Domain.of({"a": 2, "b": 2}), 30.0, method="kronecker")
+    a, u, w = rng.integers(0, 2, 900), rng.uniform(size=900), rng.uniform(1, 5, 900)
+    data = pd.DataFrame({"a": a, "b": (u < 0.35 + 0.3 * (a != turned)).astype(int), "w": w})
+    result = optrr.models.weighted.test_weighted(data, made.mechanism, ["a", "b"], weights="w")
+    shares = [np.average(part.b, weights=part.w) for _, part in data.groupby("a")]
+    assert np.sign(result.effect) == np.sign(shares[1] - shares[0]) == (-1 if turned else 1)
+    (row,) = made.reports(data).measure("risk-difference", "a", "b", weights="w").rows
+    assert row.estimate == pytest.approx(shares[1] - shares[0])
+    assert result.effect**2 == pytest.approx(result.statistic)
+
+
 def test_independence_holds_its_level_where_a_cell_expects_five_records():
     """4000 samples of 400 people one by one, two weights: at 5 % not 144 to 256 are rejected once in 10,000 times.
 
