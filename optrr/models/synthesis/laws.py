@@ -11,7 +11,7 @@ is fitted to them again (a parametric bootstrap). So these laws differ from the 
 Where that table is too large, or nothing is named, there are pair tables that people can have. Unbiased tables of one file
 agree on what they share, but have negative cells, and where randomization is strong their noise is larger than the dependence,
 so that no records could have all of them at once. So each table is shrunk towards independence by as much as its distance from
-there is noise (:mod:`optrr.tables.estimation.statistics`), then projected onto the simplex and scaled to the projected shares
+there is noise (James & Stein 1961, positive part), then projected onto the simplex and scaled to the projected shares
 of its attributes (Sinkhorn & Knopp, Pac. J. Math. 21, 1967). Pairs share single attributes only, so that they agree to the
 tolerance at which the scaling stops.
 
@@ -43,7 +43,6 @@ from optrr.models.loglinear.fitting import Terms, check_seen, fit, parse_terms
 from optrr.models.regression.formulas import Formula
 from optrr.records.counts import Counts
 from optrr.tables.estimation.simplex import projection
-from optrr.tables.estimation.statistics import seen
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # A margin's attributes, by position; and two of them.
@@ -71,9 +70,16 @@ def proper_pairs(counts: Mapping[Pair, Counts], mechanism: Randomizer) -> dict[A
         rows, columns = shares[pair[0]], shares[pair[1]]
         apart = np.outer(rows, columns)
         c = counts[pair]
-        kept = seen(table - apart, mechanism.kernel(c.domain.names).variance(c.proportions, c.n), c.n)
+        kept = _seen(table - apart, mechanism.kernel(c.domain.names).variance(c.proportions, c.n), c.n)
         out[pair] = _scaled(apart + kept * (table - apart), (rows, columns))
     return out
+
+
+def _seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
+    """How much of a table's distance from independence is more than noise, from the variances of its cells."""
+    # cells that no report speaks of have variance 0, and are known to a record at best
+    square = float(np.mean(distance**2 / np.maximum(variance, n**-2.0)))
+    return max(0.0, 1 - 1 / square) if square > 0 else 0.0
 
 
 def with_margins(pairs: Mapping[Axes, FloatArray], margins: Mapping[Axes, FloatArray]) -> dict[Axes, FloatArray]:

@@ -20,6 +20,13 @@ cells is a sum of at most min(|G|, |H|) squared singular values, none above 1, t
 
 Correlation: cov/sqrt(var var) with every one of the three between its own limits.
 
+Values: of χ², G², information, entropy and correlation those of the true records, so that they tend to the classical numbers as
+the mechanism's noise vanishes; its part of the bias alone is taken off (`Sampling.mechanism_noise`). With x what is left of the
+distance from independence (of the entropy: from evenness), and y that of the likeliest proper table, x is at most y, because
+noise only adds to y. The value is x + (x/y)² (y − x): where most of y is no noise, y has the smaller error, as no cell of it is
+negative. V is that of this χ², less (r − 1)(c − 1) n/(n − 1), which sampling adds (Bergsma, J. Korean Stat. Soc. 42, 2013).
+benchmarks/derived_points.py compares.
+
 The error probability of each end is divided among the limits that it is made of (Bonferroni).
 
 What is refused or left out for noise would come with more records of such people. The number that is named is that at which the
@@ -60,11 +67,18 @@ from optrr.tables.estimation.intervals import (
 )
 from optrr.tables.estimation.likelihood import likeliest_table
 from optrr.tables.estimation.simplex import projection
-from optrr.tables.estimation.statistics import STATISTICS, StatisticName, shrunk
+from optrr.tables.estimation.statistics import STATISTICS, StatisticName
 from optrr_solvers.arrays import FloatArray
 
 # A share or variance this many standard errors above 0 may be divided by.
 CLEAR_OF_ZERO = 3.0
+# A variance below this is what rounding leaves of none.
+_NO_VARIANCE = 1e-24
+# χ² and V have a value where the categories that are not clear of the mechanism's noise hold at most this share of people.
+_FEW = 0.1
+# Which estimate a value is.
+_OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
+_WITHOUT = "; without the categories that may be empty"
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +89,12 @@ class ClearCategories:
     errors: tuple[FloatArray, FloatArray]
 
     @staticmethod
-    def of(sampling: Sampling, observed: FloatArray) -> ClearCategories:
-        """From the observed proportions (R,) of two attributes' table."""
-        noise = sampling.noise(observed)
+    def of(sampling: Sampling, observed: FloatArray, noise: FloatArray) -> ClearCategories:
+        """From the observed proportions (R,) of two attributes' table, and the covariance (R, R) of its estimate."""
         shape = (sampling.kernel.sizes[0], sampling.kernel.sizes[1])
         raw = sampling.kernel.solve(observed.reshape(shape))
         rows, columns = (
-            np.sqrt(np.einsum("ij,jk,ik->i", sums, noise, sums, optimize=True))
+            np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", sums, noise, sums, optimize=True), _NO_VARIANCE))
             for sums in (statistics.row_sums(shape), statistics.column_sums(shape))
         )
         return ClearCategories((raw.sum(axis=1), raw.sum(axis=0)), (rows, columns))
@@ -100,6 +113,12 @@ class ClearCategories:
     def cells(self) -> NDArray[np.bool_]:
         """(r_a, r_b): cells of two clear categories."""
         return np.outer(*self.clear)
+
+    @property
+    def left_out(self) -> float:
+        """Upper limit of the share of people in categories of either attribute that are not clear."""
+        parts = zip(self.shares, self.errors, self.clear, strict=True)
+        return max(float(np.sum((np.maximum(s, 0) + CLEAR_OF_ZERO * e)[~clear])) for s, e, clear in parts)
 
 
 def phi_squared_limits(
@@ -235,43 +254,66 @@ class AskedStatistic:
         table = sampling.kernel.solve(observed.reshape(shape))
         if self.name == "correlation":
             return Correlation(sampling, observed, table, self.pair)
-        return PhiSquared(sampling, observed, table, ClearCategories.of(sampling, observed).cells)
+        clear = ClearCategories.of(sampling, observed, sampling.noise(observed))
+        return PhiSquared(sampling, observed, table, clear.cells)
 
     def printed(self, observed: FloatArray, limits: tuple[float, float]) -> tuple[float, str]:
-        """The value of least squared error, in its own units, moved into the ``limits``, and what it is.
-
-        Of the likeliest proper table, shrunk towards independence (docs/design.md, §4.4, has what was compared). A correlation,
-        which may have either sign, is that of the unbiased table less its bias.
-        """
+        """The value in its own units, and which estimate it is; NaN where shares that may be 0 divide too much of it."""
         sampling = self.sampling
-        raw = sampling.kernel.solve(observed.reshape(self.shape))
+        raw, noise = sampling.kernel.solve(observed.reshape(self.shape)), sampling.mechanism_noise(observed)
         if self.name == "correlation":
-            value, said = float(self.path(observed).value), "unbiased"
-        else:
-            table = likeliest_table(raw.ravel(), sampling.noise(observed)).reshape(self.shape)
-            said = "maximum likelihood"
-            if len(self.shape) > 1:
-                table, kept = shrunk(table, raw, sampling.variances(observed), sampling.n)
-                said += f", shrunk towards independence to {kept:.0%} of its distance"
-            value = self.of_table(table)
-        moved = float(np.clip(value, *limits))
-        return moved, said if moved == value else f"{said}, and moved to the limit of the interval"
+            expansion = statistics.pearson_correlation(raw, self.pair)
+            return float(np.clip(expansion.value - expansion.bias(noise), -1.0, 1.0)), _OF_RECORDS
+        likeliest = likeliest_table(raw.ravel(), sampling.noise(observed))
+        if self.name not in ("chi-square", "cramers-v"):
+            least = -log(raw.size) if self.name == "entropy" else 0.0
+            return self.shown(_kept(self.without_noise(observed), self.number(likeliest), least)), _OF_RECORDS
+        known = ClearCategories.of(sampling, observed, noise)
+        if known.left_out > _FEW:
+            return nan, ""
+        rest = "" if known.left_out * sampling.n < 1 else _WITHOUT
+        expansion = statistics.phi_squared(raw, known.cells)
+        whole = statistics.phi_squared(likeliest.reshape(self.shape), known.cells).value
+        number = _kept(expansion.value - expansion.bias(noise), whole)
+        if self.name == "chi-square":
+            return self.shown(number), _OF_RECORDS + rest
+        added = prod(int(np.sum(clear)) - 1 for clear in known.clear) / (sampling.n - 1)
+        return float(np.clip(self.shown(number - added), *limits)), f"bias-corrected{rest}"
+
+    def without_noise(self, observed: FloatArray) -> float:
+        """−H or I in nats of the true records, without the bias from the mechanism's noise."""
+        sampling = self.sampling
+        sums = np.eye(sampling.kernel.cells)
+        signs = np.ones(len(sums))
+        if self.name != "entropy":
+            shape = (self.shape[0], self.shape[1])
+            margins = np.concatenate([statistics.row_sums(shape), statistics.column_sums(shape)])
+            sums, signs = np.concatenate([sums, margins]), np.append(signs, -np.ones(len(margins)))
+        variances = np.einsum("ij,jk,ik->i", sums, sampling.mechanism_noise(observed), sums, optimize=True)
+        return statistics.x_ln_x(sums @ sampling.kernel.solve(observed.reshape(self.shape)).ravel(), variances, signs)
 
     def projected(self, observed: FloatArray) -> float:
         """The statistic of the projected estimate, in its own units."""
-        return self.of_table(projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel()))
+        return self.shown(self.number(projection(self.sampling.kernel.solve(observed.reshape(self.shape)).ravel())))
 
-    def of_table(self, table: FloatArray) -> float:
-        """The statistic of a proper table, in its own units."""
+    def number(self, table: FloatArray) -> float:
+        """What the path is about, of a proper table."""
         # what rounding leaves of an empty row and of an empty column would meet in a cell that counts as n in χ²
         table = np.where(table > NOBODY, table, 0.0).reshape(self.shape)
         if self.name == "entropy":
-            return statistics.entropy(table)
+            return -statistics.entropy(table) * log(2)
         if self.name == "correlation":
             return statistics.pearson_correlation(table, self.pair).value
         if self.name in ("mutual-information", "g-square"):
-            return self.shown(statistics.mutual_information(table) * log(2))
-        return self.shown(statistics.phi_squared(table).value)
+            return statistics.mutual_information(table) * log(2)
+        return statistics.phi_squared(table).value
+
+
+def _kept(corrected: float, likeliest: float, least: float = 0.0) -> float:
+    """The module's x + (x/y)² (y − x)."""
+    whole = likeliest - least
+    left = min(max(corrected - least, 0.0), whole)
+    return least + left + (left / whole) ** 2 * (whole - left) if whole > 0 else least
 
 
 # Doublings of the records that are tried, and halvings of the last of them: to 9 %.
@@ -320,10 +362,11 @@ _ALIKE_WARNING = "all reports are alike, so the data show no standard error; cou
 class Derived(Result):
     """A statistic of one attribute set.
 
-    ``value`` is the estimate of least squared error among those compared (docs/design.md, §4.4), moved into the interval:
-    ``estimator`` says which it is. For all but the correlation it is the statistic of the likeliest proper table, shrunk
-    towards independence where it has several attributes. It is NaN where nothing is known: where the interval is the
-    statistic's whole range, or that of a correlation is wide because a variance cannot be told from 0.
+    ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε grows, and
+    may lie outside the interval, which is the population's. V is that of the population, bias-corrected. ``estimator`` says
+    which it is. It is NaN where nothing is known: where the interval is the statistic's whole range, that of a correlation is
+    wide because a variance cannot be told from 0, or categories that may be empty, by which χ² and V would divide, could hold a
+    tenth of people.
     ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
     lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
@@ -451,21 +494,16 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
 
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:
-    """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not.
-
-    Whether there is a value of χ² and V, the cells of clear categories tell.
-    """
+    """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not."""
     tail, value, estimator = (1 - confidence) / 2, nan, ""
     if setting.name in ("chi-square", "cramers-v"):
-        clear = ClearCategories.of(setting.sampling, observed)
+        clear = ClearCategories.of(setting.sampling, observed, setting.sampling.noise(observed))
         if clear.cells.all():
             return {}
         path = setting.path(observed) if clear.cells.any() else None
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
         lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
-        # the limits are wide for what is unknown of faint categories; whether there is a value, the clear ones tell
-        if path is not None and _ERRORS_ACROSS * path.deviation() <= _WIDE * (path.range[1] - path.range[0]):
-            value, estimator = setting.printed(observed, (lower, upper))
+        value, estimator = setting.printed(observed, (lower, upper))
         warnings = tuple(
             _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
             + ", or merge it with another category"

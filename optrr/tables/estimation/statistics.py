@@ -22,28 +22,20 @@ end, that has the smallest bias among those whose root mean square at an empty c
 more than their own noise (compare the best polynomials of Wu & Yang, IEEE Trans. Inf. Theory 62, 2016, for sampling without
 randomization). A test solves for it again.
 
-A proper table of several attributes is shrunk towards independence, the further the more of the unbiased one's distance from
-there is noise. With z² the mean over cells of squared distances of the unbiased table in variances, y² that of the proper one,
-and κ = max(0, 1 − 1/z²), which is James & Stein's factor (1961, positive part), it keeps
-
-    (1 − w) κ^(1 − κ/2) + w min(1, sqrt((z² − 1)/y²)),      w = t⁴/(t⁴ + 4⁴),     t = (z² − 1)/sqrt(2/d)
-
-of its distance. z² − 1 is what z² has beyond noise, and t is that in standard errors under independence, with d degrees of
-freedom. Where it is clear, what is left has that squared distance, as statistics of dependence need it: in large tables a
-distance may be clear though noise is most of it, and a proper table has lost much of the noise. Elsewhere κ keeps noise out.
+With s the error that the mechanism alone makes, s ψ(x/s) + x ln s estimates x ln x of the true records, and tends to it as
+noise vanishes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, reduce
+from functools import cache
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray
 
 # Largest distance of E ψ(y + Z) from y ln y.
@@ -56,6 +48,9 @@ _CLEAR = 10.0
 _GRID = np.linspace(0.0, _CLEAR, 1001)
 # Points of the trapezoidal rule for means over normal noise; beyond them lies 1e-15 of it.
 _NOISE = np.linspace(-8.0, 8.0, 161)
+
+# An error without variance is 1e-12, less than rounding leaves of a cell.
+_NO_VARIANCE = 1e-24
 
 _KNOTS = np.concatenate([[FIRST_KNOT] * 3, np.arange(FIRST_KNOT, LAST_KNOT + 1), [LAST_KNOT] * 3])
 
@@ -102,37 +97,10 @@ def _means(order: int) -> FloatArray:
     return np.asarray(debiased(_GRID[:, None] + _NOISE, order) @ (weights / weights.sum()))
 
 
-def seen(distance: FloatArray, variance: FloatArray, n: int) -> float:
-    """κ: how much of a table's distance from independence is more than noise, from the variances of its cells."""
-    # cells that no report speaks of have variance 0, and are known to a record at best
-    square = float(np.mean(distance**2 / np.maximum(variance, n**-2.0)))
-    return max(0.0, 1 - 1 / square) if square > 0 else 0.0
-
-
-# Standard errors of the distance from independence at which both ways to shrink weigh alike.
-_CLEAR_DISTANCE = 4.0
-
-
-def shrunk(table: FloatArray, raw: FloatArray, variance: FloatArray, n: int) -> tuple[FloatArray, float]:
-    """A proper table of any shape, shrunk as the unbiased ``raw`` one of n reports shows, and the share that it keeps."""
-    apart, clear = independent(table), seen(raw - independent(raw), variance, n)
-    if not clear > 0:
-        return apart, 0.0
-    beyond = clear / (1 - clear)
-    freedom = table.size - 1 - sum(r - 1 for r in table.shape)
-    errors = beyond / np.sqrt(2 / freedom)
-    weight = 1 / (1 + (_CLEAR_DISTANCE / errors) ** 4)
-    reached = float(np.mean((table - apart) ** 2 / np.maximum(variance, n**-2.0)))
-    right = min(1.0, float(np.sqrt(beyond / reached))) if reached > 0 else 0.0
-    kept = float((1 - weight) * clear ** (1 - clear / 2) + weight * right)
-    return apart + kept * (table - apart), kept
-
-
-def independent(table: FloatArray) -> FloatArray:
-    """The product of the proper margins of a table of any shape."""
-    axes = range(table.ndim)
-    margins = (projection(table.sum(axis=tuple(j for j in axes if j != k))) for k in axes)
-    return np.asarray(reduce(np.multiply.outer, margins))
+def x_ln_x(x: FloatArray, variances: FloatArray, signs: FloatArray) -> float:
+    """Estimate of Σ ± x ln x, where x are known with errors of these variances, of which any may be 0."""
+    errors = np.sqrt(np.maximum(variances, _NO_VARIANCE))
+    return float(signs @ (errors * debiased(x / errors) + x * np.log(errors)))
 
 
 StatisticName = Literal["entropy", "mutual-information", "chi-square", "g-square", "correlation", "cramers-v"]
