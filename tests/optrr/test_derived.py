@@ -527,7 +527,7 @@ def test_the_size_of_a_correlation_leaves_out_0_at_half_the_level_of_its_signed_
 def test_one_rare_category_does_not_carry_the_value_away():
     made = design(Domain.of({"a": 2, "b": 3}), 1.0, method="kronecker").mechanism
     true = np.array([[0.3, 0.198, 0.002], [0.2, 0.298, 0.002]])
-    counts = Counts(made.domain, np.rint(5000 * made.kernel(("a", "b")).expected(true)).astype(int))
+    counts = Counts(made.domain, np.rint(20_000 * made.kernel(("a", "b")).expected(true)).astype(int))
     derived = derive(counts, made, "cramers-v")
     # not raised by the rare category
     assert abs(derived.value - cramers_v(true)) < 0.08

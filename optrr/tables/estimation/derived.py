@@ -75,7 +75,7 @@ CLEAR_OF_ZERO = 3.0
 # A variance below this is what rounding leaves of none.
 _NO_VARIANCE = 1e-24
 # χ² and V have a value where the categories that are not clear of the mechanism's noise hold at most this share of people.
-_FEW = 0.1
+_FEW = 0.05
 # Which estimate a value is.
 _OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
 _WITHOUT = "; without the categories that may be empty"
@@ -365,8 +365,8 @@ class Derived(Result):
     ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε grows, and
     may lie outside the interval, which is the population's. V is that of the population, bias-corrected. ``estimator`` says
     which it is. It is NaN where nothing is known: where the interval is the statistic's whole range, that of a correlation is
-    wide because a variance cannot be told from 0, or categories that may be empty, by which χ² and V would divide, could hold a
-    tenth of people.
+    wide because a variance cannot be told from 0, or categories that may be empty, by which χ² and V would divide, could hold
+    more than 5 % of people.
     ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
     lies above a nearly unbiased one. Entropy and mutual information are in bits,
     χ² and G² on the scale of n records without randomization. ``lower`` and ``upper`` are by test inversion, and limits that
