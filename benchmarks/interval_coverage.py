@@ -29,12 +29,10 @@ from optrr.mechanisms.kernel import Kernel
 from optrr.mechanisms.matrix import MatrixMechanism, laplace
 from optrr.mechanisms.mechanism import Randomizer
 from optrr.tables.estimation.estimator import estimate
-from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected, subset_mean
+from optrr.tables.estimation.score_interval import Means, accepted, cell_means, subset_mean
 
 SEED = 100
 RUNS, FRONT = 3000, 5
-# Items tested together: their sums stay in the processor's memory.
-TOGETHER = 2000
 LEVEL = 0.05
 SHAPES = ((10,), (4, 4, 3), (6, 5), (2, 2, 2, 2), (3, 3))
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
@@ -100,12 +98,10 @@ def random_settings(many: int) -> Iterator[Setting]:
             yield setting
 
 
-def misses(means: WeightedMeans, truth: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where the interval lies above the truth, and where below: rejected, and not on the estimate's own side."""
-    parts = np.array_split(np.arange(truth.size), 1 + truth.size // TOGETHER)
-    sides = np.concatenate([rejected(means[part], truth[part], level) for part in parts], axis=1)
-    inside = np.clip(means.estimate, 0, 1)
-    return (sides[0] < 0) & (inside > truth), (sides[1] < 0) & (inside < truth)
+def misses(means: Means, truth: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Where the interval lies above the truth, and where below."""
+    outside = ~accepted(means, truth, level)
+    return outside & (means.estimate > truth), outside & (means.estimate < truth)
 
 
 def drawn(kernel: Kernel, truth: np.ndarray, n: int, runs: int, rng: np.random.Generator) -> np.ndarray:

@@ -239,7 +239,7 @@ def _ratio(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], 
     moved, beside = group.pushed(law.moved), group.pushed(law.beside[:, None])[:, 0]
     departure = np.zeros(b.size) if law.departure is None else law.departure
     means = _RatioMeans(
-        n, False, share, above, below, whole, beside, moved, departure, _heavy(each, share), law.departure is not None
+        n, False, share, above, below, whole, beside, moved, departure, law.departure is not None
     )
     low, high = score_intervals(means, _MISSED)
     return Proportions(
@@ -290,20 +290,11 @@ def _inbreeding(genotypes: FloatArray) -> FloatArray:
     return np.asarray(np.where(expected > _LEAST, np.clip(inbreeding, -1.0, 1.0), 0.0))
 
 
-def _heavy(each: FloatArray, share: FloatArray) -> FloatArray:
-    """Reports that tell of the rarer allele, 1, the others 0: (V, C). There are few of them where the law has visible steps."""
-    middle = (each.min(axis=1) + each.max(axis=1))[:, None] / 2
-    rounding = 1e-9 * np.abs(each).max(axis=1, keepdims=True)
-    rarer = np.where(share[:, None] < 1 / 2, each >= middle - rounding, each <= middle + rounding)
-    return np.asarray(rarer, dtype=np.float64)
-
-
 @dataclass(frozen=True, eq=False)
 class _RatioMeans(Means):
     """Estimated ratios of B variants: weights ``above`` and ``below`` the line (B, C), and the mean ``whole`` of the latter.
 
-    ``beside`` (B, C), ``moved`` (B, k, C) and ``departure`` make the law of reports as in `_LawOf`; ``heavy`` are reports of
-    which few are expected, (B, C).
+    ``beside`` (B, C), ``moved`` (B, k, C) and ``departure`` make the law of reports as in `_LawOf`.
     """
 
     above: FloatArray
@@ -312,7 +303,6 @@ class _RatioMeans(Means):
     beside: FloatArray
     moved: FloatArray
     departure: FloatArray
-    heavy: FloatArray
     has_two: bool
 
     def under(self, p: FloatArray) -> NullLaw:
@@ -323,12 +313,8 @@ class _RatioMeans(Means):
         law /= law.sum(axis=1, keepdims=True)
         each = (self.above - p[:, None] * self.below) / self.whole[:, None]
         each = each - np.sum(law * each, axis=1, keepdims=True)
-        # rounding may take the chances of all reports above 1
-        chance, none = np.minimum(np.sum(law * self.heavy, axis=1), 1.0), np.zeros_like(p)
-        variance = np.maximum(np.sum(law * each**2, axis=1), _NO_VARIANCE)
-        third, together = np.sum(law * each**3, axis=1), np.sum(law * self.heavy * each, axis=1)
-        spread = chance * (1 - chance)
-        return NullLaw(self.n, p, variance, third, chance, spread, together, none, none, chance)
+        variance, third = (np.sum(law * each**power, axis=1) for power in (2, 3))
+        return NullLaw(p, np.where(variance > _NO_VARIANCE, variance, 0.0) / self.n, third / self.n**2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -254,7 +254,7 @@ def answers_odds(answers: Told) -> OddsRatios:
 
         # z falls as ψ grows, but may turn back far out, where answers tell little: so each end is looked for on its side of 1
         beyond = null.z > goal
-        bracket = inverted(above, np.where(beyond, 0.0, -_FARTHEST), np.where(beyond, _FARTHEST, 0.0), _PRECISION, 0.0)
+        bracket = inverted(above, np.where(beyond, 0.0, -_FARTHEST), np.where(beyond, _FARTHEST, 0.0), _PRECISION)
         middle = bracket.mean(axis=0)
         ends[row] = np.where(middle <= -_FARTHEST, -np.inf, np.where(middle >= _FARTHEST, np.inf, middle))
     at = np.clip(ends[1], -_FARTHEST, _FARTHEST)

@@ -56,24 +56,15 @@ _SMALL = 64
 # to which the way through effects rounds what is small. One record that counts among 10^12 that do not has more.
 _ROUNDING, _LEAST_ROUNDING = 1e-12, 1e-15
 
+# Entries of a matrix this close to each other are equal.
+_SAME = 1e-12
+
 # Probabilities that were written with six digits still sum to 1 this closely.
 WRITTEN_SUM = 1e-6
 
 
 class SingularMarginal(InvalidInput):
     """An attribute set cannot be estimated: the mechanism hides one of its effects; names it, λ_U and the remedy."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellRange:
-    """What a person in cell u' contributes to cell u: ``own`` for u' = u, ``least`` and ``most`` over all u'.
-
-    Arrays over u that broadcast to the kernel's sizes.
-    """
-
-    own: FloatArray
-    least: FloatArray
-    most: FloatArray
 
 
 class Kernel(ABC):
@@ -118,26 +109,22 @@ class Kernel(ABC):
     def solve_power(self, table: ArrayLike, power: int) -> FloatArray:
         """An elementwise power of (Pᵀ)⁻¹ applied to a table: Σ_v (P⁻¹[v, u])^power λ_v. Raises SingularMarginal."""
 
+    @property
     @abstractmethod
-    def heavy(self, table: ArrayLike) -> FloatArray:
-        """Σ λ_v over the heavy reports v of each cell u: those that count most for u in `solve`. Raises SingularMarginal.
+    def largest_weights(self) -> FloatArray:
+        """The most that a report counts for each cell in `solve`; broadcasts to ``sizes``. Raises SingularMarginal."""
 
-        Mostly u itself; where a joint effect is nearly hidden, reports beside it.
+    @abstractmethod
+    def own_moment(self, power: int) -> FloatArray:
+        """Mean power of what the report of a record in each cell counts for that cell; broadcasts to ``sizes``.
+
+        Σ_v P[u, v] (P⁻¹[v, u])^power. Raises SingularMarginal.
         """
 
     @property
-    @abstractmethod
-    def heavy_chances(self) -> CellRange:
-        """Chance Σ P[u', v] over the heavy reports v of u that a person in u' makes one of them. Raises SingularMarginal."""
-
-    @property
-    @abstractmethod
-    def heavy_weights(self) -> FloatArray:
-        """P⁻¹[v, u], what a heavy report v counts for u in `solve`; broadcasts to ``sizes``. Raises SingularMarginal."""
-
-    @abstractmethod
-    def weight_moments(self, power: int) -> CellRange:
-        """Mean Σ_v P[u', v] (P⁻¹[v, u])^power of what the report of a person in u' counts for u. Raises SingularMarginal."""
+    def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
+        """Chances of a cell's own report from a record inside and from one outside; None if the latter differ among cells."""
+        return None
 
     @abstractmethod
     def check_invertible(self) -> None:
@@ -175,7 +162,7 @@ class Kernel(ABC):
 
     def rounding(self, observed: ArrayLike) -> FloatArray:
         """What rounding may leave of each cell's variance of one record where all reports that tell about it are alike."""
-        return np.asarray(_ROUNDING * self.solve_power(observed, 2) + _LEAST_ROUNDING * self.heavy_weights**2)
+        return np.asarray(_ROUNDING * self.solve_power(observed, 2) + _LEAST_ROUNDING * self.largest_weights**2)
 
     def data_variance(self, observed: ArrayLike, n: float) -> FloatArray:
         """Unbiased estimate of every cell's variance around *this data set's* proportions: (P⁻¹)²λ̂ − π̂, over n.
@@ -272,34 +259,24 @@ class ProductKernel(Kernel):
         """Elementwise powers of a Kronecker product are the product of powers."""
         return self._each(table, "solve_power", power)
 
-    def heavy(self, table: ArrayLike) -> FloatArray:
-        """Reports that are heavy in every part."""
-        return self._each(table, "heavy")
+    @property
+    def largest_weights(self) -> FloatArray:
+        """Products of the parts'."""
+        return reduce(np.multiply.outer, [p.largest_weights for p in self.parts])
+
+    def own_moment(self, power: int) -> FloatArray:
+        """Products of the parts': reports on different parts are independent."""
+        return reduce(np.multiply.outer, [p.own_moment(power) for p in self.parts])
 
     @property
-    def heavy_chances(self) -> CellRange:
-        """Products of the parts'."""
-        return reduce(_times, [p.heavy_chances for p in self.parts])
-
-    @property
-    def heavy_weights(self) -> FloatArray:
-        """Products of the parts'."""
-        return reduce(np.multiply.outer, [p.heavy_weights for p in self.parts])
-
-    def weight_moments(self, power: int) -> CellRange:
-        """Products of the parts': a person's reports on different parts are independent."""
-        return reduce(_times, [p.weight_moments(power) for p in self.parts])
+    def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
+        """Those of a single part."""
+        return self.parts[0].own_and_other if len(self.parts) == 1 else None
 
     def check_invertible(self) -> None:
         """Every part must be."""
         for part in self.parts:
             part.check_invertible()
-
-
-def _times(one: CellRange, other: CellRange) -> CellRange:
-    """Products over pairs of cells; factors may be negative."""
-    ends = [np.multiply.outer(a, b) for a in (one.least, one.most) for b in (other.least, other.most)]
-    return CellRange(np.multiply.outer(one.own, other.own), np.minimum.reduce(ends), np.maximum.reduce(ends))
 
 
 class EffectKernel(Kernel):
@@ -392,41 +369,23 @@ class EffectKernel(Kernel):
         """A power of the inverse's entries is a kernel of change sets, hence diagonal in effects."""
         return self._scaled(table, self._power_eigenvalues(power))
 
-    @cached_property
-    def _heaviest(self) -> FloatArray:
-        """1 for the change set whose reports count most for a cell, shape (2,)*k: mostly the empty one, the cell itself."""
-        out = np.zeros_like(self._inverse_entries)
-        out.flat[np.argmax(self._inverse_entries)] = 1.0
-        return out
-
-    def heavy(self, table: ArrayLike) -> FloatArray:
-        """Change sets are diagonal in effects."""
-        if self._heaviest.flat[0]:
-            return np.asarray(table, dtype=np.float64)
-        return self._scaled(table, self._along_effects(effect_transform, self._heaviest * self._outputs))
-
     @property
-    def heavy_chances(self) -> CellRange:
-        """The same for every cell: P times the heaviest change set."""
-        if self._heaviest.flat[0]:
-            return self._cell_range(self.cell_probabilities)
-        product = self.eigenvalues * self._along_effects(effect_transform, self._heaviest * self._outputs)
-        chances = inverse_effect_transform(product, np.asarray(self.sizes))
-        return self._cell_range(np.maximum(chances, 0.0) / self._outputs)
-
-    @property
-    def heavy_weights(self) -> FloatArray:
+    def largest_weights(self) -> FloatArray:
         """The same for every cell: the largest entry of the inverse."""
         return np.full((1,) * len(self.sizes), self._inverse_entries.max())
 
-    def weight_moments(self, power: int) -> CellRange:
-        """P times a power of its inverse's entries has the product of their eigenvalues."""
+    def own_moment(self, power: int) -> FloatArray:
+        """The same for every cell: P times a power of its inverse's entries has the product of their eigenvalues."""
         product = self.eigenvalues * self._power_eigenvalues(power)
-        return self._cell_range(inverse_effect_transform(product, np.asarray(self.sizes)) / self._outputs)
+        return np.full((1,) * len(self.sizes), inverse_effect_transform(product, np.asarray(self.sizes)).flat[0])
 
-    def _cell_range(self, by_change_set: FloatArray) -> CellRange:
-        weights = (by_change_set.flat[0], by_change_set.min(), by_change_set.max())
-        return CellRange(*(np.full((1,) * len(self.sizes), value) for value in weights))
+    @property
+    def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
+        """Of one attribute."""
+        if len(self.sizes) > 1 or self.batch:
+            return None
+        own, other = self.cell_probabilities
+        return own, other
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal naming the smallest set U whose |λ_U| is below MIN_EIGENVALUE."""
@@ -569,33 +528,22 @@ class MatrixKernel(Kernel):
         """Powers of the entries of (Pᵀ)⁻¹, applied."""
         return self._applied(table, self._inverse**power)
 
-    @cached_property
-    def _heaviest(self) -> IntArray:
-        """(cells,) the report that counts most for each cell."""
-        return np.asarray(self._inverse.argmax(axis=0))
-
-    def heavy(self, table: ArrayLike) -> FloatArray:
-        """One report for each cell."""
-        flat = self._flat(table)
-        return flat[..., self._heaviest].reshape(*flat.shape[:-1], *self.sizes)
-
     @property
-    def heavy_chances(self) -> CellRange:
-        """Columns of P."""
-        return self._cell_range(self.p[:, self._heaviest])
-
-    @property
-    def heavy_weights(self) -> FloatArray:
+    def largest_weights(self) -> FloatArray:
         """The largest entries of the columns of P⁻¹."""
         return np.asarray(self._inverse.max(axis=0).reshape(self.sizes))
 
-    def weight_moments(self, power: int) -> CellRange:
-        """Columns of P times a power of its inverse's entries."""
-        return self._cell_range(self.p @ self._inverse**power)
+    def own_moment(self, power: int) -> FloatArray:
+        """Rows of P times columns of a power of its inverse's entries."""
+        return np.asarray(np.sum(self.p * (self._inverse**power).T, axis=1).reshape(self.sizes))
 
-    def _cell_range(self, matrix: FloatArray) -> CellRange:
-        weights = (np.diag(matrix), matrix.min(axis=0), matrix.max(axis=0))
-        return CellRange(*(column.reshape(self.sizes) for column in weights))
+    @property
+    def own_and_other(self) -> tuple[FloatArray, FloatArray] | None:
+        """Of columns of P that are alike but for the diagonal."""
+        own = np.diag(self.p)
+        other = (self.p.sum(axis=0) - own) / max(self.cells - 1, 1)
+        alike = np.allclose(self.p, np.where(np.eye(self.cells, dtype=bool), self.p, other), rtol=0, atol=_SAME)
+        return (own.reshape(self.sizes), other.reshape(self.sizes)) if alike else None
 
     def check_invertible(self) -> None:
         """Raise SingularMarginal where the smallest singular value is below MIN_EIGENVALUE."""

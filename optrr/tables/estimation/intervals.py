@@ -142,13 +142,15 @@ class Sampling:
         of_records = (sums * table) @ sums.T - np.outer(sums @ table, sums @ table)
         return np.asarray(self.covariance(observed) - of_records / self.n)
 
-    def across(self, observed: FloatArray) -> FloatArray:
-        """(R, K) covariance of the unbiased cells with the estimates where outputs have these probabilities."""
-        sizes = self.kernel.sizes
-        weighted = (observed[:, None] * self.influence).T
-        cells = np.stack([self.kernel.solve(each.reshape(sizes)).ravel() for each in weighted], axis=1)
-        mean = self.kernel.solve(observed.reshape(sizes)).ravel()
-        return np.asarray(cells - np.outer(mean, observed @ self.influence)) / self.n
+    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
+        """(R,) covariance of observed proportions with a weighted sum of the estimates where outputs have these probabilities."""
+        influence = self.influence @ weights
+        return np.asarray(observed * (influence - observed @ influence)) / self.n
+
+    def proper(self, observed: FloatArray) -> FloatArray:
+        """(R,) probabilities of outputs near these numbers."""
+        positive = np.maximum(observed, 0.0)
+        return np.asarray(positive / positive.sum())
 
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
         """Third moment of the estimates' change in a direction (K,) where outputs have these probabilities."""

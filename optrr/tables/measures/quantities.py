@@ -48,39 +48,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import copysign, inf, sqrt
+from math import copysign, inf, isfinite, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
-from optrr.tables.estimation.intervals import EstimateLaw, Sampling
-from optrr.tables.estimation.score_interval import invert, share_below
+from optrr.tables.estimation.intervals import Sampling
+from optrr.tables.estimation.score_interval import excess, invert
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import Expansion, column_sums, row_sums
 from optrr_solvers.arrays import FloatArray
 
-# Directions with less than this share of the largest variance hold no noise, only rounding.
+# Directions with less than this fraction of the largest variance hold no noise, only rounding.
 _NO_NOISE = 1e-12
-# The search for the multiplier ends this share short of its pole, and where there is none at a multiplier beyond all others.
+# The search for the multiplier ends this fraction short of its pole, and where there is none at a multiplier beyond all others.
 _SHORT, _FAR = 1e-9, 1e30
 
 
-def signed_distance(equation: Expansion, covariance: FloatArray) -> float:
-    """Root of the smallest (x − x̂)ᵀ C⁻¹ (x − x̂) with G(x) = 0, with the sign of G(x̂).
+def nearest(equation: Expansion, covariance: FloatArray) -> tuple[float, FloatArray]:
+    """Distance from x̂ to G = 0, the root of the smallest (x − x̂)ᵀ C⁻¹ (x − x̂), and C⁻¹ (x − x̂) at the nearest x.
 
-    If x̂ is normal with covariance C, and G is linear, it is normal with variance 1 wherever x lies on G = 0; that is
-    Fieller's test. If G is the difference of two products, its variance depends on all four factors, but that of this distance
-    hardly does: benchmarks/measures_coverage.py compares.
+    The distance has the sign of G(x̂), and is infinite where G is 0 nowhere. If x̂ is normal with covariance C and G is linear,
+    it is normal with variance 1 wherever x lies on G = 0; that is Fieller's test. If G is the difference of two products, its
+    variance depends on all four factors, but that of this distance hardly does.
 
     With x − x̂ = C^{1/2} z and G's second derivatives H diagonal in z, the nearest z is −λ g/(1 + λ h), and G there falls
     strictly in λ between the poles −1/max h and −1/min h, so that one root is sought (Moré, Optim. Methods Softw. 2, 1993).
 
     ``equation`` is G's expansion at the estimate, ``covariance`` (K, K) that of the estimate.
     """
-    variances, directions = np.linalg.eigh(covariance)
-    noisy = variances > _NO_NOISE * variances.max()
-    root = directions[:, noisy] * np.sqrt(variances[noisy])
+    scale = np.sqrt(np.diag(covariance))
+    scale = np.where(scale > 0, scale, 1.0)
+    variances, directions = np.linalg.eigh(covariance / np.outer(scale, scale))
+    noisy = variances > _NO_NOISE
+    deviations, directions = np.sqrt(variances[noisy]), directions[:, noisy]
+    root = scale[:, None] * directions * deviations
     bends, axes = np.linalg.eigh(root.T @ equation.hessian @ root)
     slopes = axes.T @ (root.T @ equation.gradient)
 
@@ -95,10 +98,32 @@ def signed_distance(equation: Expansion, covariance: FloatArray) -> float:
     steepest = float(np.max(-sign * bends, initial=0.0))
     last = sign * min((1 - _SHORT) / steepest, _FAR) if steepest > 0 else sign * _FAR
     if value(last) * sign <= 0:
-        return sign * float(np.linalg.norm(at(float(brentq(value, 0.0, last)))))
-    # no slope along the axis that bends most: the nearest point lies on that axis, on either side; without such an axis nowhere
-    farther = 2 * sign * value(last) / steepest if steepest > 0 else inf
-    return sign * float(np.sqrt(np.sum(at(last) ** 2) + farther))
+        z = at(float(brentq(value, 0.0, last)))
+        distance = float(np.linalg.norm(z))
+    else:
+        # no slope along the axis that bends most: the nearest point lies on it, on either side; without such an axis nowhere
+        z = at(last)
+        distance = float(np.sqrt(np.sum(z**2) + 2 * sign * value(last) / steepest)) if steepest > 0 else inf
+    return sign * distance, np.asarray((directions / deviations @ (axes @ z)) / scale)
+
+
+def likeliest(observed: FloatArray, off: FloatArray) -> FloatArray | None:
+    """The proportions λ of highest likelihood, given those observed, all positive, at which the mean of ``off`` is 0.
+
+    λ = observed/(1 + μ off), with the multiplier that makes the mean 0 (Owen, Biometrika 75, 1988). None where there are none.
+    """
+    low, high = float(off.min()), float(off.max())
+    if not low < 0 < high:
+        return None
+
+    def mean(multiplier: float) -> float:
+        return float(observed @ (off / (1 + multiplier * off)))
+
+    ends = (_POLE - 1) / high, (_POLE - 1) / low
+    if not mean(ends[0]) > 0 > mean(ends[1]):
+        return None
+    out = observed / (1 + float(brentq(mean, *ends, xtol=_MULTIPLIER)) * off)
+    return np.asarray(out / out.sum())
 
 
 # Below this a margin holds one category only, and there are no pairs of people who differ in it.
@@ -322,16 +347,34 @@ def _untied(margin: FloatArray) -> FloatArray:
     return np.asarray(np.ones((margin.shape[1],) * 2) - margin.T @ margin)
 
 
-# A standard error that is 0 counts as this.
-_NO_ERROR = 1e-300
-# No limit lies farther than this from the estimate, in standard errors of G, and farther the first-order path does not hold.
-_FARTHEST = 4.0
-# Steps of Newton's method along the path; G is quadratic, so that few suffice.
-_STEPS, _SOLVED = 6, 1e-9
-# Positions at which values beyond the nearest limits are tried: where L + U is faint, those far away may fit again.
-_TRIED = np.linspace(0.0, 1.0, 21)
+# Turns of null reports and the equation's tangent there; three to six are usual. One that moves the distance by less is the last.
+_TURNS, _SETTLED = 30, 1e-5
+# Records added to every kind of report, so that hypotheses may have some of a kind that nobody sent.
+_SOME = 1e-3
+# Turns go at least this part of the way.
+_LEAST_PART = 0.25
+# The multiplier's search ends this fraction short of its poles.
+_POLE, _MULTIPLIER = 1e-12, 1e-20
+# Values on the way from a hypothesis that is solved to the next one, where turns do not settle.
+_STOPS = 24
+# Standard errors beyond which every level rejects.
+_REJECTED = 8.0
+# Where L + U is fewer standard errors of noise above 0, values that fit again beyond the nearest limits are looked for at these positions.
+_FAINT, _TRIED = 4.0, np.linspace(0.0, 1.0, 21)
 # Where a step does not reach the limit, the next is this many times as long.
 _GROWTH = 1.6
+
+
+@dataclass(frozen=True, eq=False)
+class Null:
+    """The nearest ``reports`` (R,) to those observed at which a measure has a value, and the ``sums`` (K,) there.
+
+    ``distance`` is in standard errors, with the sign of the estimate's side of the hypothesis.
+    """
+
+    distance: float
+    reports: FloatArray
+    sums: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,16 +395,14 @@ class Inversion:
         return replace(self, sampling=replace(self.sampling, n=n))
 
     @cached_property
-    def _table(self) -> FloatArray:
-        """(R,) the projected estimate with half a record more in every cell: one without reports is not known to be empty."""
-        kernel = self.sampling.kernel
-        return projection(kernel.solve(self.sampling.padded(self.observed).reshape(kernel.sizes)).ravel())
+    def _sums(self) -> FloatArray:
+        return np.asarray(self.observed @ self.sampling.influence)
 
     @cached_property
     def _unbiased(self) -> tuple[float, float]:
         """Estimates of the true records' L and U, without the bias from the mechanism's noise."""
-        sums, noise = self.observed @ self.sampling.influence, self.sampling.mechanism_noise(self.observed)
-        over, under = (part.at(sums) for part in (self.odds.over, self.odds.under))
+        noise = self.sampling.mechanism_noise(self.observed)
+        over, under = (part.at(self._sums) for part in (self.odds.over, self.odds.under))
         return over.value - over.bias(noise), under.value - under.bias(noise)
 
     @cached_property
@@ -370,54 +411,86 @@ class Inversion:
         over, under = (max(each, 0.0) for each in self._unbiased)
         if over + under > 0:
             return over / (over + under)
-        position = self.odds.of_sums(self.odds.sums @ self._table)
+        kernel = self.sampling.kernel
+        table = projection(kernel.solve(self.sampling.padded(self.observed).reshape(kernel.sizes)).ravel())
+        position = self.odds.of_sums(self.odds.sums @ table)
         return 0.5 if position is None else position
 
     @cached_property
-    def _noise(self) -> tuple[FloatArray, FloatArray]:
-        """Covariance of the cells with the sums (R, K), and of the sums (K, K)."""
-        return self.sampling.across(self.sampling.padded(self.observed)), self.sampling.noise(self.observed)
+    def _solved(self) -> dict[float, Null]:
+        """Hypotheses by position, the estimate first."""
+        return {self.position: Null(0.0, self._likely, self._sums)}
 
-    def _moved(self, position: float) -> FloatArray:
-        """(R,) the table near the estimate at which the measure is at v."""
-        cells, covariance = self._noise
-        table, moved = self._table, 0.0
-        for _ in range(_STEPS):
-            equation = self.odds.equation(position, self.odds.sums @ table)
-            deviation = sqrt(max(float(equation.gradient @ covariance @ equation.gradient), 0.0))
-            if not deviation > 0 or abs(equation.value) <= _SOLVED * deviation:
-                break
-            errors = float(np.clip(-equation.value / deviation, -_FARTHEST - moved, _FARTHEST - moved))
-            table = table + errors / deviation * (cells @ equation.gradient)
-            moved += errors
-        return table
+    def null(self, position: float) -> Null:
+        """The hypothesis that the measure is at v, reached from the nearest one that is known."""
+        if position not in self._solved:
+            at = min(self._solved, key=lambda v: abs(v - position))
+            found, step = self._solved[at], position - at
+            for _ in range(_STOPS):
+                target = position if abs(step) >= (1 - _SETTLED) * abs(position - at) else at + step
+                further = self._turned(target, found)
+                if further is None:
+                    step = (target - at) / 2
+                    continue
+                found, at = further, target
+                if at == position or abs(found.distance) > _REJECTED:
+                    break
+            # where L + U is clear of 0, all null reports near the estimate are on one side of it
+            self._solved[position] = self._nearer(position, found, at) if self._faint else found
+        return self._solved[position]
 
-    def _law(self, position: float, table: FloatArray) -> EstimateLaw:
-        """Of the estimate of G under a table where the measure is at v."""
-        equation = self.odds.equation(position, self.odds.sums @ table)
-        return self.sampling.law(0.0, table, equation.gradient, equation.hessian)
+    def _turned(self, position: float, start: Null) -> Null | None:
+        """By turns, the likeliest reports at which the equation's tangent plane at the last ones is 0; None if they do not settle."""
+        sampling, reports, sums, before, step, part = self.sampling, start.reports, start.sums, inf, 0.0, 1.0
+        for _ in range(_TURNS):
+            equation = self.odds.equation(position, sums)
+            influence, level = sampling.influence @ equation.gradient, equation.gradient @ sums - equation.value
+            off = float(equation.gradient @ self._sums - level)
+            if abs(off) <= _NO_NOISE * np.abs(equation.gradient).max():
+                return Null(0.0, reports, sums)
+            tilted = likeliest(self._likely, influence - level)
+            if tilted is None:
+                return Null(copysign(inf, off), reports, sums)
+            reports, sums = tilted, sums + part * (tilted @ sampling.influence - sums)
+            variance = float(sampling.along(reports, equation.gradient) @ influence)
+            distance = off / sqrt(variance) if variance > 0 else copysign(inf, off)
+            if abs(distance - before) <= _SETTLED * max(1.0, abs(distance)) or distance == before:
+                return Null(distance, reports, sums)
+            # turns that go to and fro meet between
+            part = max(part / 2, _LEAST_PART) if step * (distance - before) < 0 else part
+            before, step = distance, 0.0 if before == inf else distance - before
+        return None
+
+    @cached_property
+    def _likely(self) -> FloatArray:
+        """(R,) the observed proportions, or proper ones near them, with a little of every report."""
+        return (self.sampling.proper(self.observed) * self.sampling.n + _SOME) / (self.sampling.n + _SOME * self.observed.size)
+
+    def _nearer(self, position: float, found: Null, at: float) -> Null:
+        """A point elsewhere if it is nearer, by its own covariance as well; anyhow where turns did not settle."""
+        equation = self.odds.equation(position, self._sums)
+        distance, weights = nearest(equation, self.sampling.covariance(found.reports))
+        if at == position and abs(distance) >= abs(found.distance):
+            return found
+        reports = self.sampling.proper(self.observed + self.sampling.along(found.reports, weights))
+        distance = max(distance, nearest(equation, self.sampling.covariance(reports))[0], key=abs)
+        known = at == position or abs(found.distance) > _REJECTED
+        return found if known and abs(found.distance) <= abs(distance) else replace(found, distance=distance)
 
     def excesses(self, position: float, tail: float) -> tuple[float, float]:
-        """What the data have more, where the measure is at v, than an error probability of ``tail`` on either side would need.
+        """By how many standard errors the estimate may lie farther above, and below, before "the measure is at v" is rejected.
 
-        The probability of an estimate as high as the one there is, and of one as low, each less its side's part of twice the
-        ``tail``: v is rejected where one of them is negative. Each probability is the larger one of two: under the law, and of
-        the distance from the nearest table.
+        Negative: it is rejected as too low a value, or as too high a value, with an error probability of twice the ``tail``.
         """
-        table = self._moved(position)
-        law = self._law(position, table)
-        over, under = self._unbiased
-        value = (1 - position) * over - position * under
-        equation = self.odds.equation(position, self.observed @ self.sampling.influence)
-        distance = signed_distance(equation, self._noise[1])
-        sums = self.odds.sums @ table
-        total = self.odds.over.at(sums).value + self.odds.under.at(sums).value
-        error = max(sqrt(max(law.variance, 0.0)), _NO_ERROR) / total if total > 0 else inf
-        part = float(share_below(np.array([position]), np.array([error]), 2 * tail)[0])
-        sides = (max(law.above(value), float(ndtr(-distance))), max(law.below(value), float(ndtr(distance))))
-        high, low = (self.sampling.tail(normal, self.observed, equation.gradient) for normal in sides)
-        # a side without error probability never rejects, whatever rounding makes of it
-        return high - 2 * tail * (1 - part) if part < 1 else 1.0, low - 2 * tail * part if part > 0 else 1.0
+        null, most = self.null(position), -float(ndtri(tail))
+        slope = self.odds.equation(position, null.sums).gradient
+        total, noise = sum(part.at(null.sums).value for part in (self.odds.over, self.odds.under)), 0.0
+        if abs(null.distance) < _REJECTED:
+            noise = sqrt(self.sampling.noise_variance(null.reports, slope)) / total if total > 0 else inf
+        # the tail that the distance has, which is not the normal one for a sample whose variance is estimated
+        deviate = copysign(float(ndtri(self.sampling.tail(float(ndtr(-abs(null.distance))), self.observed, slope))), null.distance)
+        left = float(excess(np.array([deviate]), np.array([position]), np.full((2, 1), noise), 2 * tail)[0])
+        return (left, most) if deviate > 0 else (most, left)
 
     def standard_error(self, position: float) -> float:
         """Of the measure at v by the delta method; of a weighted sample by Taylor's formula. Infinite or NaN: there is none."""
@@ -426,7 +499,7 @@ class Inversion:
 
     def _linearised(self) -> float | None:
         """By Taylor's formula at the ratio L/(L + U) as it is; None without a sample, and unless that lies between 0 and 1."""
-        sums = self.observed @ self.sampling.influence
+        sums = self._sums
         over, under = self.odds.over.at(sums), self.odds.under.at(sums)
         total = over.value + under.value
         # at an end of the range all reports that tell are alike
@@ -437,13 +510,21 @@ class Inversion:
         return None if variance is None else sqrt(max(variance, 0.0)) * self.odds.slope(position)
 
     def deviation(self) -> float:
-        """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0."""
+        """Standard error of v by the delta method at the estimate; NaN where L + U or the error is estimated as 0."""
         total = sum(max(each, 0.0) for each in self._unbiased)
-        variance = self._law(self.position, self._moved(self.position)).variance
-        return sqrt(max(variance, 0.0)) / total if total > 0 else float("nan")
+        slope = self.odds.equation(self.position, self._sums).gradient
+        variance = float(slope @ self.sampling.covariance(self.observed) @ slope)
+        return sqrt(variance) / total if total > 0 and variance > 0 else float("nan")
+
+    @cached_property
+    def _faint(self) -> bool:
+        """Whether L + U may be 0 as far as the mechanism's noise goes."""
+        over, under = (part.at(self._sums) for part in (self.odds.over, self.odds.under))
+        noise = self.sampling.noise_variance(self.sampling.padded(self.observed), over.gradient + under.gradient)
+        return over.value + under.value < _FAINT * sqrt(noise)
 
     def limits(self, tail: float) -> tuple[float, float]:
-        """Smallest and largest v that is not rejected with error probability ``tail`` on either side, or twice on both."""
+        """Smallest and largest v that is not rejected with error probability twice the ``tail``."""
         return self._limit(tail, 0), self._limit(tail, 1)
 
     def _limit(self, tail: float, side: int) -> float:
@@ -460,5 +541,6 @@ class Inversion:
             )
 
         near = limit(self.position, reach)
-        beyond = [v for v in _TRIED if (v > near if side else v < near) and accepted(float(v)) >= 0]
+        tried = _TRIED if self._faint else ()
+        beyond = [v for v in tried if (v > near if side else v < near) and accepted(float(v)) >= 0]
         return limit(float(max(beyond) if side else min(beyond)), float(_TRIED[1])) if beyond else near

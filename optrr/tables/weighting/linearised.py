@@ -85,7 +85,7 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.tables.distributions import norm
 from optrr.tables.estimation.impossible import CountedTable
 from optrr.tables.estimation.intervals import Sampling, padded
-from optrr.tables.estimation.score_interval import Moments, WeightedMeans, cell_means
+from optrr.tables.estimation.score_interval import Means, Moments, cell_means, weighted_means
 from optrr.tables.weighting.sampled import SampledRecords, sample_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -281,7 +281,7 @@ def effective_records(kernel: Kernel, reports: WeightedReports, variances: Float
 
 def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
     """(R,): degrees of freedom of each cell's variance if weights have nothing to do with reports."""
-    means = cell_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
+    means = weighted_means(kernel, reports.shares.reshape(kernel.sizes), reports.n)
     # one more record that counts in full would be no surprise
     least = min(1 / reports.kish, 0.5)
     p = np.clip(means.estimate, least, 1 - least)
@@ -295,7 +295,7 @@ def _degrees(kernel: Kernel, reports: WeightedReports) -> FloatArray:
 
 def alike_cells(
     kernel: Kernel, reports: WeightedReports, effective: FloatArray, level: float
-) -> Iterator[tuple[IntArray, WeightedMeans]]:
+) -> Iterator[tuple[IntArray, Means]]:
     """Cells with the same number of records that count, and their means of that many; cells of too few are left out."""
     from scipy.special import stdtrit  # noqa: PLC0415 (takes long to import)
 
@@ -375,8 +375,8 @@ class WeightedSampling(Sampling):
         return padded(observed, self.n / self.shown.weighting)
 
     def _standard(self, observed: FloatArray, influence: FloatArray) -> FloatArray:
-        """z (R, K)."""
-        return np.sqrt(observed)[:, None] * (influence - observed @ influence)
+        """z (R, K), or of one estimate (R,)."""
+        return (np.sqrt(observed) * (influence - observed @ influence).T).T
 
     def covariance(self, observed: FloatArray, n: float | None = None) -> FloatArray:
         """(K, K) of the unbiased estimates where reports have these probabilities."""
@@ -390,13 +390,11 @@ class WeightedSampling(Sampling):
         sums = np.eye(true.size) if self.sums is None else self.sums
         return np.asarray((self.influence.T * squares) @ self.influence - (sums * true) @ sums.T)
 
-    def across(self, observed: FloatArray) -> FloatArray:
-        """(R, K) covariance of the unbiased cells with the estimates where reports have these probabilities."""
+    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
+        """(R,) covariance of reports with a weighted sum of the estimates where reports have these probabilities."""
         root = np.sqrt(observed)
-        along = self.shown.effects @ self._standard(observed, self.influence)
-        reports = root[:, None] * along - np.outer(observed, root @ along)
-        sizes = self.kernel.sizes
-        return np.stack([self.kernel.solve(each.reshape(sizes)).ravel() for each in reports.T], axis=1) / self.n
+        along = self.shown.effects @ self._standard(observed, self.influence @ weights)
+        return np.asarray(root * (along - root * (root @ along))) / self.n
 
     def third(self, observed: FloatArray, gradient: FloatArray) -> float:
         """Third moment of as many records as are as accurate."""

@@ -41,6 +41,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import ndtri
 
 from optrr.domain.domain import CellsResult, Domain
 from optrr.errors import InvalidInput, warn
@@ -48,7 +49,7 @@ from optrr.records.frames import FrameCodec
 from optrr.records.reading.registry import check_design, open_source
 from optrr.show.result import intervals_said
 from optrr.tables.estimation.estimator import check_confidence
-from optrr.tables.estimation.score_interval import NullLaw, WeightedMeans, cell_means, inverted, score_intervals, tails
+from optrr.tables.estimation.score_interval import Means, NullLaw, cell_means, inverted, score_intervals
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.longitudinal.design import LongitudinalDesign
 from optrr.ways.longitudinal.rounds import people_of
@@ -69,8 +70,6 @@ _TURNS = 4
 _STEPS = 4
 # Ends are this precise, in standard errors of the contrast at its estimate, and rounded outwards.
 _PRECISION = 1e-3
-# Tails below this count as equal.
-_LEAST_TAIL = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ class Contrast:
     variance that the mechanism alone causes in the contrast, (C,).
     """
 
-    means: WeightedMeans
+    means: Means
     counts: FloatArray
     weights: FloatArray
     correlations: FloatArray
@@ -120,8 +119,7 @@ class Contrast:
         thirds = law.third.reshape(shares.shape) / self.counts[:, None] ** 2
         # right for rounds without a person in common and for rounds that are the same in everything
         third = np.sum(c * thirds * (along / variances) ** 2, axis=0)
-        nothing = np.zeros_like(variance)
-        return NullLaw(1, value, variance, third, *[nothing] * 6)
+        return NullLaw(value, variance, third)
 
     def _scored(self, level: float) -> FloatArray:
         """Where the tail beyond the estimate is half the level, on both sides; the range's end where it is never so small."""
@@ -130,12 +128,12 @@ class Contrast:
 
         def excess(value: FloatArray, index: IntArray) -> FloatArray:
             cells = index % size
-            upper, lower = tails(self.law(value, cells), estimate[cells])
-            return np.asarray(np.log(np.maximum(np.where(index < size, upper, lower), _LEAST_TAIL) / (level / 2)))
+            deviate = self.law(value, cells).deviate(estimate[cells])
+            return np.asarray(np.where(index < size, -deviate, deviate) - float(ndtri(level / 2)))
 
         ends, middle = np.repeat(self.range, size), np.tile(estimate, 2)
         precision = _PRECISION * float(self.law(estimate, np.arange(size)).error.min())
-        return np.asarray(inverted(excess, middle, ends, precision, 0.0)[1].reshape(2, size))
+        return np.asarray(inverted(excess, middle, ends, precision)[1].reshape(2, size))
 
     def _composed(self, level: float) -> FloatArray:
         size = self.least.size

@@ -245,8 +245,7 @@ class _Sums(Means):
         """The law of the estimates if the shares are p, (B,)."""
         variance = np.maximum(self.variance0 + p * (self.variance1 + p * self.variance2), _NO_VARIANCE)
         third = self.third0 + p * (self.third1 + p * (self.third2 + p * self.third3))
-        none = np.zeros_like(p)
-        return NullLaw(self.n, p, self.n * variance, self.n**2 * third, none, none, none, none, none, none)
+        return NullLaw(p, variance, third)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,7 +310,7 @@ def error_among(answered: Sequence[Answered], proportions: FloatArray) -> float:
         for subset, energy in enumerate(a.energies()[1:].tolist(), 1):
             information[_lifted(subset, a.axes)] += a.n * energy
     told = Pooled(list(answered), proportions, information)
-    return float(_means(told, proportions).under(proportions.ravel()).variance.sum()) / told.n
+    return float(_means(told, proportions).under(proportions.ravel()).variance.sum())
 
 
 def combined(domain: Domain, answered: Sequence[Answered], confidence: float) -> Estimate:
@@ -323,7 +322,7 @@ def combined(domain: Domain, answered: Sequence[Answered], confidence: float) ->
     raw = told.proportions
     fit = projection(raw.ravel()).reshape(raw.shape)
     law = _means(told, fit)
-    error = np.sqrt(law.under(fit.ravel()).variance / told.n)
+    error = np.sqrt(law.under(fit.ravel()).variance)
     return unbiased_estimate(domain, told.n, raw, error, confidence, score_intervals(law, 1 - confidence))
 
 
@@ -480,10 +479,19 @@ class AnsweredSampling(Sampling):
         cells = self._cells(observed, n)
         return cells if self.sums is None else np.asarray(self.sums @ cells @ self.sums.T)
 
-    def across(self, observed: FloatArray) -> FloatArray:
-        """(R, K) of the cells with the sums."""
-        cells = self._cells(observed, None)
-        return cells if self.sums is None else np.asarray(cells @ self.sums.T)
+    def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
+        """(R,) of the cells with a weighted sum of the sums."""
+        return np.asarray(self._cells(observed, None) @ (weights if self.sums is None else self.sums.T @ weights))
+
+    def noise_variance(self, observed: FloatArray, gradient: FloatArray) -> float:
+        """Variance in a direction (K,) beyond that of as many true records."""
+        weights = gradient if self.sums is None else self.sums.T @ gradient
+        sampled = (observed @ weights**2 - (observed @ weights) ** 2) / self.n
+        return max(float(weights @ self._cells(observed, None) @ weights - sampled), 0.0)
+
+    def proper(self, observed: FloatArray) -> FloatArray:
+        """The nearest proper table."""
+        return projection(observed)
 
     def _cells(self, table: FloatArray, n: float | None) -> FloatArray:
         law = self.law_of_answers
