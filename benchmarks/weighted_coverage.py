@@ -33,7 +33,7 @@ from writing import markdown, measure_all, three_decimals, write
 from optrr import Domain, Mechanism, design
 from optrr.domain.public import PublicColumns
 from optrr.tables.estimation.intervals import Sampling
-from optrr.tables.estimation.score_interval import WeightedMeans, cell_means, rejected
+from optrr.tables.estimation.score_interval import Means, accepted, cell_means
 from optrr.tables.measures import MEASURES, Comparing, quantities
 from optrr.tables.measures.measure import asked
 from optrr.tables.measures.quantities import Inversion, Odds, value_at
@@ -369,11 +369,11 @@ def once(setting: Setting, runs: int, rng: np.random.Generator) -> dict[str, obj
     }
 
 
-def held(parts: Iterable[tuple[np.ndarray, WeightedMeans]], truth: np.ndarray) -> np.ndarray:
+def held(parts: Iterable[tuple[np.ndarray, Means]], truth: np.ndarray) -> np.ndarray:
     """Cells whose interval holds the truth, because a test of it does not reject; a cell of no part has [0, 1]."""
     out = np.ones(truth.size, dtype=bool)
     for cells, means in parts:
-        out[cells] = (rejected(means, truth[cells], LEVEL) >= 0).all(axis=0)
+        out[cells] = accepted(means, truth[cells], LEVEL)
     return out
 
 

@@ -238,9 +238,7 @@ def _ratio(group: Group, values: FloatArray, law_of: Callable[[Group], _LawOf], 
     law = law_of(group)
     moved, beside = group.pushed(law.moved), group.pushed(law.beside[:, None])[:, 0]
     departure = np.zeros(b.size) if law.departure is None else law.departure
-    means = _RatioMeans(
-        n, False, share, above, below, whole, beside, moved, departure, law.departure is not None
-    )
+    means = _RatioMeans(n, False, share, above, below, whole, beside, moved, departure, law.departure is not None)
     low, high = score_intervals(means, _MISSED)
     return Proportions(
         *(np.where(there, x, none) for x, none in ((share, np.nan), (error, np.nan), (low, 0), (high, 1)))

@@ -61,51 +61,32 @@ def test_every_operation_is_the_dense_one(kind, names):
         np.testing.assert_allclose(noise, rows @ q @ fixed @ q.T @ rows.T / 100, **close)
 
 
-def heaviest(p):
-    """Which reports (columns) count most for which cells (rows), from the dense inverse, up to rounding."""
-    q = np.linalg.inv(p.T)
-    return q > q.max(axis=1, keepdims=True) - 1e-9 * np.abs(q).max()
-
-
-def agrees_on_weights(kernel, p, close, heavy=None):
-    q = np.linalg.inv(p.T)
-    heavy = heaviest(p) if heavy is None else heavy
-    ranges = [(kernel.heavy_chances, p @ heavy.T)] + [(kernel.weight_moments(k), p @ q.T**k) for k in (2, 3, 4)]
-    for weights, dense in ranges:
-        own, least, most = (
-            np.broadcast_to(x, kernel.sizes).ravel() for x in (weights.own, weights.least, weights.most)
-        )
-        np.testing.assert_allclose(own, np.diag(dense), **close)
-        rounding = 1e-9 * np.abs(dense).max()
-        assert np.all(least <= dense.min(axis=0) + rounding) and np.all(most >= dense.max(axis=0) - rounding)
-    np.testing.assert_allclose(
-        np.broadcast_to(kernel.heavy_weights, kernel.sizes).ravel(),
-        np.max(q, axis=1, where=heavy, initial=-np.inf),
-        **close,
-    )
-    table = np.random.default_rng(4).dirichlet(np.ones(kernel.cells))
-    np.testing.assert_allclose(kernel.heavy(table.reshape(kernel.sizes)).ravel(), heavy @ table, **close)
-    return ranges
-
-
-def test_where_a_joint_effect_is_nearly_hidden_other_reports_weigh_most():
-    """The least total for these accuracies turns three attributes' joint effect round: a cell's own report counts −9 for it."""
-    specification = {"a": (2, 3.9), "b": (6, 1.02), "c": (2, 1.53), "d": (2, 1.3)}
-    made = design(
-        {k: r for k, (r, _) in specification.items()}, {k: e for k, (_, e) in specification.items()}
-    ).mechanism
-    kernel, p = made.kernel(("a", "b", "c")), made.matrix(("a", "b", "c"))
-    assert kernel.heavy_weights.item() > 1 + np.linalg.inv(p)[0, 0]
-    agrees_on_weights(kernel, p, {"rtol": 1e-7, "atol": 1e-9})
+def agrees_on_weights(kernel, p, close, largest=None):
+    q = np.linalg.inv(p)
+    largest = q.max(axis=0) if largest is None else largest
+    for power in (2, 3, 4):
+        own = np.broadcast_to(kernel.own_moment(power), kernel.sizes).ravel()
+        np.testing.assert_allclose(own, np.diag(p @ q**power), **close)
+    np.testing.assert_allclose(np.broadcast_to(kernel.largest_weights, kernel.sizes).ravel(), largest, **close)
 
 
 @pytest.mark.parametrize("names", SETS)
 @pytest.mark.parametrize("kind", ["kronecker", "pairs", "table"])
 def test_what_reports_weigh_is_read_from_the_dense_inverse(kind, names):
     made = mechanism(kind)
-    close = {"rtol": 1e-8, "atol": 1e-10}
-    for weights, dense in agrees_on_weights(made.kernel(names), made.matrix(names), close):
-        np.testing.assert_allclose([weights.least.item(), weights.most.item()], [dense.min(), dense.max()], **close)
+    kernel, p = made.kernel(names), made.matrix(names)
+    agrees_on_weights(kernel, p, {"rtol": 1e-8, "atol": 1e-10})
+    if len(names) == 1:
+        np.testing.assert_allclose(np.broadcast_to(kernel.own_and_other, (2,)), p[0, :2])
+    else:
+        assert kernel.own_and_other is None
+
+
+def test_chances_of_own_reports_are_columns_of_the_matrix():
+    binary = MatrixKernel([[0.8, 0.2], [0.4, 0.6]])
+    np.testing.assert_allclose(binary.own_and_other, [[0.8, 0.6], [0.4, 0.2]])
+    np.testing.assert_allclose(ProductKernel([binary]).own_and_other, [[0.8, 0.6], [0.4, 0.2]])
+    assert MatrixKernel(np.random.default_rng(1).dirichlet(np.ones(3), 3)).own_and_other is None
 
 
 def test_batches_are_the_tables_one_by_one():
@@ -132,9 +113,8 @@ def test_products_and_matrices_agree_with_the_kronecker_product():
     one, other = product.solve_power(x, 2), whole.solve_power(x, 2)
     np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max())
     np.testing.assert_allclose(product.solve_power(x, 3), whole.solve_power(x, 3), rtol=1e-7, atol=1e-3)
-    # a report is heavy in a product where it is in every part
-    masks = [heaviest(x) for x in (left, mechanism("table").matrix(("b", "a")), right)]
-    agrees_on_weights(product, p, {"rtol": 1e-7}, np.kron(np.kron(masks[0], masks[1]), masks[2]).astype(bool))
+    each = [np.linalg.inv(x).max(axis=0) for x in (left, mechanism("table").matrix(("b", "a")), right)]
+    agrees_on_weights(product, p, {"rtol": 1e-7}, np.kron(np.kron(each[0], each[1]), each[2]))
     agrees_on_weights(whole, p, {"rtol": 1e-7})
     np.testing.assert_allclose(product.matrix(), p, atol=1e-14)
     np.testing.assert_allclose(product.range, (p.min(), p.max()))

@@ -143,7 +143,7 @@ class Sampling:
         return np.asarray(self.covariance(observed) - of_records / self.n)
 
     def along(self, observed: FloatArray, weights: FloatArray) -> FloatArray:
-        """(R,) covariance of observed proportions with a weighted sum of the estimates where outputs have these probabilities."""
+        """(R,) covariance of observed proportions with a weighted sum of estimates if outputs have these probabilities."""
         influence = self.influence @ weights
         return np.asarray(observed * (influence - observed @ influence)) / self.n
 

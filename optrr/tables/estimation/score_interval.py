@@ -46,7 +46,7 @@ Functions = Callable[[FloatArray, IntArray], FloatArray]
 GROWTH = 1.5
 # Ends of intervals are found to this fraction of a first step that ends near them where the law is normal.
 LIMIT = 1e-3
-# The least that an end is found to, for steps of a size near 0.
+# The least that an end is found to, for steps of a size near 0; the least standard error.
 _LEAST = 1e-15
 
 
@@ -122,7 +122,7 @@ def inverted(functions: Functions, near: FloatArray, far: FloatArray, precision:
 
         ends, tolerances = (np.zeros(at.size), steps[at]), {"xatol": 0.5, "fatol": 0}
         found = find_root(lambda x, k: functions(point(x, k), k), ends, args=(at,), tolerances=tolerances)
-        out[:, at] = point(np.sort(found.bracket, axis=0), at)
+        out[:, at] = point(np.where(found.f_x == 0, found.x, np.sort(found.bracket, axis=0)), at)
     return out
 
 
@@ -160,15 +160,13 @@ class NullLaw(Items):
         return np.sqrt(self.variance)
 
     def deviate(self, estimate: FloatArray) -> FloatArray:
-        """Standard normal deviates that have the tails of these estimates; 0 for the value itself, which may have no error."""
-        off, error = estimate - self.value, self.error
+        """Standard normal deviates that have the tails of these estimates."""
+        error = np.maximum(self.error, _LEAST)
+        z, skewness = (estimate - self.value) / error, np.clip(self.third / error**3, -_MOST_SKEW, _MOST_SKEW)
         with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(off == 0, 0.0, off / error)
-            skewness = np.nan_to_num(self.third / error**3, nan=0.0, posinf=0.0, neginf=0.0)
-            skewness = np.clip(skewness, -_MOST_SKEW, _MOST_SKEW)
-            root = np.cbrt(np.maximum(1 + skewness * z / 2, 0.0)) - 1
-            bent = 6 * root / skewness + skewness / 6
-        return np.asarray(np.where((np.abs(skewness) > _SYMMETRIC) & np.isfinite(z), bent, z))
+            bent = 6 * (np.cbrt(np.maximum(1 + skewness * z / 2, 0.0)) - 1) / skewness + skewness / 6
+        return np.asarray(np.where((np.abs(skewness) > _SYMMETRIC) & (np.abs(z) < _LARGEST), bent, z))
+
 
 # Below this skewness the law is taken as normal; larger skewness than the second comes from few reports and is cut.
 _SYMMETRIC, _MOST_SKEW = 1e-5, 1.0
@@ -190,7 +188,10 @@ class Means(Items, ABC):
         """The law of the estimates where the proportions are p, (B,)."""
 
     def deviates(self, p: FloatArray) -> FloatArray:
-        """Normal deviates of the estimates where the proportions are p; given records are whole, so half of one is no deviation."""
+        """Normal deviates of the estimates where the proportions are p.
+
+        Given records are whole, so that an estimate half a record off the hypothesis does not deviate from it.
+        """
         off = self.estimate - p
         whole = np.sign(off) * np.maximum(np.abs(off) - 0.5 / self.n, 0.0) if self.fixed else off
         return self.under(p).deviate(p + whole)
@@ -228,11 +229,11 @@ class WeightedMeans(Means):
         else:
             variance, third = each.second - p**2, each.third - 3 * p * each.second + 2 * p**3
             along = each.third - p * each.second
-        variance = np.where(variance > _NO_VARIANCE, variance, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            more = self.seen - each.second - along / variance * (self.estimate - p)
-            moved = np.where(more > 0, variance + more, variance**2 / (variance - more))
-        return NullLaw(p, np.where(variance > 0, moved, 0.0) / self.n, third / self.n**2)
+        variance = np.maximum(variance, _NO_VARIANCE)
+        # what the data show beyond the fit, regressed on the estimate; where it makes less, in a form that stays positive
+        more = self.seen - each.second - along / variance * (self.estimate - p)
+        moved = np.where(more > 0, variance + more, variance**2 / np.maximum(variance - more, variance))
+        return NullLaw(p, moved / self.n, third / self.n**2)
 
 
 # A variance of one weight below this is rounding: weights are of order 1 or larger.
@@ -241,7 +242,7 @@ _NO_VARIANCE = 1e-14
 
 @dataclass(frozen=True, eq=False)
 class BinomialMeans(Means):
-    """Cells of one attribute: a proportion ``observed`` of own reports, made with chance ``own`` inside and ``other`` outside."""
+    """Cells of one attribute: proportions ``observed`` of own reports; chances of one from inside, ``own``, and outside."""
 
     observed: FloatArray
     own: FloatArray

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import copysign, inf, isfinite, sqrt
+from math import copysign, inf, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
@@ -78,7 +78,7 @@ def nearest(equation: Expansion, covariance: FloatArray) -> tuple[float, FloatAr
 
     ``equation`` is G's expansion at the estimate, ``covariance`` (K, K) that of the estimate.
     """
-    scale = np.sqrt(np.diag(covariance))
+    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     variances, directions = np.linalg.eigh(covariance / np.outer(scale, scale))
     noisy = variances > _NO_NOISE
@@ -122,7 +122,7 @@ def likeliest(observed: FloatArray, off: FloatArray) -> FloatArray | None:
     ends = (_POLE - 1) / high, (_POLE - 1) / low
     if not mean(ends[0]) > 0 > mean(ends[1]):
         return None
-    out = observed / (1 + float(brentq(mean, *ends, xtol=_MULTIPLIER)) * off)
+    out = observed / (1 + float(brentq(mean, *ends, xtol=_MULTIPLIER, maxiter=_MOST_STEPS, disp=False)) * off)
     return np.asarray(out / out.sum())
 
 
@@ -347,19 +347,20 @@ def _untied(margin: FloatArray) -> FloatArray:
     return np.asarray(np.ones((margin.shape[1],) * 2) - margin.T @ margin)
 
 
-# Turns of null reports and the equation's tangent there; three to six are usual. One that moves the distance by less is the last.
+# Turns of null reports and the equation's tangent there; three to six are usual. One that moves the distance by less than the
+# second number is the last.
 _TURNS, _SETTLED = 30, 1e-5
 # Records added to every kind of report, so that hypotheses may have some of a kind that nobody sent.
 _SOME = 1e-3
 # Turns go at least this part of the way.
 _LEAST_PART = 0.25
 # The multiplier's search ends this fraction short of its poles.
-_POLE, _MULTIPLIER = 1e-12, 1e-20
+_POLE, _MULTIPLIER, _MOST_STEPS = 1e-12, 1e-20, 200
 # Values on the way from a hypothesis that is solved to the next one, where turns do not settle.
 _STOPS = 24
 # Standard errors beyond which every level rejects.
 _REJECTED = 8.0
-# Where L + U is fewer standard errors of noise above 0, values that fit again beyond the nearest limits are looked for at these positions.
+# Where L + U is fewer standard errors of noise above 0, values that fit again beyond the limits are sought at these positions.
 _FAINT, _TRIED = 4.0, np.linspace(0.0, 1.0, 21)
 # Where a step does not reach the limit, the next is this many times as long.
 _GROWTH = 1.6
@@ -440,7 +441,7 @@ class Inversion:
         return self._solved[position]
 
     def _turned(self, position: float, start: Null) -> Null | None:
-        """By turns, the likeliest reports at which the equation's tangent plane at the last ones is 0; None if they do not settle."""
+        """The likeliest reports on the tangent plane of the equation at the last ones, by turns; None if they do not settle."""
         sampling, reports, sums, before, step, part = self.sampling, start.reports, start.sums, inf, 0.0, 1.0
         for _ in range(_TURNS):
             equation = self.odds.equation(position, sums)
@@ -464,7 +465,9 @@ class Inversion:
     @cached_property
     def _likely(self) -> FloatArray:
         """(R,) the observed proportions, or proper ones near them, with a little of every report."""
-        return (self.sampling.proper(self.observed) * self.sampling.n + _SOME) / (self.sampling.n + _SOME * self.observed.size)
+        return (self.sampling.proper(self.observed) * self.sampling.n + _SOME) / (
+            self.sampling.n + _SOME * self.observed.size
+        )
 
     def _nearer(self, position: float, found: Null, at: float) -> Null:
         """A point elsewhere if it is nearer, by its own covariance as well; anyhow where turns did not settle."""
@@ -487,8 +490,9 @@ class Inversion:
         total, noise = sum(part.at(null.sums).value for part in (self.odds.over, self.odds.under)), 0.0
         if abs(null.distance) < _REJECTED:
             noise = sqrt(self.sampling.noise_variance(null.reports, slope)) / total if total > 0 else inf
-        # the tail that the distance has, which is not the normal one for a sample whose variance is estimated
-        deviate = copysign(float(ndtri(self.sampling.tail(float(ndtr(-abs(null.distance))), self.observed, slope))), null.distance)
+        # the tail is not the normal one for a sample, whose variance is estimated
+        beyond = self.sampling.tail(float(ndtr(-abs(null.distance))), self.observed, slope)
+        deviate = copysign(float(ndtri(beyond)), null.distance)
         left = float(excess(np.array([deviate]), np.array([position]), np.full((2, 1), noise), 2 * tail)[0])
         return (left, most) if deviate > 0 else (most, left)
 
@@ -510,11 +514,17 @@ class Inversion:
         return None if variance is None else sqrt(max(variance, 0.0)) * self.odds.slope(position)
 
     def deviation(self) -> float:
-        """Standard error of v by the delta method at the estimate; NaN where L + U or the error is estimated as 0."""
+        """Standard error of v by the delta method at the estimate; NaN where L + U is estimated as 0.
+
+        With half a record more in every cell where the reports that tell are nearly all alike, and show hardly any variance.
+        """
         total = sum(max(each, 0.0) for each in self._unbiased)
         slope = self.odds.equation(self.position, self._sums).gradient
-        variance = float(slope @ self.sampling.covariance(self.observed) @ slope)
-        return sqrt(variance) / total if total > 0 and variance > 0 else float("nan")
+        own, padded = (
+            float(slope @ covariance @ slope)
+            for covariance in (self.sampling.covariance(self.observed), self.sampling.noise(self.observed))
+        )
+        return sqrt(max(own if own > padded / 4 else padded, 0.0)) / total if total > 0 else float("nan")
 
     @cached_property
     def _faint(self) -> bool:
