@@ -33,6 +33,7 @@ from math import copysign, inf, isnan
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betainc, ndtr, ndtri
 
 from optrr.mechanisms.kernel import Kernel
@@ -229,11 +230,11 @@ class WeightedMeans(Means):
         else:
             variance, third = each.second - p**2, each.third - 3 * p * each.second + 2 * p**3
             along = each.third - p * each.second
-        variance = np.maximum(variance, _NO_VARIANCE)
+        varies, variance = variance > _NO_VARIANCE, np.maximum(variance, _NO_VARIANCE)
         # what the data show beyond the fit, regressed on the estimate; where it makes less, in a form that stays positive
         more = self.seen - each.second - along / variance * (self.estimate - p)
         moved = np.where(more > 0, variance + more, variance**2 / np.maximum(variance - more, variance))
-        return NullLaw(p, moved / self.n, third / self.n**2)
+        return NullLaw(p, np.where(varies, moved, _NO_VARIANCE) / self.n, third / self.n**2)
 
 
 # A variance of one weight below this is rounding: weights are of order 1 or larger.
@@ -338,9 +339,9 @@ def excess(deviate: FloatArray, p: FloatArray, errors: FloatArray, level: float)
     return np.asarray(np.maximum(deviates, -_LARGEST) - ndtri(level / 2))
 
 
-def accepted(means: Means, p: FloatArray, level: float) -> FloatArray:
+def accepted(means: Means, p: FloatArray, level: float) -> NDArray[np.bool_]:
     """Whether "the proportions are p" is not rejected, (B,)."""
-    return excess(means.deviates(p), p, end_errors(means), level) >= 0
+    return np.asarray(excess(means.deviates(p), p, end_errors(means), level) >= 0)
 
 
 def score_intervals(means: Means, level: float) -> tuple[FloatArray, FloatArray]:

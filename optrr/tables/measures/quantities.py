@@ -24,23 +24,21 @@ Kendall, Biometrika 33, 1945). The bias of second order that the mechanism's noi
 both alike where records have equal weights. Without noise the estimate is therefore the usual one: of a weighted sample that
 of the weighted proportions (Hájek), as R's `survey` prints it.
 
-Intervals are by test inversion. "The measure is at v" says that G = (1 − v) L − v U is 0. The unbiased estimate of G
-is tested against its law at a table with that value: the projected estimate, moved along the covariance of its cells with G
-until G is 0, as the likeliest tables with the value lie there to first order. The law is that of
-:mod:`optrr.tables.estimation.intervals`. Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows
-towards the measure's whole range (Fieller, JRSS B 16, 1954, for a ratio of means).
+Intervals are by test inversion (:mod:`optrr.tables.estimation.score_interval`). "The measure is at v" says that
+G = (1 − v) L − v U is 0. The null reports λ are those of highest likelihood at which G is 0, found by turns on tangent planes
+of G: λ = λ̂/(1 + μ h) with h what each report adds to G. The deviate of the unbiased sums ŝ, with gradient g and covariance C
+at λ, is
 
-The law's variance is that at one table. Where noise swamps the groups themselves, other tables with the same value lie as
-near, and the variance of G there is another. A value is therefore rejected only if the estimate is far from every table with
-that value, too: as many standard errors as a normal variable has in its tail (`signed_distance`). Neither
-test is enough alone: the distance does not know that few records make the law lean to one side.
+    t = (G(s) + gᵀ(ŝ − s))/√(gᵀ C(λ) g),    s the sums under λ.
 
-Estimates of L and U may be negative, which the quantities are not. An estimate that is too low for a v near 0 then cannot be
-told from one of v = 0, and to count it as 0, or to give each side half of the error probability, would waste a half or all of
-it: in small groups intervals would hold the truth in up to all surveys. The error probability is split between the sides as
-for shares (:mod:`optrr.tables.estimation.score_interval`), by how many standard errors of v, sd(G)/(L + U) at the table tested,
-v lies from either end. At v = 0 no estimate is too low, and at v = 1 none is too high, so that no interval is empty: it holds
-0 where L is estimated as negative, 1 where U is, and where both are it is the whole range.
+It is the score test: without a mechanism Wilson's (JASA 22, 1927, 209) for one proportion, and Miettinen and Nurminen's
+(Statistics in Medicine 4, 1985, 213) for differences and ratios, without their factor n/(n − 1). A group in which nobody or
+everybody has the outcome has a finite end on the other side. Its p-value knows how far v lies from the ends of its range, in
+standard errors that the mechanism alone causes, because noise may take estimates of L and U below 0.
+
+Where noise leaves L + U uncertain, other reports at which G is 0 may be nearer, and G has another variance there. A value is
+then rejected only if the estimate is far from all of them (`nearest`): hardly a value is, and the interval grows towards the
+measure's whole range (Fieller, JRSS B 16, 1954, for a ratio of means).
 """
 
 from __future__ import annotations
