@@ -19,7 +19,7 @@ from optrr.tables.estimation.estimator import METHODS, estimate
 from optrr.tables.estimation.impossible import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
 from optrr.tables.estimation.simplex import clip, projection
 from optrr.tables.estimation.statistics import Expansion
-from optrr.tables.measures.quantities import signed_distance
+from optrr.tables.measures.quantities import nearest
 from optrr.tables.weighting.estimating import estimate_weighted
 from optrr_solvers.laws import ProductLaw
 from tests import naive
@@ -279,7 +279,7 @@ def test_it_is_the_smallest_distance(seed: int) -> None:
     half = rng.normal(size=(size, size))
     equation = Expansion(float(rng.uniform(0.5, 3)), rng.normal(size=size), hessian)
     covariance = half @ half.T + 0.1 * np.eye(size)
-    assert signed_distance(equation, covariance) == pytest.approx(searched(equation, covariance, rng), rel=1e-4)
+    assert nearest(equation, covariance)[0] == pytest.approx(searched(equation, covariance, rng), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_it_is_the_smallest_distance(seed: int) -> None:
 )
 def test_known_distances(value, gradient, hessian, covariance, distance) -> None:
     equation = Expansion(value, np.array(gradient), np.array(hessian))
-    assert signed_distance(equation, np.array(covariance)) == pytest.approx(distance)
+    assert nearest(equation, np.array(covariance))[0] == pytest.approx(distance)
 
 
 def product(sizes, epsilons):

@@ -227,8 +227,9 @@ def test_equal_weights_and_a_cluster_for_each_record_are_no_sample(epsilon: floa
         expected = reports.measure(name, "sex", "level")
         exact = optrr.tables.measure(known, None, name)
         for a, b in zip(expected.rows, exact.rows, strict=True):
-            for of in ("estimate", "lower", "upper"):
-                assert getattr(b, of) == pytest.approx(getattr(a, of), rel=1e-6, abs=1e-7, nan_ok=True)
+            # the mechanism's part of limits is that of the reports seen, and of a null law without weights
+            for of, close in (("estimate", 1e-6), ("lower", 1e-4), ("upper", 1e-4)):
+                assert getattr(b, of) == pytest.approx(getattr(a, of), rel=close, abs=1e-7, nan_ok=True)
             if epsilon == PLAIN:
                 assert b.standard_error == pytest.approx(a.standard_error, rel=0.02)
     printed = reports.measure("row-shares", "sex", "level", weights="w", clusters="school").rows

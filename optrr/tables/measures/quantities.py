@@ -487,7 +487,7 @@ class Inversion:
         slope = self.odds.equation(position, null.sums).gradient
         total, noise = sum(part.at(null.sums).value for part in (self.odds.over, self.odds.under)), 0.0
         if abs(null.distance) < _REJECTED:
-            noise = sqrt(self.sampling.noise_variance(null.reports, slope)) / total if total > 0 else inf
+            noise = self._noise(null.reports, slope) / total if total > 0 else inf
         # the tail is not the normal one for a sample, whose variance is estimated
         beyond = self.sampling.tail(float(ndtr(-abs(null.distance))), self.observed, slope)
         deviate = copysign(float(ndtri(beyond)), null.distance)
@@ -528,8 +528,12 @@ class Inversion:
     def _faint(self) -> bool:
         """Whether L + U may be 0 as far as the mechanism's noise goes."""
         over, under = (part.at(self._sums) for part in (self.odds.over, self.odds.under))
-        noise = self.sampling.noise_variance(self.sampling.padded(self.observed), over.gradient + under.gradient)
-        return over.value + under.value < _FAINT * sqrt(noise)
+        noise = self._noise(self.sampling.padded(self.observed), over.gradient + under.gradient)
+        return over.value + under.value < _FAINT * noise
+
+    def _noise(self, reports: FloatArray, slope: FloatArray) -> float:
+        """Standard error in a direction (K,) that the mechanism causes where reports have these probabilities."""
+        return sqrt(max(float(slope @ self.sampling.mechanism_noise(reports) @ slope), 0.0))
 
     def limits(self, tail: float) -> tuple[float, float]:
         """Smallest and largest v that is not rejected with error probability twice the ``tail``."""

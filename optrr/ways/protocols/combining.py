@@ -483,12 +483,6 @@ class AnsweredSampling(Sampling):
         """(R,) of the cells with a weighted sum of the sums."""
         return np.asarray(self._cells(observed, None) @ (weights if self.sums is None else self.sums.T @ weights))
 
-    def noise_variance(self, observed: FloatArray, gradient: FloatArray) -> float:
-        """Variance in a direction (K,) beyond that of as many true records."""
-        weights = gradient if self.sums is None else self.sums.T @ gradient
-        sampled = (observed @ weights**2 - (observed @ weights) ** 2) / self.n
-        return max(float(weights @ self._cells(observed, None) @ weights - sampled), 0.0)
-
     def proper(self, observed: FloatArray) -> FloatArray:
         """The nearest proper table."""
         return projection(observed)
