@@ -2,7 +2,7 @@
 export type Category = string | null;
 
 /** One category for each attribute's name. */
-export type Answers = Readonly<Record<string, Category>>;
+export type Answers = Readonly<Record<string, Category | number | boolean>>;
 
 /** An answer to the question of a file of questions: its number, from 1, and the members of each subset, as `0 2|1`. */
 export interface Answer {

@@ -1,4 +1,4 @@
-// Randomizes by docs/deployment-format.md; optrr.d.ts describes what is exported.
+// Randomizes by docs/deployment-format.md; optrr.d.ts describes the exports.
 
 export class Refused extends Error {}
 
@@ -183,8 +183,13 @@ const wideBelow = (n) => {
 };
 
 function codesOf(attributes, answers) {
-  const codes = attributes.map(({ name, categories }) => categories.indexOf(answers?.[name]));
-  must(!codes.includes(-1) && Object.keys(answers).length === codes.length, "give a category for each attribute");
+  const codes = attributes.map(({ name, categories }) => {
+    const x = answers?.[name];
+    const code = categories.indexOf(/^[bn]/.test(typeof x) ? x + "" : x);
+    must(code >= 0, "give a category for " + name);
+    return code;
+  });
+  must(Object.keys(answers).length === codes.length, "attributes");
   return codes;
 }
 
@@ -193,7 +198,7 @@ export function attributesOf({ attributes, questions }, table) {
   return questions[table - 1].attributes.map((i) => attributes[i]);
 }
 
-// the first word, which can be taken before the person is asked
+// the first word, taken before the person is asked
 export function ask({ bits, ends }) {
   const asking = wordOf(bits);
   return 1 + ends.filter((x) => x <= asking).length;

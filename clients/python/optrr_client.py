@@ -177,7 +177,7 @@ class Sampler:
         return cls(source.read_bytes())
 
     def codes(self, record: dict[str, Any]) -> list[int]:
-        """Positions of the answers among the categories; integers and booleans count as their text."""
+        """Positions of the answers among the categories; numbers and booleans count as their text."""
         if not isinstance(record, dict):
             raise Refused("the record is no dictionary; give one with an answer for each attribute")
         missing = [n for n in self.names if n not in record]
@@ -188,7 +188,9 @@ class Sampler:
         out = []
         for name, codes in zip(self.names, self._codes, strict=True):
             value = record[name]
-            text = str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int) else value
+            text = str(value).lower() if isinstance(value, bool) else value
+            if isinstance(text, int | float):
+                text = str(int(text) if text == text // 1 else text)
             if not (text is None or isinstance(text, str)) or text not in codes:
                 raise Refused(f"the answer to {name!r} is none of its declared categories")
             out.append(codes[text])

@@ -184,7 +184,7 @@ def _events_json(path: Path, columns: dict[str, Any]) -> None:
 
 
 def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> dict[str, int]:
-    """Write POR's linear program, minimise q_∅ subject to A q ≤ b and A_eq q = b_eq, as an ``.npz`` file.
+    """Write POR's linear program, minimise c q = q_∅ subject to A q ≤ b and A_eq q = b_eq, as an ``.npz`` file.
 
     ``A`` and ``A_eq`` are sparse: ``A_data``, ``A_indices``, ``A_indptr``, ``A_shape`` make a ``scipy.sparse.csr_array``, and
     likewise for ``A_eq``. ``changed``, shape (2^m, m), says which attributes change in the event of each column (the
@@ -199,6 +199,7 @@ def save_program(problem: Problem, names: Iterable[str], path: str | Path) -> di
         "names": np.array(list(names)),
         "changed": event_bits(problem.m).astype(np.uint8),
         "outputs": event_sizes(problem.sizes),
+        "c": np.eye(1, program.A.shape[1])[0],
         "b": program.b,
         "b_eq": program.b_eq,
     }

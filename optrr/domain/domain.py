@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from optrr.domain.bins import Bins, Closed, bins_of, edge_text, interval_of_floats, number_text
 from optrr.errors import InvalidInput
 from optrr.show.result import TableResult, in_json
+from optrr.show.text import brief
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import written
 from optrr_solvers.problem import SIZE_RANGE
@@ -118,7 +119,7 @@ class Attribute:
         the column's name, not empty.
     categories
         2 to 10^6 different values: text, numbers, booleans, dates (kept as their ISO text), or None for "missing". A
-        category's position is its code.
+        category's position is its code. With bins their labels, unless given.
     ordered
         whether the order of the categories means something, from the least to the greatest.
     bins
@@ -132,7 +133,7 @@ class Attribute:
     """
 
     name: str
-    categories: tuple[Category, ...]
+    categories: tuple[Category, ...] = ()
     ordered: bool = False
     bins: Bins | None = None
     missing: tuple[str, ...] = ()
@@ -144,7 +145,9 @@ class Attribute:
             raise InvalidInput(f"an attribute is named {self.name!r}; give a name that is text and not empty")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InvalidInput(f"attribute {self.name!r} has categories {self.categories!r}; give a list of them")
-        given = tuple(self.categories)
+        if not (self.bins is None or isinstance(self.bins, Bins)):
+            raise InvalidInput(f"attribute {self.name!r} has bins {brief(self.bins)}; give optrr.Bins([18, 30, 65])")
+        given = tuple(self.categories) or (() if self.bins is None else self.bins.labels)
         if not set(map(type, given)) <= _PLAIN:
             given = tuple(self._checked(c) for c in given)
         object.__setattr__(self, "categories", _as_numbered(given) or given)
@@ -363,7 +366,7 @@ class Domain:
 
 def _bad_size(name: str, size: int) -> str:
     low, high = SIZE_RANGE
-    remedy = "drop it, it carries no information" if 0 <= size < low else "merge categories"
+    remedy = {0: "give categories, or bins", 1: "drop it, it carries no information"}.get(size, "merge categories")
     return f"attribute {name!r} has {written(size)} categories; an attribute needs {low} to {high}: {remedy}"
 
 

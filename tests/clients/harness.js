@@ -82,6 +82,15 @@ export async function refusedRecords(client, { deployment: text, records }) {
   });
 }
 
+/** The record that each client draws, from the same bytes, of answers that are booleans and numbers. */
+export async function plainAnswers(client, { text, records, stream }) {
+  const deployment = await client.readDeployment(encode(text));
+  return records.map((record) => {
+    feed(Uint8Array.from(stream));
+    return client.randomize(deployment, record);
+  });
+}
+
 /** SHA-256 of the randomized codes of many records, as 32 bits each, and how many bytes of the stream they took. */
 export async function many(client, { text, codes, stream }) {
   const deployment = await client.readDeployment(encode(text));

@@ -20,6 +20,7 @@ from optrr.devices.export import deployment_of
 from optrr.domain.domain import Attribute, Domain
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.ways.protocols.sampled_uses import questions_of
+from optrr_solvers.laws import ProductLaw
 from tests import browsers, vectors
 from tests.javascript import CLIENT, TESTS, run
 from tests.questions import random_asking
@@ -72,6 +73,25 @@ def test_a_refused_record_takes_no_bytes_and_is_not_in_the_message():
     results = run("refusedRecords", vector)
     assert [result and result[0] for result in results] == [True] * len(vector["records"])
     assert not any("not declared" in message for _, message in results)
+    assert "Größe" in results[0][1]
+
+
+def test_booleans_and_numbers_are_the_categories_of_their_text_in_both_clients():
+    domain = Domain([Attribute("ok", (True, False)), Attribute("n", (1, 2.5, 3)), Attribute("m", ("01", "1", None))])
+    law = ProductLaw(np.array([2, 3, 3]), np.array([2.0, 3.0, 3.0]))
+    text = canonical(deployment_of(Mechanism(domain, law)).content())
+    texts = {"ok": "true", "n": "2.5", "m": "1"}
+    plain = [texts, {"ok": True, "n": 2.5, "m": 1}, {**texts, "n": "3"}, {**texts, "n": 3}, {**texts, "m": None}]
+    sampler, stream = python_client.Sampler(text), list(range(7, 247))
+    drawn = [
+        sampler.randomized(sampler.codes(r), io.BytesIO(bytes(stream)).read) for r in [*plain, {**texts, "n": 3.0}]
+    ]
+    expected = [[c[k] for c, k in zip(sampler.categories, codes, strict=True)] for codes in drawn]
+    assert expected[0] == expected[1] and expected[2] == expected[3] == expected[5]
+    assert run("plainAnswers", {"text": text.decode(), "records": plain, "stream": stream}) == expected[:5]
+    for wrong in (float("nan"), float("inf"), 4, False):
+        with pytest.raises(python_client.Refused, match="'n' is none"):
+            sampler.codes({**texts, "n": wrong})
 
 
 def test_every_vector_comes_out_in_chromium(browser, all_vectors):
@@ -361,8 +381,8 @@ export async function use(bytes: ArrayBuffer): Promise<Report> {
   const values: (string | null)[] = randomize(deployment, { sex: "F", income: null });
   const { report, isNew, epsilon } = await answerOnce(deployment, { sex: values[0] ?? null, income: null }, browserStore(), 4);
   const spent: { entries: Entry[]; epsilon: string } = await ledger(store);
-  // @ts-expect-error: an answer is a category
-  randomize(deployment, { sex: 1 });
+  // @ts-expect-error: an answer is a text, a number, a boolean or null
+  randomize(deployment, { sex: [] });
   if (!isNew || Number(epsilon) > Number(spent.epsilon)) throw new Refused("no");
   return report;
 }

@@ -105,7 +105,7 @@ def test_the_program_is_pors_and_its_optimum_the_designs(tmp_path: Path) -> None
     own = event_program(Problem(sizes, asked))
     for name, matrix in matrices.items():
         np.testing.assert_array_equal(matrix.toarray(), getattr(own, name).toarray())
-    solved = linprog(np.eye(7)[0], matrices["A"], data["b"], matrices["A_eq"], data["b_eq"])
+    solved = linprog(data["c"], matrices["A"], data["b"], matrices["A_eq"], data["b_eq"])
     assert np.log(solved.x[0]) == pytest.approx(design.epsilon, abs=1e-8)
     assert data["names"].tolist() == ["a0", "a1", "a2"]
     counts = [np.prod([r - 1 for r, c in zip(sizes, s, strict=True) if c]) for s in data["changed"]]

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optrr.designs.specification import read_specification
-from optrr.domain.domain import Attribute, Domain
+from optrr.domain.bins import Bins
+from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
 from optrr.records import counts as module
 from optrr.records import frames
@@ -255,6 +256,8 @@ def test_index_indices_subset():
         (lambda: Attribute("", (0, 1)), "named ''"),
         (lambda: Attribute(3, (0, 1)), "named 3"),
         (lambda: Attribute("a", "xy"), "categories 'xy'"),
+        (lambda: Attribute("a"), "give categories, or bins"),
+        (lambda: Attribute("a", bins=[0, 18, 65]), r"bins \[0, 18, 65\]; give optrr.Bins"),
     ],
 )
 def test_refused_domains_are_one_line(call, message):
@@ -326,3 +329,8 @@ def test_many_attributes_of_a_million_categories_are_read_and_written_at_once(tm
     assert time.process_time() - started < 5
     path.write_text(written)
     assert read_specification(path).domain == read.domain
+
+
+def test_bins_alone_are_an_attributes_categories():
+    made = Attribute("age", bins=Bins([0, 18, 65]), missing=("NA",))
+    assert made == binned("age", Bins([0, 18, 65]), ["NA"]) and made.categories == ("[0, 18)", "[18, 65)", None)
