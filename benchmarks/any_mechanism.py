@@ -25,7 +25,7 @@ from optrr.domain.datasets import adult, adult_domain
 from optrr.domain.domain import Domain
 from optrr.records.counts import encoded_batches
 from optrr.ways.protocols.combining import Answered, error_among
-from optrr_solvers.allocating.energy import error_bound
+from optrr_solvers.allocating.any_mechanism import error_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.partition import singles

@@ -22,7 +22,7 @@ import numpy as np
 import published
 from writing import write_csv, write_text
 
-from optrr_solvers.allocating.energy import error_bound
+from optrr_solvers.allocating.any_mechanism import error_bound
 from optrr_solvers.allocating.mixture import MixedQuestions, mixture
 from optrr_solvers.allocating.workload import TableWorkload
 

@@ -37,7 +37,7 @@ from optrr.domain.domain import Domain
 from optrr.show.charts import COLOURS
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.baselines import FieldProtocol, FieldReports, fake_data, sample, split
-from optrr_solvers.allocating.energy import error_bound
+from optrr_solvers.allocating.any_mechanism import error_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import TableWorkload
 

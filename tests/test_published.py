@@ -8,7 +8,7 @@ import public_optimiser
 import published
 import pytest
 
-from optrr_solvers.allocating.energy import error_bound
+from optrr_solvers.allocating.any_mechanism import error_bound
 from optrr_solvers.allocating.mixture import mixture
 
 

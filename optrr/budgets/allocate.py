@@ -10,7 +10,7 @@ c_W/λ_W² (§3.9).
 
 Every way of asking (:mod:`optrr.budgets.options`) is judged by Σ weight G_U at the total; where standard errors are required
 instead, by the total that it needs for them. Beside all stands what no mechanism of any form can be below
-(:mod:`optrr_solvers.allocating.energy`), and beside the best law of change sets what no such law can.
+(:mod:`optrr_solvers.allocating.any_mechanism`), and beside the best law of change sets what no such law can.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ import numpy as np
 from optrr.designs.specification import read_declared
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr_solvers.allocating.energy import accuracy_bound, error_bound
+from optrr_solvers.allocating.any_mechanism import error_bound
+from optrr_solvers.allocating.energy import accuracy_bound
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -96,7 +97,7 @@ class Workload:
         return Workload(self.name, tuple(replace(t, standard_error=s) for t, s in zip(self.tables, own, strict=True)))
 
     def error_bound(self, domain: Domain, total: float) -> float:
-        """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocating.energy`)."""
+        """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocating.any_mechanism`)."""
         return error_bound(self.arrays(domain), total)
 
     def total_bound(self, domain: Domain, n: int | None) -> float:

@@ -1,4 +1,4 @@
-"""A bound on accuracy that no mechanism passes: any output alphabet, one report a person, ε-locally private (design §3.9).
+"""Limits on how much one report of an ε-LDP mechanism can tell of the effects of a table together (design §3.9).
 
 Of a report y let d_y(x) = Q(y|x)/mean_x Q(y|x), and e_S its mean square on the effects of the attribute set S, averaged over y
 at the uniform population. The information that reports hold on these effects has trace e_S, so that n times the summed
@@ -17,17 +17,11 @@ where cap_K(ε) = max_{1≤j<K} p(1−p) g²/(1+gp)², p = j/K, g = e^ε − 1; 
 with κ_R(ε) = max_j of the entropy of the same two-valued density, and c_B = f(t)/(t−1)², f(t) = t ln t − t + 1, at the largest
 value t = K e^ε/(K − 1 + e^ε) that a margin over K cells can have. It helps where ε is large and attributes are many.
 
-The workload's error is then at least min Σ_S C_S dim_S/e_S over these e. Any multipliers of the constraints prove a bound,
+These limits stand beside Delsarte's in the lower bound of errors (:mod:`optrr_solvers.allocating.delsarte`). Where errors
+G_U ≤ τ_U are required instead, they are impossible at a total at which, with multipliers v of the tables, y of the limits,
+C_S = Σ_U v_U c_US, c_US the effect's part of G_U, and Y_S = Σ_{c∋S} y_c,
 
-    2 Σ_S √(N_S C_S dim_S Y_S) − Σ_c y_c cap_c,      Y_S = Σ_{c∋S} y_c,
-
-so that what is printed holds however well the multipliers were found. Where errors G_U ≤ τ_U are required instead, they are
-impossible at a total at which, with multipliers v of the tables and C_S = Σ_U v_U c_US, c_US the effect's part of G_U,
-
-    (Σ_S √(N_S C_S dim_S Y_S))² > Σ_c y_c cap_c · Σ_U v_U τ_U,
-
-the sum above with the scale of v that suits best, against Σ v τ. It binds what is unbiased at the uniform population;
-estimates that are shrunk or projected may be below it where noise swamps the table.
+    (Σ_S √(N_S C_S dim_S Y_S))² > Σ_c y_c cap_c · Σ_U v_U τ_U.
 
 Letters: S effect, e_S its energy, N_S how many effects are alike, C_S one's coefficient in the workload's error, y multipliers.
 """
@@ -44,8 +38,10 @@ import scipy.sparse as sp
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of
 from optrr_solvers.arrays import FloatArray, IntArray
 
+# Beyond this ε the error is sampling's; squares of the exponential still are numbers.
+MOST_EPSILON = 300.0
 # Beyond this many cells the best share of them is taken for one that can be had, which raises the cap by less than 1e-6 of it.
-_MANY_CELLS = 1 << 20
+MANY_CELLS = 1 << 20
 # What rounding may have added to a bound, relative.
 _ROUNDING = 1e-9
 # Below this t − 1, c_B is a series, which is off by a third of the above at most.
@@ -73,48 +69,12 @@ def _largest(
     cells: float, total: float, value: Callable[[float, float], float], best: Callable[[float], float]
 ) -> float:
     """The largest value over shares of so many cells; ``best`` is the share, of any, that a factor e^ε has it at."""
-    grown = math.exp(min(total, 700.0))
+    grown = math.exp(min(total, MOST_EPSILON))
     share = best(grown)
-    if cells > _MANY_CELLS:
+    if cells > MANY_CELLS:
         return float(value(share, grown - 1))
     below = min(max(math.floor(share * cells), 1), int(cells) - 1)
     return max(float(value(j / cells, grown - 1)) for j in (below, min(below + 1, int(cells) - 1)))
-
-
-def error_bound(workload: TableWorkload, total: float) -> float:
-    """What no mechanism of this total ε, in nats, can bring Σ weight n E‖π̂_U − π_U‖² below, rounded down.
-
-    Time O(effects) for each of some hundred steps.
-    """
-    from scipy.optimize import minimize  # noqa: PLC0415 (slow to import, and most of what imports this prints no bound)
-
-    needs, shapes, caps = _constraints(workload, total)
-    scaled = sp.csr_array(sp.diags_array(1 / caps) @ shapes)
-
-    def negative(y: FloatArray) -> tuple[float, FloatArray]:
-        held = np.sqrt(needs * np.maximum(scaled.T @ y, 1e-300))
-        return float(y.sum() - 2 * held.sum()), np.asarray(1 - scaled @ (held / np.maximum(scaled.T @ y, 1e-300)))
-
-    # the first constraint alone has a closed form, and bounds every effect's multiplier away from 0
-    start = np.zeros(caps.size)
-    start[0] = np.sum(np.sqrt(needs * (scaled[[0]].toarray().ravel()))) ** 2
-    unit = start[0]
-
-    def in_units(y: FloatArray) -> tuple[float, FloatArray]:
-        value, slope = negative(y * unit)
-        return value / unit, slope
-
-    climbed = minimize(
-        in_units,
-        start / unit,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, None)] * caps.size,
-        options={"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9},
-    )
-    best = min(negative(start)[0], negative(np.maximum(climbed.x, 0) * unit)[0])
-    # without any randomization sampling leaves this
-    return max(-best * (1 - _ROUNDING), float(workload.coefficients.sum()) * (1 - _ROUNDING))
 
 
 def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
@@ -182,6 +142,12 @@ def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
     return 2 * math.asinh(math.sqrt(float(np.sum(energies)))) * (1 - _ROUNDING)
 
 
+def energy_limits(workload: TableWorkload, total: float) -> tuple[sp.csc_array, FloatArray]:
+    """Limits beside the whole's: b_lS over the number of effects like S, shape (effects, limits), and cap_l."""
+    _, shapes, caps = _constraints(workload, total)
+    return sp.csc_array((shapes[1:] / workload.alike).T), caps[1:]
+
+
 def _constraints(workload: TableWorkload, total: float) -> tuple[FloatArray, sp.csr_array, FloatArray]:
     """C_W dim_W of every kind of effect, and shapes e ≤ caps, the whole's first."""
     sizes = workload.sizes.astype(np.float64)
@@ -189,7 +155,7 @@ def _constraints(workload: TableWorkload, total: float) -> tuple[FloatArray, sp.
     dims = np.asarray([math.prod(sizes[list(w)] - 1) for w in workload.effects])
     rows: list[dict[int, float]] = [{k: float(n) for k, n in enumerate(workload.alike)}]
     cells = float(np.exp(min(np.log(sizes).sum(), 700.0)))
-    caps = [energy_cap(round(cells) if cells < _MANY_CELLS else cells, total)]
+    caps = [energy_cap(round(cells) if cells < MANY_CELLS else cells, total)]
 
     def add(block: tuple[int, ...], row: dict[int, float], factor: float = 1.0) -> None:
         for k in range(1, len(block) + 1):
@@ -205,7 +171,7 @@ def _constraints(workload: TableWorkload, total: float) -> tuple[FloatArray, sp.
     for k, dim in enumerate(dims.tolist()):
         rows.append({k: 1.0})
         caps.append(dim)
-    most = entropy_cap(round(cells) if cells < _MANY_CELLS else cells, total)
+    most = entropy_cap(round(cells) if cells < MANY_CELLS else cells, total)
     for parts in _partitions(workload):
         rows.append({})
         for block in parts:

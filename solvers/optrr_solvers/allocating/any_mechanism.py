@@ -1,0 +1,141 @@
+"""Lower bounds that hold for every ε-LDP mechanism: the best multipliers of (*) in :mod:`optrr_solvers.allocating.delsarte`.
+
+For all p at once, with u = Y/e^ε and in units of sinh²(ε/2), they maximise the concave
+
+    2 Σ_S √(a_S c_S) − q(β, u) − Σ_l z_l cap_l,      q = β²/(β − u) where u ≤ β/2, else 4u,
+
+subject to Y_S ≤ β. A logarithmic barrier keeps these; each Newton step maximises the quadratic model over non-negative
+variables. With few cells the sets' spectra w_S of every p = j/N, times how often that p occurs, are a convex program of their
+own, whose dual variables are the multipliers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+
+from optrr_solvers.allocating.delsarte import DelsarteProgram, Multipliers, delsarte_program
+from optrr_solvers.allocating.program import by_clarabel
+from optrr_solvers.allocating.workload import TableWorkload
+from optrr_solvers.arrays import FloatArray
+
+# Weights of the barrier, and the gain of a step, relative to the weight, that ends the search at that weight.
+_BARRIER, _LITTLE = 10.0 ** -np.arange(0.0, 11.0), 1e-2
+# Newton steps at each weight, patterns that enter in one step, and the shortest step.
+_STEPS, _ENTER, _SHORTEST = 60, 50, 1e-8
+# With so many cells at most, each p = j/N has multipliers of its own; the tolerance of that program.
+_FEW_CELLS, _TOLERANCE = 64, 1e-11
+
+
+def error_bound(workload: TableWorkload, total: float) -> float:
+    """Least Σ weight n E‖π̂_U − π_U‖² that any mechanism of this total ε, in nats, could have, rounded down."""
+    program = delsarte_program(workload, total)
+    # without any randomization sampling leaves the sum of the coefficients
+    return max(program.proved(best_multipliers(program)), float(workload.coefficients.sum()) * (1 - 1e-10))
+
+
+def best_multipliers(program: DelsarteProgram) -> Multipliers:
+    """The multipliers found that prove most."""
+    found = for_all_shares(program)
+    each = for_each_share(program) if program.cells <= _FEW_CELLS else None
+    return found if each is None else max(found, each, key=program.proved)
+
+
+def for_all_shares(program: DelsarteProgram) -> Multipliers:
+    """One set of multipliers. Each of some 60 steps takes time O(entries of λ) and a linear program's step of the free y."""
+    limits, kinds, sets, gain = program.caps.size, program.root.size, len(program.guards), program.gain
+    root = program.root / program.root.sum()
+    # what is left on effects, c, and under guards; columns β, z, y
+    rows = np.block(
+        [
+            [np.ones((kinds, 1)), program.limits, -program.effects],
+            [np.ones((sets, 1)), np.zeros((sets, limits)), -program.guards],
+        ]
+    )
+    price, share = np.zeros((2, rows.shape[1]))
+    price[1 : 1 + limits] = program.caps / (gain / 4 * (gain / (1 + gain)))
+    share[1 + limits :] = 1 / (1 + gain)
+
+    def split(x: FloatArray) -> Multipliers:
+        return Multipliers(x[:1], x[None, 1 + limits :], x[1 : 1 + limits])
+
+    def value(x: FloatArray, left: FloatArray, weight: float) -> float:
+        if left.min() <= 0:
+            return -math.inf
+        beta, u = x[0], float(share @ x)
+        q = beta**2 / (beta - u) if u <= beta / 2 else 4 * u
+        return float(2 * root @ np.sqrt(left[:kinds]) - q - price @ x + weight * np.log(left[kinds:]).mean())
+
+    x = np.eye(1, rows.shape[1])[0]
+    left, best = rows @ x, split(x)
+    for weight in _BARRIER:
+        now = value(x, left, weight)
+        for _ in range(_STEPS):
+            beta, u = x[0], float(share @ x)
+            if u <= beta / 2:
+                slopes = 1 - (u / (beta - u)) ** 2, (beta / (beta - u)) ** 2
+                bends = 2 / (beta - u) ** 3 * np.array([[u * u, -beta * u], [-beta * u, beta * beta]])
+            else:
+                slopes, bends = (0.0, 4.0), np.zeros((2, 2))
+            barrier = weight / sets / left[kinds:]
+            up = np.concatenate([root / np.sqrt(left[:kinds]), barrier]) @ rows - price - slopes[1] * share
+            up[0] -= slopes[0]
+            enter = np.flatnonzero((x <= 0) & (up > 1e-10))
+            free = np.concatenate([np.flatnonzero(x > 0), enter[np.argsort(-up[enter])][:_ENTER]])
+            part, of_q = rows[:, free], np.stack([free == 0, share[free]]).astype(np.float64)
+            curvature = np.concatenate([root / left[:kinds] ** 1.5 / 2, barrier / left[kinds:]])
+            hessian = part.T @ (curvature[:, None] * part) + of_q.T @ bends @ of_q
+            if not np.isfinite(hessian).all():
+                break
+            step = _constrained_step(hessian, up[free], x[free])
+            length, gained, tried = 1.0, -math.inf, x
+            while length > _SHORTEST and not gained > 1e-4 * length * float(up[free] @ step):
+                tried = x.copy()
+                tried[free] = np.maximum(x[free] + length * step, 0)
+                gained = value(tried, rows @ tried, weight) - now
+                length /= 2
+            if not gained > 0:
+                break
+            x, left, now = tried, rows @ tried, now + gained
+            if gained < _LITTLE * weight:
+                break
+        best = max(best, split(x), key=program.proved)
+    return best
+
+
+def _constrained_step(hessian: FloatArray, slope: FloatArray, x: FloatArray) -> FloatArray:
+    """The s that maximises slope·s − s·hessian·s/2 over x + s ≥ 0."""
+    from scipy.optimize import nnls  # noqa: PLC0415 (slow to import, and most of what imports this prints no bound)
+
+    unit = 1 / np.sqrt(np.diag(hessian))
+    values, vectors = np.linalg.eigh(hessian * np.outer(unit, unit))
+    factor = np.sqrt(np.maximum(values, 1e-13 * values[-1]))[:, None] * vectors.T
+    goal = factor @ (x / unit) + factor @ (slope * unit) / np.sum(factor**2, axis=1)
+    return np.asarray(nnls(factor, goal, maxiter=20 * x.size)[0] * unit - x)
+
+
+def for_each_share(program: DelsarteProgram) -> Multipliers | None:
+    """A set of multipliers for every p = j/N, or None where the solver gives up."""
+    cp: Any = importlib.import_module("cvxpy")
+    workload, p, shape = program.workload, program.shares, [g.size + 1 for g in program.groups]
+    members = [set(g.tolist()) for g in program.groups]
+    of_effects = [[sum(i in group for i in s) for group in members] for s in workload.effects]
+    at = np.ravel_multi_index(tuple(np.transpose(of_effects)), shape) - 1
+    counts = np.transpose(np.unravel_index(np.arange(1, math.prod(shape)), shape))
+    alike = np.asarray([math.prod(math.comb(n - 1, k) for n, k in zip(shape, c, strict=True)) for c in counts], float)
+    scale = (program.gain / (1 + program.gain * p)) ** 2
+    # spectra summed over alike effects, times how often p occurs
+    spectra, often = cp.Variable((p.size, alike.size), nonneg=True), cp.Variable(p.size, nonneg=True)
+    energies = cp.multiply(scale @ spectra, 1 / alike)[at]
+    whole = cp.sum(spectra, axis=1) == cp.multiply(p - p * p, often)
+    means = spectra @ program.guards[1:] + cp.outer(cp.multiply(p * p, often), np.ones(program.guards.shape[1]))
+    rules = [whole, means >= 0, program.limits.T @ cp.multiply(workload.alike, energies) <= program.caps]
+    needs = program.root**2 / workload.alike
+    goal = cp.Minimize((needs / needs.sum()) @ cp.inv_pos(energies))
+    if by_clarabel(cp.Problem(goal, [*rules, cp.sum(often) == 1]), _TOLERANCE) is not None:
+        return None
+    beta, y, z = (np.abs(np.asarray(rule.dual_value)) for rule in rules)
+    return Multipliers(beta / scale, y / scale[:, None], z)
