@@ -132,6 +132,7 @@ def test_without_noise_errors_are_those_of_a_linearisation_written_out(seed: int
     median = reports.quantiles("level", [0.3, 0.5, 0.8], among={"sex": "f"}, **SAMPLE)
     cumulated = [of_mean(frame, frame.level <= v, f)[0] for v in (1, 2, 5)]
     known = [(1, 2, 5)[int(np.searchsorted(cumulated, q))] for q in (0.3, 0.5, 0.8)]
+    assert [r.estimate for r in median.rows] == known
     assert all(r.lower <= v <= r.upper for r, v in zip(median.rows, known, strict=True))
 
 
