@@ -28,6 +28,9 @@ from optrr.records.whole_files import whole_file
 from optrr.show import SOFTWARE
 from optrr.show.text import amount
 
+# Attributes that a table on the screen lists.
+_SHOWN = 200
+
 bins_option = click.option(
     "--bins",
     multiple=True,
@@ -169,16 +172,15 @@ def _report(proposal: Proposal, output: Path | None, text: str, as_json: bool) -
     elif output is None:
         click.echo(text, nl=False)
     else:
+        notes: dict[str, list[str]] = {}
+        for (name, _), note in proposal.notes.items():
+            notes.setdefault(name, []).append(note.removeprefix("confirm: "))
+        shown = proposal.domain.attributes[:_SHOWN]
         print_table(
             f"proposed from {amount(proposal.records, 'record')}, written to {output}: confirm every line marked so",
             ["attribute", "size", "confirm"],
-            [
-                (
-                    a.name,
-                    a.size,
-                    "; ".join(v.removeprefix("confirm: ") for (n, _), v in proposal.notes.items() if n == a.name),
-                )
-                for a in proposal.domain
-            ],
+            [(a.name, a.size, "; ".join(notes.get(a.name, ()))) for a in shown],
         )
+        if len(shown) < proposal.domain.m:
+            click.echo(f"and {amount(proposal.domain.m - len(shown), 'attribute')} more in {output}")
     warn(proposal.disclosed, always=True)

@@ -69,6 +69,8 @@ class Spec:
     public: dict[str, Any] | None = None
 
 
+# Points in a key, which the TOML reader takes the square of in time and memory, and what ends a key.
+_MOST_PARTS, _BETWEEN_KEYS = 300, re.compile(r"[,=\[\]{}\n]")
 # What a key may hold: its Python types, and how a person would say it.
 _Kind = tuple[tuple[type, ...], str]
 _TEXT: _Kind = ((str,), "a text in quotes")
@@ -384,6 +386,8 @@ def read_declared(path: Given, what: str, parts: str) -> Any:
         raise InvalidInput(f"{what} {source} ends in {suffix!r}; name it .toml or .json")
     if not text.strip():
         raise InvalidInput(f"{what} {source} is empty; list the {parts}")
+    if suffix == ".toml" and max(piece.count(".") for piece in _BETWEEN_KEYS.split(text)) > _MOST_PARTS:
+        raise InvalidInput(f"{what} {source} has a key or a text of more than {_MOST_PARTS} points; mend it there")
     try:
         return tomllib.loads(text) if suffix == ".toml" else json.loads(text, object_pairs_hook=_without_repeats)
     except InvalidInput as error:

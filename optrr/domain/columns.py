@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from optrr.domain.bins import NO_VALUE, OUTSIDE, Bins, interval_text
 from optrr.domain.domain import Attribute, listed, shown
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, in_one_line
 
 
 def _is(data: Any, module: str, kind: str) -> bool:
@@ -102,7 +102,9 @@ class ColumnCodec:
         self._plain = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (_is_text(self._plain) or _is_number(self._plain) or _is_date(self._plain)):
             if not (pa.types.is_null(self._plain) or pa.types.is_boolean(self._plain)):
-                raise InvalidInput(f"column {shown(attribute.name)} has type {kind}; convert it to text or integers")
+                raise InvalidInput(
+                    f"column {shown(attribute.name)} has type {in_one_line(kind)}; convert it to text or integers"
+                )
             self._plain = pa.string() if pa.types.is_null(self._plain) else self._plain
 
     @cached_property

@@ -39,7 +39,7 @@ from optrr.domain.columns import (
 )
 from optrr.domain.domain import Domain, listed, shown
 from optrr.domain.public import PublicColumns
-from optrr.errors import InvalidInput, did_you_mean
+from optrr.errors import InvalidInput, did_you_mean, in_one_line
 from optrr.releases.provenance import Provenance
 from optrr_solvers.arrays import FloatArray, IntArray
 
@@ -219,7 +219,7 @@ class PublicNames:
             coded = pc.dictionary_encode(column)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
-                f"column {shown(self.name)} holds {column.type}, which names nothing; give texts, numbers or dates"
+                f"column {shown(self.name)} holds {in_one_line(column.type)}, which names nothing; give texts, numbers or dates"
             ) from None
         texts = [_text(value) for value in coded.dictionary.to_pylist()]
         place = np.array(
@@ -392,6 +392,9 @@ def frame_table(data: Any) -> pa.Table:
     if is_polars_lazyframe(data):
         raise InvalidInput("a polars LazyFrame holds no records yet; call collect() first")
     if is_polars_dataframe(data):
+        # such a name ends the conversion, and in Arrow's own the process
+        if "\0" in "".join(data.columns):
+            raise InvalidInput("a column of the frame has a NUL in its name; rename it")
         return data.to_arrow()
     if not is_frame(data):
         one = "; optrr.ways.protocols.Client randomizes one record" if isinstance(data, dict) else ""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from optrr.domain.bins import edge_text, number_text
 from optrr.domain.domain import Attribute, Category, Domain, shown
-from optrr.errors import InvalidInput
+from optrr.errors import InvalidInput, in_one_line
 from optrr.records.frames import checked_columns
 from optrr.records.reading.registry import open_source
 from optrr_solvers.problem import SIZE_RANGE
@@ -65,7 +65,8 @@ class ObservedColumn:
             counted = _counted(values)
         except pa.ArrowNotImplementedError:
             raise InvalidInput(
-                f"column {shown(self.name)} holds {kind}, which is no category; give texts, numbers, dates or yes and no"
+                f"column {shown(self.name)} holds {in_one_line(kind)}, which is no category; give texts, numbers, dates or "
+                "yes and no"
             ) from None
         for pair in counted.to_pylist():
             value = pair["values"]

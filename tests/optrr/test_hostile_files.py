@@ -4,15 +4,20 @@ import json
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import optrr
 from optrr.designs.design_file import encoded_design
+from optrr.designs.specification import read_specification
 from optrr.devices.deployment_file import canonical, digest_of
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -228,6 +233,9 @@ def test_columns_far_beyond_the_declared_ones_are_refused_at_once(tmp_path, kind
             path.write_text(",".join(names) + "\nF" + ",1" * more + "\n")
         else:
             path.write_text(json.dumps(dict.fromkeys(names, "F")) + "\n")
+        if more > 32_768 and kind == "jsonl":
+            with pytest.raises(InvalidInput, match=f"has {more + 1} columns, and 32768 are the most"):
+                open_source(path)
         if not refused:
             assert open_source(path, domain).column_names() == names
             continue
@@ -235,3 +243,58 @@ def test_columns_far_beyond_the_declared_ones_are_refused_at_once(tmp_path, kind
         with pytest.raises(InvalidInput, match=f"has {more + 1} columns, and 10001 are the most"):
             open_source(path, domain)
         assert time.process_time() - start < 1
+
+
+def refused_at_once(said: str, read: Callable[[], object]) -> None:
+    start = time.process_time()
+    with pytest.raises(InvalidInput, match=said) as refused:
+        read()
+    assert time.process_time() - start < 2 and "\n" not in str(refused.value) and len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("a.csv.gz", b"a,b\nx,y\n"), ("a.csv.gz", b"a\nx\n"), ("a.jsonl.gz", b'{"a":"x"}\n')]
+)
+def test_gigabytes_of_line_feeds_in_a_small_file_are_refused_at_once(tmp_path, name, head):
+    packer, path = zlib.compressobj(9, zlib.DEFLATED, 31), tmp_path / name
+    pieces = [packer.compress(head), *(packer.compress(b"\n" * (1 << 20)) for _ in range(500)), packer.flush()]
+    path.write_bytes(b"".join(pieces))
+    refused_at_once("blank characters in a row", lambda: list(open_source(path).batches(["a"])))
+
+
+def test_many_columns_are_refused_without_a_design(tmp_path):
+    (tmp_path / "a.csv").write_text(",".join(f"c{k}" for k in range(1_000_000)) + "\n")
+    refused_at_once("has 1000000 columns, and 131072 are the most", lambda: open_source(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("key", ["x" + ".y" * 50_000 + " = 1", "[" + "x." * 50_000 + "y]", "x = " + "[" * 50_000])
+def test_deep_keys_and_brackets_in_toml_are_refused_at_once(tmp_path, key):
+    """The standard reader takes the square of a key's parts, in time and in memory."""
+    (tmp_path / "a.toml").write_text(f"{key}\n")
+    refused_at_once("more than 300 points|recursion depth", lambda: read_specification(tmp_path / "a.toml"))
+
+
+@pytest.mark.parametrize("kind", ["arrow", "parquet"])
+def test_deep_types_are_refused(tmp_path, kind):
+    deep = pa.int64()
+    for _ in range(1000):
+        deep = pa.struct([("x", deep)])
+    table = pa.table({"a": ["x", "y"], "deep": pa.nulls(2, deep)})
+    path = tmp_path / f"a.{kind}"
+    if kind == "arrow":
+        with pa.ipc.new_file(path, table.schema):
+            pass
+    else:
+        pq.write_table(table, path)
+    refused_at_once("cannot read", lambda: open_source(path))
+
+
+def test_json_texts_with_many_marks_are_read_in_time(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"a": "x" * 3_000_000 + '"' * 100_000}) + "\n")
+    refused_at_once("a value of 3100000 bytes", lambda: list(open_source(tmp_path / "a.jsonl").batches(["a"])))
+
+
+def test_a_nul_in_the_name_of_a_column_of_polars_is_refused():
+    frame, domain = pl.DataFrame({"a\0b": [1]}), Domain.of({"a\0b": [1, 2]})
+    refused_at_once("has a NUL in its name", lambda: optrr.count(frame, domain, ["a\0b"]))
+    refused_at_once("has a NUL in its name", lambda: optrr.count(frame.lazy(), domain, ["a\0b"]))

@@ -16,15 +16,21 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
+from genotypes import cohort_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import feather
 
 import optrr
+from optrr import genomics
 from optrr.designs.design_file import load_design
 from optrr.domain.bins import Bins, bins_of
 from optrr.domain.domain import Attribute, Domain, binned
 from optrr.errors import InvalidInput
+from optrr.genomics.genotypes import MISSING
+from optrr.genomics.layout import layout_of
+from optrr.genomics.randomize import randomized_cohort, records_of
+from optrr.genomics.writing import write_plink, write_records, write_vcf
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.mechanisms.perturb import perturb
 from optrr.records import frames
@@ -32,6 +38,8 @@ from optrr.records.counts import count
 from optrr.records.observed import observed_domain
 from optrr.records.reading import text_files
 from optrr.records.reading.source import RecordsAt
+from optrr.releases.accounting import Release
+from optrr.releases.provenance import Provenance
 from optrr.ways.longitudinal.design import longitudinal
 from optrr.ways.longitudinal.rounds import Key, release_round
 from optrr.ways.protocols.sampled_tables import load_sampled_tables
@@ -495,4 +503,43 @@ def test_rounds_of_neighbours_have_one_schema(tmp_path, suffix):
             kids = pa_csv.read_csv(target)["kids"].to_pylist()
             # whole numbers, never 1.0
             assert set(kids) <= {0, 1, 2, None} and all(k is None or type(k) is int for k in kids)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", ["r.bed", "r.vcf", "r.csv", "r.parquet"])
+def test_genotype_files_of_neighbours_are_alike(tmp_path, name, missing):
+    """One person's calls and status are changed in every way, and the randomized codes are the same."""
+    pytest.importorskip("bed_reader")
+    made = genomics.genomic_design(genomics.Wanted(["rs0", "rs1", "rs2"], missing=missing), genomics.Budget(4.0))
+    layout, known = layout_of(made.domain), Provenance(Release.drawn(made.mechanism, False))
+    released = set()
+    for *calls, status in product(*[[0, 1, 2, MISSING][: 3 + missing]] * 3, [0, 1]):
+        true = cohort_of(np.array([calls, [0, 1, 2], [2, 2, 0]]), np.array([status, 0, 1]), names=layout.names)
+        records = records_of(true, layout)
+        records[:] = np.arange(3)[:, None] % made.domain.sizes
+        if name.endswith((".bed", ".vcf")):
+            write = write_plink if name.endswith(".bed") else write_vcf
+            write(randomized_cohort(true, records, layout), tmp_path / name, known, random_state=1)
+        else:
+            write_records(records, made.domain, true.people, tmp_path / name, known, random_state=1)
+        released.add(tuple(path.read_bytes() for path in sorted(tmp_path.iterdir())))
+    assert len(released) == 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_answers_of_neighbours_have_one_schema(tmp_path, suffix):
+    """Answers are drawn from the true records here, so that values differ and all else is compared."""
+    asking = optrr.SampledTables(DOMAIN, (("kids", "works"), ("share", "level", "sex")), np.array([0.5, 0.5]), 1.0)
+    seen = set()
+    for (name, write), records in product(FILES.items(), FEW):
+        write(records, tmp_path / name)
+        target = tmp_path / f"released{suffix}"
+        asking.randomize(tmp_path / name, target, random_state=1)
+        if suffix == ".parquet":
+            index = pq.read_metadata(target)
+            groups = [index.row_group(k).num_rows for k in range(index.num_row_groups)]
+            seen.add((str(pq.read_schema(target)), str(groups)))
+        else:
+            seen.add(target.read_text().partition("\n")[0])
     assert len(seen) == 1

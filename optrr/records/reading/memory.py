@@ -169,7 +169,7 @@ class _Lazy(BoundedSource):
 
     def __init__(self, data: Any) -> None:
         self._data, self.name = data, "the LazyFrame"
-        self.schema = data.collect_schema().to_frame().to_arrow().schema
+        self.schema = frame_table(data.collect_schema().to_frame()).schema
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for frame in self._data.select(columns).collect_batches(chunk_size=RECORDS, maintain_order=True):

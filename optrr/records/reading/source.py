@@ -278,7 +278,8 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         lengths = _lengths(column)
         if lengths is None:
             raise InvalidInput(
-                f"{name}: column {shown(field)} holds {kind}, which is no category; give texts, numbers, dates or yes and no"
+                f"{name}: column {shown(field)} holds {in_one_line(kind)}, which is no category; give texts, numbers, dates or "
+                "yes and no"
             )
         width = int(lengths.max(initial=1))
     if width > LONGEST_VALUE:
@@ -326,6 +327,8 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 # Bytes of standard input that are looked at, and decompressed, at once.
 _LOOK, _PIECE = 1 << 20, 1 << 12
+# Blank characters in a row that no table has.
+_BLANK = 1 << 19
 
 
 def plain_suffix(name: str) -> str:
@@ -411,6 +414,26 @@ class StandardInput(io.RawIOBase):
         return bytes(self.stream.read(size))
 
 
+class _Text(io.RawIOBase):
+    """Decompressed text, in which no piece as long as ``_BLANK`` is blank."""
+
+    def __init__(self, stream: Any, name: str) -> None:
+        self._stream, self._name = stream, name
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes. Raises InvalidInput where they are many, and blank."""
+        piece = bytes(self._stream.read(size))
+        if len(piece) >= _BLANK and piece.isspace():
+            raise InvalidInput(
+                f"cannot read {self._name}: it holds {len(piece)} blank characters in a row; write it again without them"
+            )
+        return piece
+
+
 class ByteReader(BoundedSource):
     """A reader of the bytes of a file, or of standard input, decompressed; a file may be opened as often as asked."""
 
@@ -443,6 +466,17 @@ class ByteReader(BoundedSource):
                 raw = pa.OSFile(str(self.path), "rb")
             self._raw, compression = raw, COMPRESSIONS.get(self.path.suffix.lower())
         return raw if compression is None else pa.CompressedInputStream(raw, compression)
+
+    def open_text(self) -> pa.NativeFile:
+        """As :meth:`open`; of compressed text, blank lines by the megabyte are refused, for which a few bytes may stand."""
+        stream = self.open()
+        return pa.PythonFile(_Text(stream, self.name), mode="r") if self._is_compressed else stream
+
+    @property
+    def _is_compressed(self) -> bool:
+        if self._piped is not None:
+            return self._piped.compression is not None
+        return self.path is not None and self.path.suffix.lower() in COMPRESSIONS
 
     def head(self, size: int) -> bytes:
         """The first bytes, decompressed, without using up a pipe."""

@@ -32,16 +32,16 @@ from optrr.records.reading.source import ByteReader, RecordsAt, plain_suffix, re
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 # A quotation mark, the end of a line, or a piece of what stands between.
-_MARKS = re.compile(r'"|[\r\n]|[^\S\r\n]+|[^"\s]+')
+_MARKS = re.compile(r'"|[\r\n]+|[^\S\r\n]+|[^"\s]+')
 _NO_DELIMITERS = '\0\r\n"'
 # Bytes that are looked at to tell the encoding, and those that a first line may take.
 _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 26
 # Names of a first line; no domain has more.
 _MOST_NAMES = 1 << 21
-# Columns that a file may have beside the declared ones, and keys of JSON where none is declared: each costs time and memory
+# Columns that a file may have beside the declared ones, and columns and keys where none is declared: each costs time and memory
 # out of proportion to its bytes.
-_MOST_UNDECLARED, _MOST_KEYS = 10_000, 1 << 15
+_MOST_UNDECLARED, _MOST_COLUMNS, _MOST_KEYS = 10_000, 1 << 17, 1 << 15
 
 
 def _require_few(names: int, most: int, what: str) -> None:
@@ -54,7 +54,7 @@ def _end_of_line(text: str) -> int | None:
     for mark in _MARKS.finditer(text):
         if mark[0] == '"':
             quoted, seen = not quoted, True
-        elif mark[0] not in "\r\n":
+        elif mark[0][0] not in "\r\n":
             seen = seen or not mark[0].isspace()
         elif seen and not quoted:
             return mark.start()
@@ -115,8 +115,7 @@ class CsvFile(ByteReader):
                 f"the first line of {self.name} holds none of the names {listed(domain.names)}; "
                 "write the columns' names there, or say --delimiter or --encoding if it has them"
             )
-        if domain is not None:
-            _require_few(len(names), domain.m + _MOST_UNDECLARED, self.name)
+        _require_few(len(names), _MOST_COLUMNS if domain is None else domain.m + _MOST_UNDECLARED, self.name)
         self.schema = pa.schema([(name, pa.string()) for name in names])
 
     def _encoding_told(self, given: str | None) -> str:
@@ -175,7 +174,7 @@ class CsvFile(ByteReader):
             with (
                 readable(self.name),
                 pa_csv.open_csv(
-                    self.open(), read_options=options, parse_options=parse, convert_options=convert
+                    self.open_text(), read_options=options, parse_options=parse, convert_options=convert
                 ) as batches,
             ):
                 for batch in batches:
@@ -244,7 +243,9 @@ _CHANGED = (
     f"a field holds values of another type than in the first {_BLOCK >> 20} MB, where it has only missing ones, dates or whole "
     "numbers"
 )
-_NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
+# A text, and the colon behind a name. Nothing is tried again: of long texts and many blanks that would take time and memory.
+_TEXT = re.compile(rb'"((?:[^"\\]++|\\.)*+)"(\s*+:)?+')
+_BLANK_LINES = re.compile(rb"\n\s+")
 _OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
 
 
@@ -259,14 +260,14 @@ class JsonLines(ByteReader):
         whole = head if len(head) < _BLOCK else head[: head.rfind(b"\n") + 1]
         if not whole.strip():
             raise InvalidInput(f"{self.name} is empty; give one JSON object per line")
-        names = len(set(_NAME.findall(whole)))
+        names = len({name for name, colon in _TEXT.findall(whole) if colon})
         _require_few(names, _MOST_KEYS if domain is None else domain.m + _MOST_UNDECLARED, self.name)
         first = next(self._tables(whole, names))
         self.schema = sound_schema(self._parsed(first, None).schema, self.name)
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         options = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
-        with readable(self.name), self.open() as stream:
+        with readable(self.name), self.open_text() as stream:
             for lines in (piece for block in self._blocks(stream) for piece in self._tables(block, len(self.schema))):
                 for batch in self._parsed(lines, options).select(columns).to_batches():
                     yield sound(batch, self.name)
@@ -304,6 +305,8 @@ class JsonLines(ByteReader):
         yield b"".join(piece)
 
     def _parsed(self, lines: bytes, options: pa_json.ParseOptions | None) -> pa.Table:
+        if lines.count(b"\n") > 2 * lines.count(b"{"):
+            lines = _BLANK_LINES.sub(b"\n", lines)  # Arrow takes memory for each
         if _depth(lines) > _DEEPEST:
             raise self._refusal(f"a record holds objects or lists more than {_DEEPEST} deep")
         # where the first value is null, Arrow crashes
