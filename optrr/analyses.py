@@ -451,15 +451,13 @@ class Reports(OpenedRecords):
         """
         from optrr.models.loglinear.estimating import fit_loglinear
         from optrr.models.loglinear.estimating import stepwise as search
-        from optrr.models.loglinear.fitting import parse_terms
+        from optrr.models.loglinear.fitting import parse_terms, split_terms
 
         if (terms is None) == (stepwise is None):
             raise InvalidInput(
                 "a model is given by terms, such as 'a*b + c', or searched with stepwise=2; give one of them"
             )
-        names = tuple(attributes) or tuple(
-            dict.fromkeys(name.strip() for name in (terms or "").replace("*", "+").split("+"))
-        )
+        names = tuple(attributes) or tuple(dict.fromkeys(name for each in split_terms(terms or "") for name in each))
         self._warn()
         how: dict[str, Any] = {"confidence": confidence, "simultaneous": simultaneous}
         complete = complete_cases and self._incomplete(names)

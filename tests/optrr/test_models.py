@@ -367,6 +367,9 @@ def test_terms_are_closed_under_subsets_and_parsed() -> None:
     terms = parse_terms("a*b*c", DOMAIN)
     assert [len(s) for s in terms.sets] == [1, 1, 1, 2, 2, 2, 3]
     assert str(parse_terms("b*a + c", DOMAIN)) == "c + a*b"
+    named = Domain.of({"W.Hnd": 2, "a*b": 2, "c + d": 2})
+    assert str(parse_terms("`a*b`*W.Hnd + `c + d`", named)) == "`c + d` + W.Hnd*`a*b`"
+    assert parse_terms("`W.Hnd`*`a*b`", named) == Terms.of(named, [("W.Hnd", "a*b")])
     assert terms.parameters == 11 == len(terms.labels())
     assert np.linalg.matrix_rank(np.vstack([np.ones(12), terms.columns().reshape(11, -1)])) == 12
     assert all(Terms.of(DOMAIN, pair) <= terms for pair in combinations([("a", "b"), ("b", "c"), ("a", "c")], 2))

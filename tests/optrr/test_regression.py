@@ -490,6 +490,29 @@ def test_a_row_of_a_formula_is_what_it_is_alone_and_beside_any_others(formula: s
     np.testing.assert_allclose(predictors.at(codes), alone)
 
 
+@pytest.mark.parametrize(
+    ("formula", "plain"),
+    [
+        ("`W.Hnd` ~ C + x", "y ~ c + x"),
+        ("W.Hnd ~ C(C) * `a b`", "y ~ C(c) * s"),
+        ("W.Hnd ~ C(x.w) + np.log(x) : C", "y ~ C(w) + np.log(x) : c"),
+        ("W.Hnd ~ `C` - 1 + I(`x.w` == 'x.w')", "y ~ c - 1 + I(w == 'x.w')"),
+    ],
+)
+def test_names_with_dots_or_spaces_and_the_name_c_are_names_as_others(formula: str, plain: str) -> None:
+    named = {"y": "W.Hnd", "x": "x", "w": "x.w", "c": "C", "s": "a b"}
+    domain = Domain.of({"y": 2, "x": [1, 2, 5], "w": ["u", "x.w"], "c": ["a", "b", "c"], "s": ["k", "l"]})
+    other = Domain(tuple(Attribute(named[a.name], a.categories) for a in domain))
+    ours, theirs = Formula.of(formula), Formula.of(plain)
+    assert set(ours.names) == {named[name] for name in theirs.names} and ours.outcome == "W.Hnd"
+    read = Predictors.of(ours, other.subset(named[name] for name in theirs.predictors), {})
+    expected = Predictors.of(theirs, domain.subset(theirs.predictors), {})
+    codes = np.random.default_rng(5).integers(0, 2, (40, expected.domain.m))
+    np.testing.assert_array_equal(read.at(codes), expected.at(codes))
+    assert not any("optrr" in text for text in (*read.labels, *(term.name for term in read.terms)))
+    assert [term.attributes for term in read.terms] == [tuple(named[n] for n in t.attributes) for t in expected.terms]
+
+
 def test_any_text_is_read_as_a_formula_or_refused_in_one_line() -> None:
     pieces = [*"yx~+-*:()[]{}1.,|'`=", "**", "C(", "I("]
     rng = np.random.default_rng(4)

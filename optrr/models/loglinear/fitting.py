@@ -25,6 +25,7 @@ attributes). With W = diag(1/λ) a step is (JᵀWJ)⁻¹ JᵀW(λ̂ − λ); π 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +42,10 @@ from optrr.mechanisms.mechanism import Randomizer
 from optrr.show.text import category_word
 from optrr.tables.estimation.simplex import projection
 from optrr_solvers.arrays import FloatArray, IntArray
+
+_SIGN = re.compile(r"[*+]")
+# The signs between terms and between their names, outside backticks.
+_OUTSIDE = {sign: re.compile(rf"\{sign}(?=(?:[^`]*`[^`]*`)*[^`]*$)") for sign in "*+"}
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Terms:
         return tuple(self.domain.names[i] for i in positions)
 
     def __str__(self) -> str:
-        return " + ".join("*".join(self._names(s)) for s in self.generators)
+        return " + ".join("*".join(map(_quoted, self._names(s))) for s in self.generators)
 
     def __le__(self, other: Terms) -> bool:
         """Whether every term is one of the other model's."""
@@ -114,12 +119,21 @@ def indicators(domain: Domain, chosen: Sequence[int]) -> FloatArray:
     return np.stack([np.broadcast_to(table, sizes) for table in made])
 
 
+def _quoted(name: str) -> str:
+    return f"`{name}`" if _SIGN.search(name) else name
+
+
+def split_terms(text: str) -> list[list[str]]:
+    """The names of ``a*b + c``: sets joined by +, attributes of a set by *; a name with these signs stands in backticks."""
+    return [[name.strip().strip("`") for name in _OUTSIDE["*"].split(part)] for part in _OUTSIDE["+"].split(text)]
+
+
 def parse_terms(text: str, domain: Domain) -> Terms:
-    """``a*b + c``: attribute sets joined by +, attributes of a set by *; names with these signs cannot be written so.
+    """The model of terms such as ``a*b + c`` (:func:`split_terms`).
 
     Raises InvalidInput for a name that the domain has not.
     """
-    generators = [[name.strip() for name in part.split("*")] for part in text.split("+")]
+    generators = split_terms(text)
     if any(not name for part in generators for name in part):
         raise InvalidInput(f"the model {text!r} names an empty term; write sets such as a*b + c")
     return Terms.of(domain, generators)

@@ -5,6 +5,9 @@ are, other categories by treatment coding against the first declared one. A colu
 depends on the other records of a frame, such as ``center(x)`` or ``x / x.max()``, is refused. Records alone, and beside copies
 of themselves, must have the columns that they have among all categories. A formula may hold Python expressions, which are run:
 take none from strangers.
+
+Names that Python or formulaic would read as something else stand in the formula under aliases: names in backticks, names with
+dots such as ``W.Hnd`` (but not ``np.pi``), and attributes called as a function of formulaic, such as ``C``.
 """
 
 from __future__ import annotations
@@ -30,6 +33,10 @@ if TYPE_CHECKING:
 
     from optrr.domain.domain import Attribute
 
+# A text in quotes; a name in backticks; a name, with dots or without, that is not called.
+_NAMES = re.compile(r"""("[^"]*"|'[^']*')|`([^`]+)`|(?<![\w.])([^\W\d]\w*(?:\.[\w.]*\w)?)(?![\w.]|\s*[(\[])""")
+# Names whose dots lead into them.
+_MODULES = ("np.", "contr.")
 # Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
 _ALONE = 32
 # A record's columns are the same where they differ by no more than this share, which rounding may take.
@@ -47,11 +54,12 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """``outcome`` and the right-hand side ``right`` (formulaic's), not yet bound to categories."""
+    """``outcome`` and the right-hand side ``right`` (formulaic's), not yet bound to categories; ``aliases`` by name."""
 
     text: str
     outcome: str
     right: Any
+    aliases: Mapping[str, str]
 
     @staticmethod
     def of(text: str) -> Formula:
@@ -60,18 +68,19 @@ class Formula:
         Raises InvalidInput for one that cannot be read, or that has no plain attribute on its left-hand side.
         """
         formulaic = _formulaic()
+        plain, aliases = _aliased(text, formulaic.transforms.TRANSFORMS)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter(
                     "ignore", SyntaxWarning
                 )  # of Python's, on expressions that are refused or run below
-                parsed = formulaic.Formula(text, _ordering="none")
+                parsed = formulaic.Formula(plain, _ordering="none")
                 # what stands between operators is read as Python only here
                 _ = parsed.required_variables
         except Exception as error:  # reading Python may raise anything
             raise InvalidInput(
-                f"the formula {text!r} cannot be read: {_plain(error)}; write one such as 'y ~ a + b', a name with "
-                "spaces as `a name`"
+                f"the formula {text!r} cannot be read: {_named(_plain(error), aliases)}; write one such as 'y ~ a + b', a "
+                "name with spaces as `a name`"
             ) from None
         sides = (getattr(parsed, "lhs", None), getattr(parsed, "rhs", None))
         left = [] if sides[0] is None else list(sides[0])
@@ -80,12 +89,12 @@ class Formula:
             raise InvalidInput(
                 f"the formula {text!r} must have one attribute before its ~, as it is; write 'outcome ~ a + b'"
             )
-        return Formula(text, str(factors[0].expr), sides[1])
+        return Formula(text, _named(str(factors[0].expr), aliases), sides[1], aliases)
 
     @property
     def predictors(self) -> tuple[str, ...]:
         """Names on the right-hand side."""
-        return tuple(sorted(self.right.required_variables))
+        return tuple(sorted(_named(name, self.aliases) for name in self.right.required_variables))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,12 +106,14 @@ class Formula:
 class Predictors:
     """The right-hand side over the declared attributes that it names.
 
-    ``values`` are (r,) numbers for those that count as numbers, ``spec`` is formulaic's specification of the columns.
+    ``values`` are (r,) numbers for those that count as numbers, ``spec`` is formulaic's specification of the columns, and
+    ``aliases`` are those of the formula.
     """
 
     domain: Domain
     values: Mapping[str, FloatArray]
     spec: Any
+    aliases: Mapping[str, str]
 
     @staticmethod
     def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> Predictors:
@@ -114,22 +125,26 @@ class Predictors:
         size = max((a.size for a in domain), default=1)
         # every category occurs, so that what formulaic keeps of this frame is the declaration's
         codes = np.stack([np.arange(size) % a.size for a in domain], axis=1) if domain.m else np.zeros((1, 0), np.int64)
-        frame = _frame(domain, values, codes)
+        frame = _frame(domain, values, codes).rename(columns=formula.aliases)
         try:
             with _quiet():
                 spec = formula.right.get_model_matrix(frame, context={}, na_action="raise").model_spec
-            out = Predictors(domain, values, spec)
+            out = Predictors(domain, values, spec, formula.aliases)
             out._check(formula, codes)
         except InvalidInput:
             raise
         except Exception as error:  # an expression of a formula may raise anything
-            raise InvalidInput(f"the formula {formula.text!r} fails on these attributes: {_plain(error)}") from None
+            missing = any(None in a.codes for a in domain)
+            remedy = "; leave out missing values, which are a category here (complete cases)" if missing else ""
+            raise InvalidInput(
+                f"the formula {formula.text!r} fails on these attributes: {_named(_plain(error), formula.aliases)}{remedy}"
+            ) from None
         return out
 
     @property
     def labels(self) -> tuple[str, ...]:
         """What each column is called."""
-        return tuple(map(str, self.spec.column_names))
+        return tuple(_named(str(name), self.aliases) for name in self.spec.column_names)
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
@@ -137,9 +152,15 @@ class Predictors:
         known = {str(v) for v in self.spec.variables_by_source.get("data", ())}
         out = []
         for term, columns in self.spec.term_indices.items():
-            used = {str(v) for v in self.spec.term_variables[term]} & known
+            used = {_named(v, self.aliases) for v in {str(v) for v in self.spec.term_variables[term]} & known}
             if columns:
-                out.append(Term(str(term), tuple(n for n in self.domain.names if n in used), tuple(columns)))
+                out.append(
+                    Term(
+                        _named(str(term), self.aliases),
+                        tuple(n for n in self.domain.names if n in used),
+                        tuple(columns),
+                    )
+                )
         return tuple(out)
 
     @property
@@ -150,7 +171,7 @@ class Predictors:
     def at(self, codes: IntArray) -> FloatArray:
         """The columns (N, p) at records (N, m) of codes."""
         with _quiet():
-            frame = _frame(self.domain, self.values, codes)
+            frame = _frame(self.domain, self.values, codes).rename(columns=self.aliases)
             return np.asarray(self.spec.get_model_matrix(frame, context={}), dtype=np.float64)
 
     def _check(self, formula: Formula, codes: IntArray) -> None:
@@ -206,10 +227,31 @@ def _quiet() -> Iterator[None]:
         yield
 
 
+def _aliased(text: str, functions: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The formula with aliases for names that are no Python names or are formulaic's ``functions``, and these by name."""
+    aliases: dict[str, str] = {}
+
+    def alias(found: re.Match[str]) -> str:
+        quoted, plain = found[2], found[3]
+        if found[1] or (plain and (plain.startswith(_MODULES) or not ("." in plain or plain in functions))):
+            return found[0]
+        return aliases.setdefault(quoted or plain, f"optrr_{len(aliases)}_")
+
+    return _NAMES.sub(alias, text), aliases
+
+
+def _named(text: str, aliases: Mapping[str, str]) -> str:
+    """The text with names for their aliases."""
+    for name, alias in aliases.items():
+        text = text.replace(alias, name)
+    return text
+
+
 def _formulaic() -> Any:
     try:
         import formulaic  # noqa: PLC0415 (an extra)
         import formulaic.errors  # noqa: PLC0415
+        import formulaic.transforms  # noqa: PLC0415
     except ImportError as error:
         raise not_installed(error, "formulas need", "regression") from error
     return formulaic
