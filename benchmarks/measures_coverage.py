@@ -23,9 +23,10 @@ from math import isfinite, isnan, log
 
 import numpy as np
 from derived_coverage import Setting, Z, bound, chosen, drawn
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 from writing import markdown, measure_all, three_decimals, write
 
-from optrr import Counts
+from optrr import Counts, Domain, design
 from optrr.mechanisms.kernel import Kernel
 from optrr.tables.estimation.intervals import Sampling
 from optrr.tables.estimation.likelihood import likeliest_weights
@@ -219,12 +220,105 @@ def groups_page(rows: list[dict[str, object]]) -> str:
     return "\n\n".join([*lines, markdown(rows, three_decimals)])
 
 
+# A tenth of the data sets of these settings; hypotheses on a group of 6 take longer than on larger ones.
+SPARSE, FEWER, TABLES = 60, 8, 200
+# What statsmodels calls these comparisons.
+COMPARED = {"row-shares": "", "risk-difference": "diff", "risk-ratio": "ratio", "odds-ratio": "odds-ratio"}
+NOISE = (25.0, 6.0, 3.0, 1.5, 0.8)
+
+
+def sparse(rng: np.random.Generator) -> Iterator[Setting]:
+    """Groups of 6 to 100,000 people beside a larger one, an outcome in two categories, and noise from none to strong."""
+    for k in range(SPARSE):
+        group, times = float(np.exp(rng.uniform(log(6), log(100_000)))), float(rng.uniform(1, 20))
+        shares = rng.uniform(0.05, 0.95, 2)
+        people = np.array([times, 1]) / (1 + times)
+        table = people[:, None] * np.stack([1 - shares, shares], axis=1)
+        yield Setting(f"group of {group:.0f}", table, "kronecker", NOISE[k % len(NOISE)], round(group * (1 + times)))
+
+
+def in_sparse_groups(setting: Setting, place: int) -> list[dict[str, object]]:
+    """The share in the group, and the measures that compare it with the other one."""
+    mechanism, rng = setting.mechanism(), np.random.default_rng(place)
+    kernel, domain = mechanism.kernel(setting.names), mechanism.domain.subset(setting.names)
+    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS // FEWER)
+    out = []
+    for name in COMPARED:
+        *_, (_, odds) = asked(domain, name, Comparing())
+        row = {"table": setting.name, "ε": setting.epsilon, "n": setting.n, "runs": len(draws), "measure": name}
+        out.append(row | covered(odds, kernel, setting, draws))
+    return out
+
+
+def widths(place: int) -> dict[str, object]:
+    """Widths without noise over those of statsmodels, the nearer one where it has two; of ratios on a logarithmic scale."""
+    rng, domain = np.random.default_rng(place), Domain.of({"group": 2, "outcome": 2})
+    kernel = design(domain, [NOISE[0]] * 2, method="kronecker").mechanism.kernel(domain.names)
+    people = np.exp(rng.uniform(np.log(6), np.log(1000), 2)).astype(int)
+    # limits of statsmodels break down where a cell is empty
+    hits = np.clip(rng.binomial(people, rng.uniform(0.05, 0.95, 2)), 1, people - 1)
+    table = np.array([[people[0] - hits[0], hits[0]], [people[1] - hits[1], hits[1]]])
+    out: dict[str, object] = {"table": str(table.tolist())}
+    for name, compare in (
+        ("row-shares", ""),
+        ("risk-difference", "diff"),
+        ("risk-ratio", "ratio"),
+        ("odds-ratio", "odds-ratio"),
+    ):
+        *_, (_, odds) = asked(domain, name, Comparing())
+        limits = Inversion.of(odds, Sampling(kernel, int(table.sum())), table.ravel() / table.sum()).limits(TAIL)
+        known = [proportion_confint(hits[1], people[1], method="wilson")] if not compare else []
+        for method in {"": (), "diff": ("score", "newcomb")}.get(compare, ("score",)):
+            try:
+                known.append(
+                    confint_proportions_2indep(hits[1], people[1], hits[0], people[0], method=method, compare=compare)
+                )
+            except ValueError:  # a search of statsmodels meets a NaN
+                continue
+        scale = np.log if "ratio" in name else np.asarray
+        ratios = [np.ptp(scale([odds.shown(v) for v in limits])) / np.ptp(scale(each)) for each in known]
+        out[name] = min(ratios, key=lambda r: abs(log(r)), default=float("nan"))
+    return out
+
+
+def sparse_page(rows: list[dict[str, object]], wide: list[dict[str, object]]) -> str:
+    cover = np.array([r["covered"] for r in rows])
+    said = []
+    for name in list(wide[0])[1:]:
+        ratios = np.array([r[name] for r in wide])
+        said.append(
+            f"{name} {np.nanmin(ratios):.2f}–{np.nanmax(ratios):.2f}, median {np.nanmedian(ratios):.3f} "
+            f"({np.isfinite(ratios).sum()} tables)"
+        )
+    by_noise = [
+        {"ε": e, "settings": int(own.size), "average": own.mean(), "least": own.min(), "most": own.max()}
+        for e in NOISE
+        for own in [np.array([r["covered"] for r in rows if r["ε"] == e])]
+    ]
+    return "\n\n".join(
+        [
+            "# Coverage of 95 % intervals in groups of 6 to 100,000, and their widths without noise",
+            f"Made by `benchmarks/measures_coverage.py`: {rows[0]['runs']} data sets for each of {SPARSE} settings and four "
+            f"measures. Coverage {cover.mean():.1%} on average, {cover.min():.1%} to {cover.max():.1%}; below 91.5 % in "
+            f"{np.sum(cover < 0.915)} of {cover.size}. ε = {NOISE[0]:g} is next to no noise.",
+            markdown(by_noise, three_decimals),
+            f"Widths without noise over those of Wilson, Miettinen and Nurminen or Newcombe, {len(wide)} random tables: "
+            + "; ".join(said)
+            + ".",
+            markdown(rows, three_decimals),
+        ]
+    )
+
+
 def main() -> None:
     settings, small = [*chosen(), *drawn(np.random.default_rng(2))], list(grouped(np.random.default_rng(SEED)))
     rows = measure_all(measured, settings, range(len(settings)))
     write("measures_coverage", rows, page(rows))
     rows = measure_all(in_groups, small, range(len(small)))
     write("measures_groups", rows, groups_page(rows))
+    rare = list(sparse(np.random.default_rng(SEED)))
+    rows = measure_all(in_sparse_groups, rare, range(len(rare)))
+    write("measures_sparse", rows, sparse_page(rows, [widths(place) for place in range(TABLES)]))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 from cases import spread
 from scipy import stats
 from statsmodels.stats.contingency_tables import Table2x2
-from statsmodels.stats.proportion import confint_proportions_2indep
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from optrr import Counts, Domain, InvalidInput, design
 from optrr.tables.estimation.intervals import Sampling
@@ -90,19 +90,79 @@ def test_positions_and_values_are_inverse(name: str) -> None:
         assert odds.shown(1.0) == odds.high
 
 
+PAIR = Domain.of({"group": 2, "outcome": 2})
+PLAIN = design(PAIR, {"group": 25.0, "outcome": 25.0}, method="kronecker").mechanism
+
+
+def without_noise(name: Any, table: Any) -> Any:
+    return measure(Counts(PAIR, np.array(table)), PLAIN, name).rows[-1]
+
+
 @pytest.mark.parametrize(
-    ("name", "compare"), [("risk-difference", "diff"), ("risk-ratio", "ratio"), ("odds-ratio", "odds-ratio")]
+    ("name", "table", "limits", "close"),
+    [
+        ("row-shares", [[150, 144], [3, 3]], (0.188, 0.812), 5e-4),  # Wilson
+        ("row-shares", [[0, 10], [997, 3]], (0.00102, 0.00878), 1e-5),  # Wilson
+        ("row-shares", [[147, 147], [6, 0]], (0, 0.3903), 1e-4),  # Wilson
+        ("risk-difference", [[150, 144], [3, 3]], (-0.307, 0.328), 0.004),  # Newcombe
+        ("risk-difference", [[147, 147], [6, 0]], (-0.5568, -0.1056), 0.002),  # Newcombe
+        ("odds-ratio", [[997, 3], [900, 100]], (12.331, 110.55), 0.1),  # Miettinen and Nurminen
+        ("risk-ratio", [[997, 3], [900, 100]], (11.230, 99.287), 0.1),  # Miettinen and Nurminen
+        ("odds-ratio", [[147, 147], [6, 0]], (0, 0.648), 0.001),
+    ],
 )
-def test_without_noise_limits_are_the_score_limits_of_statsmodels(name: Any, compare: str) -> None:
-    """Ours take the skewness into account, which moves limits by less than a tenth of an interval here."""
-    domain = Domain.of({"group": 2, "outcome": 2})
-    mechanism = design(domain, 14.0).mechanism
-    for hits, n in (((60, 90), (400, 300)), ((700, 380), (1500, 900))):
-        table = np.array([[n[0] - hits[0], hits[0]], [n[1] - hits[1], hits[1]]])
-        (row,) = measure(Counts(domain, table), mechanism, name).rows
-        low, high = confint_proportions_2indep(hits[1], n[1], hits[0], n[0], method="score", compare=compare)
-        assert abs(row.lower - low) < 0.1 * (high - low)
-        assert abs(row.upper - high) < 0.1 * (high - low)
+def test_sparse_groups_have_the_limits_that_textbooks_give(
+    name: Any, table: Any, limits: tuple[float, float], close: float
+) -> None:
+    row = without_noise(name, table)
+    assert (row.lower, row.upper) == pytest.approx(limits, abs=close)
+    assert row.lower <= row.estimate <= row.upper
+
+
+@pytest.mark.parametrize("table", [[[150, 144], [3, 3]], [[997, 3], [900, 100]], [[9, 6], [1, 5]]])
+def test_an_odds_ratio_lies_within_the_exact_limits(table: Any) -> None:
+    row = without_noise("odds-ratio", table)
+    exact = stats.contingency.odds_ratio(np.array(table), kind="conditional").confidence_interval(0.95)
+    assert exact.low < row.lower < row.estimate < row.upper < exact.high
+
+
+@pytest.mark.parametrize(("group", "n"), [(6, 300), (10, 50)])
+def test_ratios_are_infinite_only_where_a_cell_is_empty(group: int, n: int) -> None:
+    for hits in range(group + 1):
+        table = [[(n - group) // 2, (n - group) // 2], [group - hits, hits]]
+        for name in ("odds-ratio", "risk-ratio"):
+            row = without_noise(name, table)
+            assert (row.upper == np.inf) == (hits == group and name == "odds-ratio"), (name, hits)
+            assert (row.lower == 0) == (hits == 0), (name, hits)
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(range(1, 5), marks=pytest.mark.slow)])
+def test_without_noise_widths_are_those_of_statsmodels(seed: Any) -> None:
+    """Within 15 % of Wilson's, and of Miettinen and Nurminen's or Newcombe's; 10 tables a seed."""
+    for each in np.atleast_1d(seed):
+        rng = np.random.default_rng(each)
+        for _ in range(10):
+            people = np.exp(rng.uniform(np.log(6), np.log(1000), 2)).astype(int)
+            # statsmodels' limits break down where a cell is empty
+            hits = np.clip(rng.binomial(people, rng.uniform(0.05, 0.95, 2)), 1, people - 1)
+            table = [[people[0] - hits[0], hits[0]], [people[1] - hits[1], hits[1]]]
+            row = without_noise("row-shares", table)
+            low, high = proportion_confint(hits[1], people[1], method="wilson")
+            assert (row.lower, row.upper) == pytest.approx((low, high), abs=1e-3 * (high - low))
+            for name, compare in (("risk-difference", "diff"), ("risk-ratio", "ratio"), ("odds-ratio", "odds-ratio")):
+                row = without_noise(name, table)
+                limits, scale = np.array([row.lower, row.upper]), np.log if "ratio" in name else np.array
+                methods = ("score", "newcomb") if compare == "diff" else ("score",)
+                ratios = []
+                for method in methods:
+                    try:
+                        known = confint_proportions_2indep(
+                            hits[1], people[1], hits[0], people[0], method=method, compare=compare
+                        )
+                    except ValueError:  # its search meets a NaN
+                        continue
+                    ratios.append(np.ptp(scale(limits)) / np.ptp(scale(np.array(known))))
+                assert not ratios or min(abs(np.log(ratios))) < np.log(1.15), (name, table, limits)
 
 
 SETTINGS = [(1.0, 3000, 1), (3.0, 400, 2), (6.0, 1000, 3)]

@@ -36,9 +36,8 @@ It is the score test: without a mechanism Wilson's (JASA 22, 1927, 209) for one 
 everybody has the outcome has a finite end on the other side. Its p-value knows how far v lies from the ends of its range, in
 standard errors that the mechanism alone causes, because noise may take estimates of L and U below 0.
 
-Where noise leaves L + U uncertain, other reports at which G is 0 may be nearer, and G has another variance there. A value is
-then rejected only if the estimate is far from all of them (`nearest`): hardly a value is, and the interval grows towards the
-measure's whole range (Fieller, JRSS B 16, 1954, for a ratio of means).
+Where L + U cannot be told from 0, hardly a value is rejected, and the interval grows towards the measure's whole range
+(Fieller, JRSS B 16, 1954, for a ratio of means).
 """
 
 from __future__ import annotations
@@ -57,52 +56,6 @@ from optrr.tables.estimation.score_interval import excess, invert
 from optrr.tables.estimation.simplex import projection
 from optrr.tables.estimation.statistics import Expansion, column_sums, row_sums
 from optrr_solvers.arrays import FloatArray
-
-# Directions with less than this fraction of the largest variance hold no noise, only rounding.
-_NO_NOISE = 1e-12
-# The search for the multiplier ends this fraction short of its pole, and where there is none at a multiplier beyond all others.
-_SHORT, _FAR = 1e-9, 1e30
-
-
-def nearest(equation: Expansion, covariance: FloatArray) -> tuple[float, FloatArray]:
-    """Distance from x̂ to G = 0, the root of the smallest (x − x̂)ᵀ C⁻¹ (x − x̂), and C⁻¹ (x − x̂) at the nearest x.
-
-    The distance has the sign of G(x̂), and is infinite where G is 0 nowhere. If x̂ is normal with covariance C and G is linear,
-    it is normal with variance 1 wherever x lies on G = 0; that is Fieller's test. If G is the difference of two products, its
-    variance depends on all four factors, but that of this distance hardly does.
-
-    With x − x̂ = C^{1/2} z and G's second derivatives H diagonal in z, the nearest z is −λ g/(1 + λ h), and G there falls
-    strictly in λ between the poles −1/max h and −1/min h, so that one root is sought (Moré, Optim. Methods Softw. 2, 1993).
-
-    ``equation`` is G's expansion at the estimate, ``covariance`` (K, K) that of the estimate.
-    """
-    scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    scale = np.where(scale > 0, scale, 1.0)
-    variances, directions = np.linalg.eigh(covariance / np.outer(scale, scale))
-    noisy = variances > _NO_NOISE
-    deviations, directions = np.sqrt(variances[noisy]), directions[:, noisy]
-    root = scale[:, None] * directions * deviations
-    bends, axes = np.linalg.eigh(root.T @ equation.hessian @ root)
-    slopes = axes.T @ (root.T @ equation.gradient)
-
-    def at(multiplier: float) -> FloatArray:
-        return np.asarray(-multiplier * slopes / (1 + multiplier * bends))
-
-    def value(multiplier: float) -> float:
-        z = at(multiplier)
-        return float(equation.value + slopes @ z + bends @ z**2 / 2)
-
-    sign = copysign(1.0, equation.value)
-    steepest = float(np.max(-sign * bends, initial=0.0))
-    last = sign * min((1 - _SHORT) / steepest, _FAR) if steepest > 0 else sign * _FAR
-    if value(last) * sign <= 0:
-        z = at(float(brentq(value, 0.0, last)))
-        distance = float(np.linalg.norm(z))
-    else:
-        # no slope along the axis that bends most: the nearest point lies on it, on either side; without such an axis nowhere
-        z = at(last)
-        distance = float(np.sqrt(np.sum(z**2) + 2 * sign * value(last) / steepest)) if steepest > 0 else inf
-    return sign * distance, np.asarray((directions / deviations @ (axes @ z)) / scale)
 
 
 def likeliest(observed: FloatArray, off: FloatArray) -> FloatArray | None:
@@ -347,11 +300,13 @@ def _untied(margin: FloatArray) -> FloatArray:
 
 # Turns of null reports and the equation's tangent there; three to six are usual. One that moves the distance by less than the
 # second number is the last.
-_TURNS, _SETTLED = 30, 1e-5
+_TURNS, _SETTLED = 40, 2e-5
 # Records added to every kind of report, so that hypotheses may have some of a kind that nobody sent.
-_SOME = 1e-3
-# Turns go at least this part of the way.
-_LEAST_PART = 0.25
+_SOME = 1e-4
+# G this small against its gradient is rounding.
+_NOTHING = 1e-12
+# A turn goes at most so many times as far as the one before, and half as far where they go to and fro.
+_LONGER = 1.3
 # The multiplier's search ends this fraction short of its poles.
 _POLE, _MULTIPLIER, _MOST_STEPS = 1e-12, 1e-20, 200
 # Values on the way from a hypothesis that is solved to the next one, where turns do not settle.
@@ -434,8 +389,8 @@ class Inversion:
                 found, at = further, target
                 if at == position or abs(found.distance) > _REJECTED:
                     break
-            # where L + U is clear of 0, all null reports near the estimate are on one side of it
-            self._solved[position] = self._nearer(position, found, at) if self._faint else found
+            # one that is not reached is at least as far as the last on the way
+            self._solved[position] = found
         return self._solved[position]
 
     def _turned(self, position: float, start: Null) -> Null | None:
@@ -445,7 +400,7 @@ class Inversion:
             equation = self.odds.equation(position, sums)
             influence, level = sampling.influence @ equation.gradient, equation.gradient @ sums - equation.value
             off = float(equation.gradient @ self._sums - level)
-            if abs(off) <= _NO_NOISE * np.abs(equation.gradient).max():
+            if abs(off) <= _NOTHING * np.abs(equation.gradient).max():
                 return Null(0.0, reports, sums)
             tilted = likeliest(self._likely, influence - level)
             if tilted is None:
@@ -456,7 +411,7 @@ class Inversion:
             if abs(distance - before) <= _SETTLED * max(1.0, abs(distance)) or distance == before:
                 return Null(distance, reports, sums)
             # turns that go to and fro meet between
-            part = max(part / 2, _LEAST_PART) if step * (distance - before) < 0 else part
+            part = part / 2 if step * (distance - before) < 0 else min(_LONGER * part, 1.0)
             before, step = distance, 0.0 if before == inf else distance - before
         return None
 
@@ -466,17 +421,6 @@ class Inversion:
         return (self.sampling.proper(self.observed) * self.sampling.n + _SOME) / (
             self.sampling.n + _SOME * self.observed.size
         )
-
-    def _nearer(self, position: float, found: Null, at: float) -> Null:
-        """A point elsewhere if it is nearer, by its own covariance as well; anyhow where turns did not settle."""
-        equation = self.odds.equation(position, self._sums)
-        distance, weights = nearest(equation, self.sampling.covariance(found.reports))
-        if at == position and abs(distance) >= abs(found.distance):
-            return found
-        reports = self.sampling.proper(self.observed + self.sampling.along(found.reports, weights))
-        distance = max(distance, nearest(equation, self.sampling.covariance(reports))[0], key=abs)
-        known = at == position or abs(found.distance) > _REJECTED
-        return found if known and abs(found.distance) <= abs(distance) else replace(found, distance=distance)
 
     def excesses(self, position: float, tail: float) -> tuple[float, float]:
         """By how many standard errors the estimate may lie farther above, and below, before "the measure is at v" is rejected.
