@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from optrr.domain.domain import Attribute
 
 # A text in quotes; a name in backticks; a name, with dots or without, that is not called.
-_NAMES = re.compile(r"""("[^"]*"|'[^']*')|`([^`]+)`|(?<![\w.])([^\W\d]\w*(?:\.[\w.]*\w)?)(?![\w.]|\s*[(\[])""")
+_NAMES = re.compile(r"""("[^"]*"|'[^']*')|`([^`]+)`|(?<![\w.\[])([^\W\d]\w*(?:\.[\w.]*\w)?)(?![\w.]|\s*[(\[])""")
 # Names whose dots lead into them.
 _MODULES = ("np.", "contr.")
 # Records that are tried alone, each a few milliseconds: all of them where attributes have no more categories than this.
