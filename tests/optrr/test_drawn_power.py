@@ -11,19 +11,10 @@ from optrr import Counts, Domain, design
 from optrr.errors import InvalidInput
 from optrr.mechanisms.kernel import Kernel
 from optrr.models.loglinear.comparing import stratified_alternative, stratified_test
-from optrr.models.tests import drawn_power
+from optrr.models.tests import drawn_power, power_analysis
 from optrr.models.tests.calibration import chi_square_limit, simulated
 from optrr.models.tests.drawn_power import TwoReports, dealt_p_values
 from optrr.models.tests.homogeneity import homogeneity_tests
-from optrr.models.tests.power_analysis import (
-    Alternative,
-    alternative_of,
-    goodness_alternative,
-    homogeneity_alternative,
-    power,
-    predicted_power,
-    required_records,
-)
 from optrr.models.tests.simulation import Simulation
 from optrr.models.tests.testing import association
 
@@ -47,16 +38,16 @@ def test_records_for_goodness_of_fit_give_the_power(seed: int) -> None:
     rng = np.random.default_rng(seed)
     true, null = rng.choice([0.01, 0.02, 0.05, 0.1, 0.2, 0.4], 2, replace=False)
     seen = kernel(2, rng.uniform(1, 6))
-    effect = goodness_alternative(two(true), two(null), seen)
-    n = required_records(effect)
-    assert power(effect, n) >= 0.8 > power(effect, n - 1)
+    effect = power_analysis.goodness_alternative(two(true), two(null), seen)
+    n = power_analysis.required_records(effect)
+    assert power_analysis.power(effect, n) >= 0.8 > power_analysis.power(effect, n - 1)
     if effect.power_source(n, 0.05) == "limit" or n > 5000:
         return
     k = np.arange(n + 1)
     chance, other = (seen.expected(np.array(two(x)))[0] for x in (true, null))
     p = at_least((k - n * other) ** 2, binom.pmf(k, n, other))
     low, high = (binom.pmf(k[p <= level], n, chance).sum() for level in (0.035, 0.065))
-    assert low - 0.02 <= power(effect, n) <= high + 0.02
+    assert low - 0.02 <= power_analysis.power(effect, n) <= high + 0.02
 
 
 def test_power_of_goodness_of_fit_with_three_categories() -> None:
@@ -66,23 +57,25 @@ def test_power_of_goodness_of_fit_with_three_categories() -> None:
     outcomes = np.array([(i, j, n - i - j) for i, j in product(range(n + 1), repeat=2) if i + j <= n])
     p = at_least(((outcomes - n * null) ** 2 / null).sum(axis=1), multinomial.pmf(outcomes, n, null))
     exact = multinomial.pmf(outcomes[p <= 0.05], n, true).sum()
-    effect = goodness_alternative([0.05, 0.05, 0.9], [0.01, 0.04, 0.95], seen)
-    predicted = predicted_power(effect, n)
+    effect = power_analysis.goodness_alternative([0.05, 0.05, 0.9], [0.01, 0.04, 0.95], seen)
+    predicted = power_analysis.predicted_power(effect, n)
     assert predicted.source == "drawn" and 0.001 < predicted.standard_error < 0.005
     assert predicted.power == pytest.approx(exact, abs=4 * predicted.standard_error)
-    needed = required_records(effect)
-    assert power(effect, needed) >= 0.8 > power(effect, int(0.99 * needed) - 1)
+    needed = power_analysis.required_records(effect)
+    assert power_analysis.power(effect, needed) >= 0.8 > power_analysis.power(effect, int(0.99 * needed) - 1)
 
 
 @pytest.mark.parametrize("n", [73, 20_000])
 def test_standard_errors_of_drawn_powers_are_what_seeds_differ_by(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """60 seeds: the ratio is within 0.7 and 1.35 but for one time in 3000. With and without drawn p-values."""
     monkeypatch.setattr(drawn_power, "_MOST_SURVEYS", 2000)
-    effect = goodness_alternative([0.05, 0.05, 0.9], [0.05 - 0.34 / n**0.5, 0.05, 0.9 + 0.34 / n**0.5], kernel(3, 6))
+    effect = power_analysis.goodness_alternative(
+        [0.05, 0.05, 0.9], [0.05 - 0.34 / n**0.5, 0.05, 0.9 + 0.34 / n**0.5], kernel(3, 6)
+    )
     predicted = []
     for seed in range(60):
         monkeypatch.setattr(drawn_power, "_SEED", seed)
-        predicted.append(predicted_power(effect, n))
+        predicted.append(power_analysis.predicted_power(effect, n))
     spread = np.std([p.power for p in predicted])
     assert 0.7 < spread / np.mean([p.standard_error for p in predicted]) < 1.35
     assert {p.source for p in predicted} == {"drawn"}
@@ -91,8 +84,8 @@ def test_standard_errors_of_drawn_powers_are_what_seeds_differ_by(n: int, monkey
 @pytest.mark.parametrize("level", [0.05, 1e-3, 5e-8, 1e-40])
 def test_without_a_spread_of_its_own_the_limit_is_noncentral_chi_square(level: float) -> None:
     for df, noncentrality in product((1, 2, 5, 40), (0, 3, 11, 60, 400)):
-        effect = Alternative(noncentrality / 1000, df, 1.0)
-        assert power(effect, 1000, level) == pytest.approx(
+        effect = power_analysis.Alternative(noncentrality / 1000, df, 1.0)
+        assert power_analysis.power(effect, 1000, level) == pytest.approx(
             float(ncx2.sf(chi2.isf(level, df), df, noncentrality) if noncentrality else level), rel=1e-8, abs=1e-15
         )
 
@@ -108,7 +101,7 @@ def test_power_of_strong_effects_on_reports_that_are_not_rare(direction: int) ->
     true = null + direction * np.array([0.00015, -0.00015, 0])
     tables = rng.multinomial(n, true, size=100_000)
     rejected = chi2.sf(((tables - n * null) ** 2 / (n * null)).sum(axis=1), 2) <= 0.001
-    predicted = predicted_power(goodness_alternative(true, null, seen), n, 0.001)
+    predicted = power_analysis.predicted_power(power_analysis.goodness_alternative(true, null, seen), n, 0.001)
     assert predicted.source == "limit" and 0.4 < predicted.power < 0.95
     assert predicted.power == pytest.approx(rejected.mean(), abs=0.006)
 
@@ -120,16 +113,16 @@ def test_spread_of_groups_that_differ_strongly() -> None:
     tables = np.stack([rng.multinomial(size, law, 100_000) for size, law in zip(n, groups, strict=True)], axis=1)
     expected = n[:, None] * tables.sum(axis=1, keepdims=True) / n.sum()
     rejected = chi2.sf(((tables - expected) ** 2 / expected).sum(axis=(1, 2)), 2) <= 0.001
-    effect = homogeneity_alternative(list(groups), seen, n / n.sum())
-    predicted = predicted_power(effect, 4e6, 0.001)
+    effect = power_analysis.homogeneity_alternative(list(groups), seen, n / n.sum())
+    predicted = power_analysis.predicted_power(effect, 4e6, 0.001)
     assert predicted.source == "limit"
     assert predicted.power == pytest.approx(rejected.mean(), abs=0.006)
 
 
 def test_power_where_nothing_is_drawn_has_no_standard_error() -> None:
     """The limit's, and that of two reports whose outcomes are counted."""
-    effect = goodness_alternative(two(0.3), two(0.28), kernel(2, 3))
-    assert [(p.source, p.standard_error) for p in (predicted_power(effect, n) for n in (90, 10**5))] == [
+    effect = power_analysis.goodness_alternative(two(0.3), two(0.28), kernel(2, 3))
+    assert [(p.source, p.standard_error) for p in (power_analysis.predicted_power(effect, n) for n in (90, 10**5))] == [
         ("enumerated", None),
         ("limit", None),
     ]
@@ -144,13 +137,17 @@ def test_power_of_a_likelihood_ratio_near_empty_cells() -> None:
     rare = np.outer([0.96, 0.02, 0.02], [0.96, 0.02, 0.02])
     pi = rare + 0.004 * np.array([[0, -1, 0], [0, 1, 0], [0, 0, 0]])
     seen = design(Domain.of({"a": 3, "b": 3}), 1.5, preserve="pairs").mechanism.kernel(("a", "b"))
-    effect, chosen, n = alternative_of("likelihood-ratio", pi, seen), association(seen, "likelihood-ratio"), 60_000
+    effect, chosen, n = (
+        power_analysis.alternative_of("likelihood-ratio", pi, seen),
+        association(seen, "likelihood-ratio"),
+        60_000,
+    )
     rng = np.random.default_rng(5)
     tables = rng.multinomial(n, seen.expected(pi).ravel(), size=400).reshape(-1, 3, 3).astype(float)
     limit = chi_square_limit(chosen, tables)
     p = simulated(chosen, tables, limit.tests, rng, Simulation(hits=20, most=399))[0]
     assert n * seen.expected(pi).min() > 3000 and not limit.holds.any()
-    assert power(effect, n) == pytest.approx(np.mean(p <= 0.05), abs=0.07)
+    assert power_analysis.power(effect, n) == pytest.approx(np.mean(p <= 0.05), abs=0.07)
 
 
 @pytest.mark.slow
@@ -162,7 +159,7 @@ def test_surveys_that_a_test_refuses_do_not_reject() -> None:
     counts = rng.multinomial(20_000, mechanism.kernel(domain.names).expected(pi).ravel()).reshape(2, 2, 3)
     with pytest.raises(InvalidInput, match="true ones a cell"):
         stratified_test(Counts(domain, counts), mechanism, "same-odds-ratios")
-    assert power(stratified_alternative(pi, domain, mechanism, "same-odds-ratios"), 20_000) == 0
+    assert power_analysis.power(stratified_alternative(pi, domain, mechanism, "same-odds-ratios"), 20_000) == 0
 
 
 def test_p_values_of_rare_reports_in_many_records() -> None:
@@ -195,8 +192,8 @@ def test_all_ways_to_deal_reports_to_two_groups() -> None:
 def test_power_of_homogeneity_is_that_of_its_own_p_values(epsilon, shares, truths):
     """300 surveys with the p-values of the test itself: standard deviation 2.3 %, and the power's own 0.9 %."""
     seen, rng = kernel(2, epsilon), np.random.default_rng(2)
-    effect = homogeneity_alternative([two(x) for x in truths], seen, shares)
-    n = required_records(effect)
+    effect = power_analysis.homogeneity_alternative([two(x) for x in truths], seen, shares)
+    n = power_analysis.required_records(effect)
     sizes = np.rint(n * np.array(shares)).astype(int)
     laws = np.stack([seen.expected(np.array(two(x))) for x in truths])
     p = homogeneity_tests(rng.multinomial(sizes, laws, size=(300, 2)), rng).p_value

@@ -20,16 +20,7 @@ from optrr.cli.main import run
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
-from optrr.ways.longitudinal import (
-    Key,
-    Panel,
-    Stages,
-    WholeOrUniform,
-    estimate_rounds,
-    longitudinal,
-    release_round,
-    verify_longitudinal,
-)
+from optrr.ways import longitudinal
 from optrr.ways.longitudinal.design import load_longitudinal
 from optrr.ways.longitudinal.panel import ABSENT
 from optrr.ways.longitudinal.rounds import permanent_answers, reports
@@ -39,7 +30,7 @@ from tests import naive
 from tests.optrr import longitudinal_truth as truth
 
 ROUNDING = 1e-11
-KEY = Key(bytes(range(32)))
+KEY = longitudinal.Key(bytes(range(32)))
 
 
 def random_design(rng, sizes, second=None):
@@ -48,7 +39,7 @@ def random_design(rng, sizes, second=None):
     asked = rng.uniform(0.1, 1.2, len(sizes))
     least = optrr.design(domain, asked).epsilon
     second = second or str(rng.choice(["whole", "kronecker"]))
-    return longitudinal(domain, asked, least * rng.uniform(1.2, 3), stages=Stages(second))
+    return longitudinal.longitudinal(domain, asked, least * rng.uniform(1.2, 3), stages=longitudinal.Stages(second))
 
 
 def assert_labels_hold(design, count):
@@ -97,7 +88,7 @@ def test_one_report_is_the_certified_optimum(seed):
     domain = {f"a{i}": int(r) for i, r in enumerate(rng.integers(2, 9, m))}
     asked = rng.uniform(0.05, 2, m)
     optimum = optrr.design(domain, asked)
-    design = longitudinal(domain, asked, optimum.epsilon * 1.5)
+    design = longitudinal.longitudinal(domain, asked, optimum.epsilon * 1.5)
     assert optimum.epsilon - ROUNDING <= design.spent(1).epsilon <= optimum.epsilon * (1 + 1e-9)
     assert design.epsilon <= optimum.epsilon * 1.5
     assert np.all(design.mechanism.attribute_epsilons >= asked - 1e-12)
@@ -110,7 +101,9 @@ def test_one_report_is_the_certified_optimum(seed):
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
 def test_accuracies_near_certainty_are_not_understated(second):
     """Where λ is near 1 its distance from 1 must not cancel; the reference is in rationals of what is drawn."""
-    design = longitudinal({"a": 3, "b": 5, "c": 2}, [8.6, 10.1, 9.0], 100.0, stages=Stages(second))
+    design = longitudinal.longitudinal(
+        {"a": 3, "b": 5, "c": 2}, [8.6, 10.1, 9.0], 100.0, stages=longitudinal.Stages(second)
+    )
     one, two = (truth.stage_matrix(stage) for stage in (design.permanent, design.instantaneous))
     chances = [sum(p * row[z] for p, row in zip(one[0], two, strict=True)) for z in range(30)]
     for i, (label, size) in enumerate(zip(design.mechanism.attribute_epsilons, (3, 5, 2), strict=True)):
@@ -121,13 +114,15 @@ def test_accuracies_near_certainty_are_not_understated(second):
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
 def test_both_totals_are_kept(second):
     for total, forever in ((0.4, 0.9), (1.5, 4.0)):
-        design = longitudinal({"a": 3, "b": 4, "c": 2}, 1.0, forever, one_report=total, stages=Stages(second))
+        design = longitudinal.longitudinal(
+            {"a": 3, "b": 4, "c": 2}, 1.0, forever, one_report=total, stages=longitudinal.Stages(second)
+        )
         assert total - 1e-5 <= design.spent(1).epsilon <= total and forever * (1 - 1e-5) <= design.epsilon <= forever
 
 
 @pytest.mark.parametrize("one_report", [0.3078437979303667, 2.526212166305462, 20.0])
 def test_one_report_of_one_attribute_stays_within_its_total(one_report):
-    design = longitudinal({"a": 2}, 1.0, 1.1 * one_report, one_report=one_report)
+    design = longitudinal.longitudinal({"a": 2}, 1.0, 1.1 * one_report, one_report=one_report)
     assert one_report * (1 - 1e-6) <= design.spent(1).epsilon <= one_report
 
 
@@ -146,7 +141,7 @@ def test_accuracies_near_certainty_are_met_at_the_least_that_they_cost(sizes, as
     """What a second stage loses of an eigenvalue near 1 must not cancel: a report has what was asked for, and is no dearer."""
     domain = {f"a{i}": r for i, r in enumerate(sizes)}
     known = dict(zip(domain, forever, strict=True)) if isinstance(forever, tuple) else forever
-    design = longitudinal(domain, asked, known, stages=Stages(second))
+    design = longitudinal.longitudinal(domain, asked, known, stages=longitudinal.Stages(second))
     np.testing.assert_allclose(design.mechanism.attribute_epsilons, asked, rtol=1e-9, atol=1e-11)
     assert design.spent(1).epsilon <= design.epsilon
     if second == "whole":
@@ -156,7 +151,9 @@ def test_accuracies_near_certainty_are_met_at_the_least_that_they_cost(sizes, as
 
 
 def test_permanent_accuracies_can_be_asked_for_by_name():
-    design = longitudinal({"a": 3, "b": 4}, 0.5, {"a": 2.0, "b": 1.0}, stages=Stages("kronecker"))
+    design = longitudinal.longitudinal(
+        {"a": 3, "b": 4}, 0.5, {"a": 2.0, "b": 1.0}, stages=longitudinal.Stages("kronecker")
+    )
     np.testing.assert_allclose(design.permanent.attribute_epsilons, [2.0, 1.0], atol=1e-9)
     np.testing.assert_allclose(design.mechanism.attribute_epsilons, [0.5, 0.5], atol=1e-9)
     assert np.all(design.mechanism.attribute_epsilons >= 0.5)
@@ -166,11 +163,11 @@ def test_permanent_accuracies_can_be_asked_for_by_name():
     ("arguments", "options", "message"),
     [
         (({"a": 2}, 1.0, 0.5), {}, "must be larger"),
-        (({"a": 2}, 1.0, 0.5), {"stages": Stages("kronecker")}, "cannot cost 0.5"),
+        (({"a": 2}, 1.0, 0.5), {"stages": longitudinal.Stages("kronecker")}, "cannot cost 0.5"),
         (({"a": 2}, 1.0, -1.0), {}, "forever = -1.0"),
         (({"a": 2}, 1.0, 1.0), {"one_report": 2.0}, "give one report less"),
         (({"a": 2}, 1.0, {"a": 2.0}), {}, "need the second stage 'kronecker'"),
-        (({"a": 2}, 1.0, {"a": 0.5}), {"stages": Stages("kronecker")}, "less for ever"),
+        (({"a": 2}, 1.0, {"a": 0.5}), {"stages": longitudinal.Stages("kronecker")}, "less for ever"),
         (({"a": 2}, 46.0, 240.0), {}, "a coin of more than 64 bits"),
         (({"a": 2}, 1.0, 501.0), {}, "give at most 500 nats for each attribute"),
         (({"a": 2, "b": 2}, 24.0, 48.48), {"one_report": 43.632}, "a coin of more than 64 bits"),
@@ -178,7 +175,7 @@ def test_permanent_accuracies_can_be_asked_for_by_name():
 )
 def test_what_cannot_be_is_refused(arguments, options, message):
     with pytest.raises(InvalidInput, match=message):
-        longitudinal(*arguments, **options)
+        longitudinal.longitudinal(*arguments, **options)
 
 
 def laws():
@@ -204,7 +201,7 @@ def test_a_sharper_law_mixed_with_uniform_answers_is_the_law(law):
 
 
 def small_design(second="whole"):
-    return longitudinal({"a": 2, "b": 3}, 0.8, 3.0, stages=Stages(second))
+    return longitudinal.longitudinal({"a": 2, "b": 3}, 0.8, 3.0, stages=longitudinal.Stages(second))
 
 
 @pytest.mark.parametrize("second", ["whole", "kronecker"])
@@ -215,7 +212,7 @@ def test_keyed_answers_are_repeated_and_others_are_independent(second):
     assert np.array_equal(answers, permanent_answers(design, KEY, people, codes))
     back = permanent_answers(design, KEY, people[::-1], codes)[::-1]
     assert np.array_equal(answers, back)
-    other_key = permanent_answers(design, Key(bytes(32)), people, codes)
+    other_key = permanent_answers(design, longitudinal.Key(bytes(32)), people, codes)
     other_people = permanent_answers(design, KEY, [f"{p}." for p in people], codes)
     first, again, second_round = (reports(design, KEY, name, people, answers) for name in ("1", "1", "2"))
     assert np.array_equal(first, again)
@@ -279,7 +276,7 @@ def naive_walk(design, person, record):
 
 
 def test_the_walk_is_the_documented_one():
-    design, rng = longitudinal({"a": 2, "b": 3, "c": 5}, 0.8, 5.0), np.random.default_rng(6)
+    design, rng = longitudinal.longitudinal({"a": 2, "b": 3, "c": 5}, 0.8, 5.0), np.random.default_rng(6)
     codes = rng.integers(0, [2, 3, 5], (200, 3))
     people = [f"p{i}" for i in range(200)]
     answers = permanent_answers(design, KEY, people, codes)
@@ -287,16 +284,16 @@ def test_the_walk_is_the_documented_one():
 
 
 def test_a_key_is_a_secret_file(tmp_path):
-    Key.new().save(tmp_path / "key")
+    longitudinal.Key.new().save(tmp_path / "key")
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
-    read = Key.load(tmp_path / "key")
+    read = longitudinal.Key.load(tmp_path / "key")
     assert len(read.secret) == 32 and read.secret.hex() not in repr(read)
     with pytest.raises(InvalidInput, match="exists already"):
-        Key.new().save(tmp_path / "key")
+        longitudinal.Key.new().save(tmp_path / "key")
     (tmp_path / "none").write_text("not a key")
     for name in ("none", "absent"):
         with pytest.raises(InvalidInput):
-            Key.load(tmp_path / name)
+            longitudinal.Key.load(tmp_path / name)
 
 
 @pytest.fixture
@@ -309,7 +306,7 @@ def here(tmp_path, monkeypatch):
     )
     pa_csv.write_csv(table, "true.csv")
     pq.write_table(table, "true.parquet")
-    optrr.save(longitudinal({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.0, 4.0), "design.json")
+    optrr.save(longitudinal.longitudinal({"a": ["x", "y"], "b": ["1", "2", "3"]}, 1.0, 4.0), "design.json")
     KEY.save("key")
     return tmp_path
 
@@ -318,7 +315,7 @@ def rounds(names=("one", "two"), source="true.csv", suffix="csv"):
     design = load_longitudinal("design.json")
     files = [f"{name}.{suffix}" for name in names]
     for name, file in zip(names, files, strict=True):
-        release_round(source, design, file, key=KEY, round_name=name, person="who")
+        longitudinal.release_round(source, design, file, key=KEY, round_name=name, person="who")
     return design, files
 
 
@@ -387,18 +384,18 @@ def test_people_and_designs_that_do_not_fit_are_refused(here):
     keyed = {"key": KEY, "round_name": "1"}
     for person, message in (("a", "is an attribute"), ("nobody", "is not in the data")):
         with pytest.raises(InvalidInput, match=message):
-            release_round("true.csv", design, "out.csv", person=person, **keyed)
+            longitudinal.release_round("true.csv", design, "out.csv", person=person, **keyed)
     pa_csv.write_csv(pa.table({"who": [1, 1], "a": ["x", "x"], "b": ["1", "2"]}), "twice.csv")
     with pytest.raises(InvalidInput, match="record 2 stands in the data already"):
-        release_round("twice.csv", design, "out.csv", person="who", **keyed)
+        longitudinal.release_round("twice.csv", design, "out.csv", person="who", **keyed)
     (here / "nameless.csv").write_text("who,a,b\n1,x,1\n,y,2\n")
     with pytest.raises(InvalidInput, match="record 2 names no person"):
-        release_round("nameless.csv", design, "out.csv", person="who", **keyed)
+        longitudinal.release_round("nameless.csv", design, "out.csv", person="who", **keyed)
     assert not (here / "out.csv").exists()
     with pytest.raises(InvalidInput, match="already randomized"):
-        release_round(files[0], design, "out.csv", person="who", **keyed)
+        longitudinal.release_round(files[0], design, "out.csv", person="who", **keyed)
     with pytest.raises(InvalidInput, match="another design"):
-        estimate_rounds(files, longitudinal(design.domain, 0.5, 4.0), ["a"], person="who")
+        longitudinal.estimate_rounds(files, longitudinal.longitudinal(design.domain, 0.5, 4.0), ["a"], person="who")
 
 
 @pytest.mark.slow
@@ -464,12 +461,12 @@ def test_a_file_that_lies_is_refused_and_does_not_verify(here, monkeypatch, name
     (here / "lie.json").write_text(json.dumps(record))
     with pytest.raises(InvalidInput):
         load_longitudinal("lie.json")
-    assert not verify_longitudinal("lie.json").holds
+    assert not longitudinal.verify_longitudinal("lie.json").holds
     # whoever makes the digest right again does not pass either
     content = {k: v for k, v in record.items() if k != "digest"}
     record["digest"] = hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
     (here / "lie.json").write_text(json.dumps(record))
-    result = verify_longitudinal("lie.json")
+    result = longitudinal.verify_longitudinal("lie.json")
     assert result.digest and not result.holds
     with pytest.raises(InvalidInput, match="does not hold"):
         load_longitudinal("lie.json")
@@ -481,7 +478,7 @@ def test_a_file_reads_back(tmp_path, second):
     optrr.save(design, tmp_path / "d.json")
     back = load_longitudinal(tmp_path / "d.json")
     assert back.digest == design.digest and back.spent(3).epsilon == design.spent(3).epsilon
-    assert verify_longitudinal(tmp_path / "d.json").holds
+    assert longitudinal.verify_longitudinal(tmp_path / "d.json").holds
 
 
 def simulated(design, codes, count, rng):
@@ -510,7 +507,7 @@ def test_averages_and_changes_are_unbiased_and_covered(second):
         first = rng.choice(6, n, p=shares)
         last = np.where((first == 0) & (rng.random(n) < 0.4), 5, first)
         codes = np.stack([np.stack(np.divmod(c, 3), axis=1) for c in (first, first, last, last)])
-        panel = Panel(design.domain, design.mechanism, simulated(design, codes, 4, rng))
+        panel = longitudinal.Panel(design.domain, design.mechanism, simulated(design, codes, 4, rng))
         for k, (result, target) in enumerate(
             ((panel.average(), (shares + later) / 2), (panel.change(), later - shares))
         ):
@@ -528,7 +525,7 @@ def test_variances_of_rounds_are_those_of_the_mechanism():
     design, n = small_design("kronecker"), 200_000
     rng = np.random.default_rng(9)
     codes = np.tile([0, 1], (3, n, 1))
-    panel = Panel(design.domain, design.mechanism, simulated(design, codes, 3, rng))
+    panel = longitudinal.Panel(design.domain, design.mechanism, simulated(design, codes, 3, rng))
     means, covariances = panel.by_round
     permanent, second = design.permanent.matrix()[1], design.instantaneous.matrix()
     inverse = np.linalg.inv(design.mechanism.matrix())
@@ -545,18 +542,18 @@ def test_variances_of_rounds_are_those_of_the_mechanism():
 def test_people_who_miss_rounds_are_left_out_of_these_only():
     design = small_design()
     cells = np.array([[0, 1], [2, -1], [-1, 4], [3, 3]])
-    panel = Panel(design.domain, design.mechanism, cells)
+    panel = longitudinal.Panel(design.domain, design.mechanism, cells)
     means, _ = panel.by_round
     inverse = np.linalg.inv(design.mechanism.matrix())
     np.testing.assert_allclose(means[:, 0], inverse[[0, 2, 3]].mean(axis=0), atol=1e-10)
     np.testing.assert_allclose(means[:, 1], inverse[[1, 4, 3]].mean(axis=0), atol=1e-10)
     with pytest.raises(InvalidInput, match="fewer than two people"):
-        Panel(design.domain, design.mechanism, np.array([[0, -1], [1, -1]])).average()
+        longitudinal.Panel(design.domain, design.mechanism, np.array([[0, -1], [1, -1]])).average()
 
 
 def test_a_change_between_rounds_that_are_not_there_is_refused():
     design = random_design(np.random.default_rng(1), (2,))
-    panel = Panel(design.domain, design.mechanism, np.zeros((4, 2), dtype=np.int64))
+    panel = longitudinal.Panel(design.domain, design.mechanism, np.zeros((4, 2), dtype=np.int64))
     for first, last in ((0, 2), (-3, 0)):
         with pytest.raises(InvalidInput, match="number them"):
             panel.change(first, last)
@@ -564,21 +561,21 @@ def test_a_change_between_rounds_that_are_not_there_is_refused():
 
 def test_a_coin_is_exact():
     domain = Domain.of({"a": 2, "b": 3})
-    coin = WholeOrUniform(domain, 3 << 62)
+    coin = longitudinal.WholeOrUniform(domain, 3 << 62)
     assert coin.share == Fraction(3, 4) and coin.growth == 1 + 6 * 3
     assert coin.epsilon == pytest.approx(np.log(19), abs=1e-14) and coin.epsilon >= np.log(19)
     np.testing.assert_allclose(coin.matrix(), 0.75 * np.eye(6) + 0.25 / 6)
     with pytest.raises(InvalidInput, match="above 0 and below 1"):
-        WholeOrUniform(domain, 1 << 64)
+        longitudinal.WholeOrUniform(domain, 1 << 64)
 
 
 def two_rounds(epsilon, counts, sizes):
     """A panel of two groups of people, ``counts`` of whose reports are of the second of two categories."""
-    design = longitudinal({"a": 2}, [epsilon], forever=epsilon + 1)
+    design = longitudinal.longitudinal({"a": 2}, [epsilon], forever=epsilon + 1)
     cells = np.full((sum(sizes), 2), ABSENT)
     cells[: sizes[0], 0] = np.arange(sizes[0]) < counts[0]
     cells[sizes[0] :, 1] = np.arange(sizes[1]) < counts[1]
-    return Panel(design.domain, design.mechanism, cells)
+    return longitudinal.Panel(design.domain, design.mechanism, cells)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.06])
@@ -607,9 +604,9 @@ def test_changes_of_large_rounds_are_score_intervals(counts, sizes):
 
 def test_rounds_of_the_same_reports_say_no_more_than_one():
     """Nobody of 20 reported the cell, four times: the average is no better known than one round's share."""
-    design = longitudinal({"a": 2}, [5.0], forever=5.2)
+    design = longitudinal.longitudinal({"a": 2}, [5.0], forever=5.2)
     upper = [
-        Panel(design.domain, design.mechanism, np.zeros((20, rounds), dtype=np.int64)).average().upper[1]
+        longitudinal.Panel(design.domain, design.mechanism, np.zeros((20, rounds), dtype=np.int64)).average().upper[1]
         for rounds in (1, 4)
     ]
     # the second stage is drawn anew in every round, so a little is learnt
