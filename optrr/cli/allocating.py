@@ -12,16 +12,7 @@ from optrr import files
 from optrr.budgets.allocate import METHODS, Allocation
 from optrr.budgets.allocate import allocate as make_allocation
 from optrr.budgets.result import LIMITS
-from optrr.cli.designing import (
-    attribute_option,
-    carried,
-    keep_specification,
-    people_option,
-    preserve_option,
-    read_wanted,
-    show_attributes,
-    spec_argument,
-)
+from optrr.cli import designing
 from optrr.cli.outputs import DESIGN, report_option, write_report
 from optrr.cli.printing import json_option, late_bar, print_json, print_table, say, warn
 from optrr.designs.design import Design
@@ -34,17 +25,16 @@ from optrr.show.text import bound_text, epsilon_text
 
 
 @click.command()
-@spec_argument
-@attribute_option
+@designing.spec_argument
+@designing.attribute_option
 @click.option("--total-epsilon", type=float, help="Total epsilon to spend, in nats.")
 @click.option(
     "--workload",
     default="marginals",
-    show_default=True,
     metavar="marginals|pairs|FILE",
     help="What is to be learned; FILE (.toml or .json) lists tables.",
 )
-@people_option
+@designing.people_option
 @click.option("--standard-error", type=float, help="Standard error every table must reach (needs --n).")
 @click.option(
     "--keep", type=click.Choice(["records"]), help="Only ways after which any table can be estimated; limits imply it."
@@ -63,12 +53,11 @@ from optrr.show.text import bound_text, epsilon_text
     "--ceilings-from-spec", is_flag=True, help="The epsilons of SPEC are ceilings: lower them until they fit."
 )
 @click.option("--conditional-cap", type=float, help="Largest conditional epsilon, in nats (up to 9 attributes).")
-@preserve_option
+@designing.preserve_option
 @click.option(
     "--method",
     type=click.Choice(METHODS),
     default="auto",
-    show_default=True,
     help="For whole records: lattice and program for few attributes, search for any number; auto chooses.",
 )
 @click.option(
@@ -104,8 +93,8 @@ def allocate(
     Without --total-epsilon: the smallest total for the standard errors required. Epsilons in SPEC are ignored unless
     --ceilings-from-spec is given.
     """
-    wanted = read_wanted(spec, attributes)
-    keep_specification(spec, output, report)
+    wanted = designing.read_wanted(spec, attributes)
+    designing.keep_specification(spec, output, report)
     what = "error" if total_epsilon is not None else "total epsilon"
     with late_bar() as show:
         allocation = make_allocation(
@@ -126,7 +115,7 @@ def allocate(
         )
     if way is not None:
         allocation = allocation.choosing(way)
-    carried(allocation.asking, wanted.public)
+    designing.carried(allocation.asking, wanted.public)
     warn(allocation.warnings)
     with held_back():
         if output is not None:
@@ -203,7 +192,7 @@ def _show(allocation: Allocation) -> None:
             also = LIMITS if allocation.wishes else ""
             say(f"no law of change sets with these accuracies{also} has a total below {bound_text(law.least_total)}")
     if isinstance(allocation.asking, Design):
-        show_attributes(allocation.asking)
+        designing.show_attributes(allocation.asking)
     shown = allocation.predictions[:SHOWN]
     more = f" (first {SHOWN} of {len(allocation.predictions)})" if len(allocation.predictions) > SHOWN else ""
     print_table(

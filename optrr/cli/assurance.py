@@ -27,17 +27,7 @@ from optrr.devices.query_audit import QueryLabel
 from optrr.devices.record_audit import Label
 from optrr.errors import InvalidInput
 from optrr.records.whole_files import refuse_replacing, whole_file
-from optrr.releases.sealed import (
-    DEPLOYMENT,
-    DESIGN,
-    LONGITUDINAL,
-    SAMPLED_TABLES,
-    SAMPLED_VARIANTS,
-    Content,
-    content_of,
-    format_of,
-    kind_of,
-)
+from optrr.releases import sealed
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking
 from optrr.ways.protocols.sampled_uses import questions_worksheet
 
@@ -75,7 +65,7 @@ def verify(
         raise InvalidInput("--signature needs --key, the public key of whoever should have made the file")
     if not no_limit:
         refuse_large(file)
-    held = content_of(file, "file")
+    held = sealed.content_of(file, "file")
     # asked first, because a stranger's file may be refused before its numbers are looked at
     signed = None if key is None else signature_check(held, key, signature, _kind(held))
     result = _verified(held, design_file, limited=not no_limit)
@@ -107,7 +97,7 @@ def sign(file: Path, key: Path, output: Path | None, as_json: bool) -> int:
     The signature is Ed25519 over a line with the kind of FILE and its SHA-256: optrr verify --key checks it, and so does
     openssl pkeyutl.
     """
-    held = content_of(file, "file")
+    held = sealed.content_of(file, "file")
     result = _verified(held, None, limited=False)
     if not result.holds:
         _show(result)
@@ -126,15 +116,19 @@ def _asked() -> str:
     return str(click.prompt("Passphrase", hide_input=True, err=True))
 
 
-def _kind(file: Content) -> str:
+def _kind(file: sealed.Content) -> str:
     """What the file is signed as."""
-    said = kind_of(file)
-    return said if said in (DEPLOYMENT, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS) else DESIGN
+    said = sealed.kind_of(file)
+    return (
+        said
+        if said in (sealed.DEPLOYMENT, sealed.LONGITUDINAL, sealed.SAMPLED_TABLES, sealed.SAMPLED_VARIANTS)
+        else sealed.DESIGN
+    )
 
 
-def _verified(file: Content, design_file: Path | None, *, limited: bool) -> Verification:
+def _verified(file: sealed.Content, design_file: Path | None, *, limited: bool) -> Verification:
     kind = _kind(file)
-    if kind == DESIGN and design_file is None and not format_of(file.raw):
+    if kind == sealed.DESIGN and design_file is None and not sealed.format_of(file.raw):
         refuse_specification(file.raw, file)
         raise InvalidInput(
             f"{file} cannot be read as a design or a deployment file: it is damaged, or another file; "
@@ -168,10 +162,8 @@ _PLANTED = Target("what is planted, in JSON lines,", ".jsonl", ".json", ".txt")
 )
 @click.option("--planted", type=click.Path(path_type=Path), help="The records that --plant wrote.")
 @click.option("--received", type=click.Path(path_type=Path), help="What came back, a line for each of --planted.")
-@click.option(
-    "--queries", type=click.IntRange(min=FEWEST), default=QUERIES, show_default=True, help="Records to plant."
-)
-@click.option("--level", type=float, default=LEVEL, show_default=True, help="Largest probability of a false alarm.")
+@click.option("--queries", type=click.IntRange(min=FEWEST), default=QUERIES, help="Records to plant.")
+@click.option("--level", type=float, default=LEVEL, help="Largest probability of a false alarm.")
 @click.option("--once", is_flag=True, help="The client promises one answer for each person.")
 @json_option
 def audit(
@@ -248,7 +240,6 @@ _SHEET = Target("a worksheet, in Markdown,", ".md", ".txt")
     "--records",
     type=click.IntRange(min=1),
     default=_RECORDS,
-    show_default=True,
     help="How many people will answer, for what is said of errors.",
 )
 @click.option("-o", "--output", type=_SHEET, help="Write Markdown to this file, to be filled in.")

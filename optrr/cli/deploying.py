@@ -190,8 +190,8 @@ _DATABASE = "OPTRR_DATABASE"
     envvar=_DATABASE,
     help="postgresql://… or the path of a SQLite file; by default NAME.db beside SPEC_OR_DESIGN.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, help="0 takes a free one.")
 @click.option(
     "--wording", type=click.Path(path_type=Path), help="With a design: the specification whose texts are shown."
 )

@@ -61,7 +61,6 @@ def preserving(pairs: str) -> Callable[[_Command], _Command]:
         "--preserve",
         type=click.Choice(["marginals", "pairs"]),
         default="marginals",
-        show_default=True,
         help=f"pairs: {pairs} stays at least as visible as under Kronecker.",
     )
 
@@ -100,7 +99,7 @@ class MethodName(click.ParamType[str]):
 
 def method_option(text: str) -> Callable[[_Command], _Command]:
     """The option --method; ``text`` is its help."""
-    return click.option("--method", type=MethodName(), default="auto", show_default=True, help=text)
+    return click.option("--method", type=MethodName(), default="auto", help=text)
 
 
 @click.command()
@@ -127,7 +126,6 @@ def method_option(text: str) -> Callable[[_Command], _Command]:
     "--accuracy",
     type=click.Choice(["flips", "variance"]),
     default="flips",
-    show_default=True,
     help="What is to be as under randomized response at each epsilon: how rarely attributes are flipped, or how little their "
     "estimates vary, by one random question a person; no records are kept then.",
 )
@@ -296,19 +294,18 @@ def compare_methods(wanted: Specification, preserve: str) -> tuple[list[Design],
     "--algorithm",
     type=click.Choice(get_args(Algorithm)),
     default="greedy",
-    show_default=True,
     help="How attributes are clustered.",
 )
 @click.option(
     "--clusters",
     type=click.IntRange(min=1),
     default=3,
-    show_default=True,
     help="Number of groups, for the algorithms pic and spectral.",
 )
 @click.option(
     "--ordinal",
     default="",
+    show_default=False,
     metavar="A,B",
     help="Attributes whose categories are in order; pairs of them are measured by correlation.",
 )
@@ -321,7 +318,6 @@ def compare_methods(wanted: Specification, preserve: str) -> tuple[list[Design],
     "--matrix",
     type=click.Choice(get_args(ClusterMatrix)),
     default="joint",
-    show_default=True,
     help="How a cluster is randomized in the second round.",
 )
 @click.option("-o", "--output", type=DESIGN, help="Design file to write, for the second round.")

@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from optrr.cli.inputs import (
-    Sampled,
-    among_of,
-    among_option,
-    complete_cases_option,
-    confidence_option,
-    ignorable_option,
-    pool_option,
-    sampled_options,
-    scores_of_two,
-    scores_option,
-    simultaneous_option,
-    split_names,
-    table_attributes_option,
-)
+from optrr.cli import inputs
 from optrr.cli.outputs import Analysis, analysis, report_option, table_option
 from optrr.cli.printing import print_shown, print_table, say
 from optrr.domain.domain import told_scores
@@ -42,18 +28,17 @@ if TYPE_CHECKING:
 
 
 @analysis(
-    table_attributes_option,
+    inputs.table_attributes_option,
     table_option,
     report_option,
     click.option(
         "--method",
         type=click.Choice(METHODS),
         default="unbiased",
-        show_default=True,
         help="How the table is estimated.",
     ),
-    confidence_option,
-    simultaneous_option,
+    inputs.confidence_option,
+    inputs.simultaneous_option,
     click.option(
         "--tables",
         type=click.IntRange(min=1),
@@ -66,11 +51,11 @@ if TYPE_CHECKING:
         type=click.Choice(STATISTICS),
         help="Also a statistic of the table, from the unbiased estimate whatever the method; repeatable.",
     ),
-    scores_option,
-    among_option,
-    complete_cases_option,
-    ignorable_option,
-    pool_option,
+    inputs.scores_option,
+    inputs.among_option,
+    inputs.complete_cases_option,
+    inputs.ignorable_option,
+    inputs.pool_option,
     click.option(
         "--fake-reports",
         "fakes",
@@ -78,7 +63,7 @@ if TYPE_CHECKING:
         metavar="K",
         help="Also how far K fake reports, or fewer, can move each cell of the unbiased estimate.",
     ),
-    sampled_options,
+    inputs.sampled_options,
 )
 def estimate(
     run: Analysis,
@@ -105,11 +90,11 @@ def estimate(
     some = {"--among": bool(among), "--complete-cases": complete_cases, "--ignorable": ignorable is not None}
     others = {"--method": method != "unbiased", "--simultaneous": simultaneous, "--derive": bool(statistics), **some}
     also = {"--fake-reports": fakes is not None}
-    names = split_names(attributes)
+    names = inputs.split_names(attributes)
     if scores and "correlation" not in statistics:
         raise InvalidInput("--scores is for --derive correlation; leave it out")
-    numbers = scores_of_two(scores, names)
-    reports, sample = run.open(pool, names), Sampled.of(sampled)
+    numbers = inputs.scores_of_two(scores, names)
+    reports, sample = run.open(pool, names), inputs.Sampled.of(sampled)
     if tables and not simultaneous:
         raise InvalidInput("--tables is for intervals that hold together; give --simultaneous, too")
     if tables:
@@ -119,7 +104,7 @@ def estimate(
     restricted = any(some.values())
     if restricted:
         _check_restriction(others | also)
-        kept = among_of(among, reports.asking.domain) if among else None
+        kept = inputs.among_of(among, reports.asking.domain) if among else None
         wished |= {"among": kept, "complete_cases": complete_cases, "ignorable": ignorable}
     weighted = False
     if reports.mechanism is None:
@@ -129,7 +114,7 @@ def estimate(
         weighted = bool(columns) and not (restricted and not sample.by)
         if weighted:
             sample.check({**others, "--simultaneous": False, **also})
-            wished["by"] = split_names(sample.by) if sample.by else ()
+            wished["by"] = inputs.split_names(sample.by) if sample.by else ()
         wished |= keywords
     result: Any = run.made(lambda: reports.table(*names, **wished))
     if weighted:

@@ -41,27 +41,12 @@ from optrr.cli.releasing import (
 from optrr.designs.design import Design, solution_warnings
 from optrr.designs.design_file import save_design
 from optrr.errors import InvalidInput
+from optrr.genomics import designing, randomize
 from optrr.genomics.asking import AssociationDesign
 from optrr.genomics.cohort import Cohort, listed_variants, read_cohort
-from optrr.genomics.designing import (
-    Budget,
-    Wanted,
-    aligned,
-    association_warnings,
-    genomic_design,
-    sampled_variants,
-    unmet_total,
-)
 from optrr.genomics.genotypes import refuse_single_copies, required
 from optrr.genomics.layout import STATUS, layout_of
 from optrr.genomics.people_tables import text_column
-from optrr.genomics.randomize import (
-    MissingPolicy,
-    randomize_records,
-    randomized_cohort,
-    records_of,
-    variants_with_missing,
-)
 from optrr.genomics.sampled_variants import SCHEMA, SampledVariants, save_sampled_variants
 from optrr.genomics.sight import FARTHEST_ODDS, PlannedScan, Sight, sight
 from optrr.genomics.writing import is_written_vcf, write_plink, write_records, write_vcf
@@ -101,13 +86,11 @@ _NAMES_KEPT = (
     "--missing",
     type=click.Choice(["refuse", "category"]),
     default="refuse",
-    show_default=True,
     help="category: randomize missing calls too.",
 )
 @click.option(
     "--method",
     default="auto",
-    show_default=True,
     help="Any method of optrr design; kronecker and inductive are baselines.",
 )
 @preserving("every pair of variant and status")
@@ -116,7 +99,6 @@ _NAMES_KEPT = (
     "purpose",
     type=click.Choice(["genotypes", "association"]),
     default="genotypes",
-    show_default=True,
     help="association: everybody answers about a few variants, drawn at random; it serves tests of association.",
 )
 @click.option(
@@ -166,17 +148,17 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     with heard() as doubts:
         variants, skipped = listed_variants(input, phenotype_of(options, input), genotype_filter(options))
     kept = options["preserve"] == "pairs"
-    wanted = Wanted.of(variants, options["missing"] == "category", options["method"], kept)
+    wanted = designing.Wanted.of(variants, options["missing"] == "category", options["method"], kept)
     made: Design | SampledVariants
     if association:
         made, said = _for_association(wanted, output, options), []
         name = "association"
     else:
-        made = genomic_design(wanted, _budget(wanted.names, options))
+        made = designing.genomic_design(wanted, _budget(wanted.names, options))
         if output is not None:
             save_design(made, output)
-        unmet = unmet_total(made, options["total_epsilon"])
-        said = [*solution_warnings(made), *association_warnings(made), *unmet]
+        unmet = designing.unmet_total(made, options["total_epsilon"])
+        said = [*solution_warnings(made), *designing.association_warnings(made), *unmet]
         name = "pairs" if kept else "optimum" if options["method"] == "auto" else options["method"]
     not_designed = (f"left out of the design: {counted(count, reason)}" for reason, count in skipped.items() if count)
     warn([*doubts, *not_designed, *said])
@@ -194,10 +176,10 @@ def gwas_design(input: Path, as_json: bool, output: Path | None, **options: Any)
     _show_sight(seen)
 
 
-def _for_association(wanted: Wanted, output: Path | None, options: dict[str, Any]) -> SampledVariants:
+def _for_association(wanted: designing.Wanted, output: Path | None, options: dict[str, Any]) -> SampledVariants:
     """Questions about a few variants each, at a total."""
     frequencies = _frequencies(wanted.names, options)
-    made = sampled_variants(wanted, options["total_epsilon"], options["case_share"], frequencies)
+    made = designing.sampled_variants(wanted, options["total_epsilon"], options["case_share"], frequencies)
     if output is not None:
         save_sampled_variants(made, output)
     return made
@@ -257,11 +239,11 @@ def _check_budget(options: dict[str, Any]) -> None:
         raise InvalidInput("no epsilon is given; add --total-epsilon, --variant-epsilon or --budgets")
 
 
-def _budget(names: Sequence[str], options: dict[str, Any]) -> Budget:
+def _budget(names: Sequence[str], options: dict[str, Any]) -> designing.Budget:
     total, each, file, status = (options[k] for k in ("total_epsilon", "variant_epsilon", "budgets", "status_epsilon"))
     if file is None:
-        return Budget(total, 1.0 if each is None else each, status)
-    return Budget(total, _column_of(file, "epsilon", names), status)
+        return designing.Budget(total, 1.0 if each is None else each, status)
+    return designing.Budget(total, _column_of(file, "epsilon", names), status)
 
 
 def _column_of(file: Path, column: str, names: Sequence[str]) -> FloatArray:
@@ -311,7 +293,6 @@ def _show_design(made: Design) -> None:
     "--missing",
     type=click.Choice(["refuse", "exclude"]),
     default="refuse",
-    show_default=True,
     help="Missing calls. exclude: they stay missing, and which ones are missing is not protected.",
 )
 @after_option()
@@ -359,7 +340,7 @@ def gwas_perturb(input: Path, design_file: Path, output: Path, as_json: bool, **
     provenance = how.provenance(design if isinstance(design, SampledVariants) else design.mechanism, source, input)
     replaced = replaced_release(output)
     chosen = genotype_filter(options)
-    cohort, turned = aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), layout)
+    cohort, turned = designing.aligned(read_cohort(input, phenotype_of(options, input), chosen=chosen), layout)
     given = cohort.n
     if isinstance(design, SampledVariants):
         given = _write_answers(design, cohort, output, (how, provenance, source), options["missing"])
@@ -394,16 +375,16 @@ def _write_people(
     if by_variant is None:
         remedy = "only PLINK files and VCFs say which they are, and keep people's sex: write .bed"
         refuse_single_copies(cohort.variants.chromosome, remedy)
-    records = records_of(cohort, layout, options["missing"])
+    records = randomize.records_of(cohort, layout, options["missing"])
     with progress_bar("randomizing") as progress:
-        randomize_records(records, design.mechanism, source, progress)
+        randomize.randomize_records(records, design.mechanism, source, progress)
     people: dict[str, Any] = {"random_state": source, **{x: options[x] for x in ("keep_order", "keep_names")}}
     with cleaned_up():
         if by_variant is not None:
-            by_variant(randomized_cohort(cohort, records, layout), output, provenance, **people)
+            by_variant(randomize.randomized_cohort(cohort, records, layout), output, provenance, **people)
         else:
             write_records(records, design.domain, cohort.people, output, provenance, **people)
-    return variants_with_missing(records)
+    return randomize.variants_with_missing(records)
 
 
 def _write_answers(
@@ -411,7 +392,7 @@ def _write_answers(
     cohort: Cohort,
     output: Path,
     release: tuple[ReleaseOptions, Provenance, BitSource],
-    missing: MissingPolicy,
+    missing: randomize.MissingPolicy,
 ) -> int:
     """Everybody's answer about a few variants; returns how many gave one."""
     how, provenance, source = release

@@ -68,7 +68,6 @@ scan_output_options = several(
         "form",
         type=click.Choice(FORMATS),
         default=FORMATS[0],
-        show_default=True,
         help="Columns of the table: this program's, or those of plink2 --glm.",
     ),
 )
@@ -101,7 +100,6 @@ test_option = click.option(
     "--test",
     type=click.Choice(list(GENOTYPE_TESTS)),
     default="trend",
-    show_default=True,
     help="trend: one effect per copy of A1; genotypic: any difference of the genotypes (two degrees of freedom).",
 )
 

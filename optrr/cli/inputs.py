@@ -77,9 +77,7 @@ key_option = click.option(
     "--key", metavar="PUBLIC.PEM", type=FILE, help="Refuse a design that the owner of this public key did not sign."
 )
 signature_option = click.option("--signature", type=FILE, help="Where its signature is; by default FILE.sig.")
-confidence_option = click.option(
-    "--confidence", type=float, default=0.95, show_default=True, help="Confidence of each interval."
-)
+confidence_option = click.option("--confidence", type=float, default=0.95, help="Confidence of each interval.")
 simultaneous_option = click.option(
     "--simultaneous", is_flag=True, help="Intervals that all hold together with that confidence."
 )

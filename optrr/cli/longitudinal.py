@@ -6,38 +6,10 @@ from pathlib import Path
 
 import click
 
-from optrr.cli.designing import (
-    attribute_option,
-    keep_specification,
-    left_out,
-    method_option,
-    preserve_option,
-    read_wanted,
-    spec_argument,
-)
+from optrr.cli import designing, printing, releasing
 from optrr.cli.inputs import FILE, confidence_option, input_argument, split_names, table_attributes_option
 from optrr.cli.main import cleaned_up
 from optrr.cli.outputs import design_output_option
-from optrr.cli.printing import (
-    TABLE_DECIMALS,
-    json_option,
-    late_bar,
-    print_json,
-    print_shown,
-    print_table,
-    say,
-    warn,
-    watched,
-)
-from optrr.cli.releasing import (
-    after_option,
-    following,
-    keep_order_option,
-    limit_option,
-    records_output_option,
-    replaced_release,
-    report_release,
-)
 from optrr.records.reading.source import RecordsAt
 from optrr.records.writing import formula_doubts
 from optrr.show.text import bound_text, epsilon_text
@@ -65,8 +37,8 @@ person_option = click.option(
 
 
 @click.command()
-@spec_argument
-@attribute_option
+@designing.spec_argument
+@designing.attribute_option
 @design_output_option
 @click.option("--forever", type=float, required=True, help="Most that all reports of a person may ever cost, in nats.")
 @click.option(
@@ -78,12 +50,11 @@ person_option = click.option(
     "--second",
     type=click.Choice(SECONDS),
     default="whole",
-    show_default=True,
     help="How a report is drawn from the permanent answer: by a coin for the whole record, or attribute by attribute.",
 )
-@method_option("Solver of the optimum, the best one by default.")
-@preserve_option
-@json_option
+@designing.method_option("Solver of the optimum, the best one by default.")
+@designing.preserve_option
+@printing.json_option
 def longitudinal_design(
     spec: Path | None,
     attributes: tuple[str, ...],
@@ -100,17 +71,17 @@ def longitudinal_design(
     One report has the accuracies in SPEC (TOML or JSON) at the smallest total epsilon; all reports of a person together never
     cost more than --forever, however many rounds there are.
     """
-    wanted = read_wanted(spec, attributes)
-    keep_specification(spec, output)
-    with watched("designing") as options:
+    wanted = designing.read_wanted(spec, attributes)
+    designing.keep_specification(spec, output)
+    with printing.watched("designing") as options:
         stages = Stages(second, method, preserve, options=options)  # type: ignore[arg-type]  # the choices are the literals
         asked = wanted.required_epsilons() if one_report is None else wanted.proportions()
         made = longitudinal(wanted.domain, asked, forever, one_report=one_report, stages=stages)
     if output is not None:
         save_longitudinal(made, output)
-    warn([*made.warnings, *left_out(wanted.public)])
+    printing.warn([*made.warnings, *designing.left_out(wanted.public)])
     if as_json:
-        print_json(made.summary())
+        printing.print_json(made.summary())
     else:
         show_longitudinal(made)
 
@@ -118,19 +89,23 @@ def longitudinal_design(
 def show_longitudinal(made: LongitudinalDesign) -> None:
     """Print the totals by number of reports and one row per attribute."""
     summary = made.summary()
-    say(made.headline())
+    printing.say(made.headline())
     # "one report" or "for ever"
-    say(f"certified lower bound, {summary['lower_bound_of']}: {bound_text(made.lower_bound)}")
-    print_table(
+    printing.say(f"certified lower bound, {summary['lower_bound_of']}: {bound_text(made.lower_bound)}")
+    printing.print_table(
         "total epsilon of one person's reports, in nats",
         ["reports", "epsilon", ""],
         [
-            (each["reports"], epsilon_text(each["epsilon"], TABLE_DECIMALS), "exact" if each["exact"] else "at most")
+            (
+                each["reports"],
+                epsilon_text(each["epsilon"], printing.TABLE_DECIMALS),
+                "exact" if each["exact"] else "at most",
+            )
             for each in summary["reports"]
         ]
-        + [("for ever", epsilon_text(made.epsilon, TABLE_DECIMALS), "exact")],
+        + [("for ever", epsilon_text(made.epsilon, printing.TABLE_DECIMALS), "exact")],
     )
-    print_table(
+    printing.print_table(
         "epsilon per attribute, in nats",
         ["attribute", "size", "requested", "one report", "conditional", "for ever", "conditional for ever"],
         [
@@ -139,9 +114,9 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
                 row["size"],
                 row["requested_epsilon"],
                 row["epsilon"],
-                epsilon_text(row["conditional_epsilon"], TABLE_DECIMALS),
+                epsilon_text(row["conditional_epsilon"], printing.TABLE_DECIMALS),
                 row["forever_epsilon"],
-                epsilon_text(row["forever_conditional_epsilon"], TABLE_DECIMALS),
+                epsilon_text(row["forever_conditional_epsilon"], printing.TABLE_DECIMALS),
             )
             for row in summary["attributes"]
         ],
@@ -151,7 +126,7 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
 @click.command()
 @input_argument
 @design_option
-@records_output_option()
+@releasing.records_output_option()
 @click.option(
     "--key",
     "key_file",
@@ -162,10 +137,10 @@ def show_longitudinal(made: LongitudinalDesign) -> None:
 @click.option("--new-key", is_flag=True, help="Make the key first; its file must not exist yet.")
 @person_option
 @click.option("--round", "round_name", required=True, help="Name of the round; the same name gives the same reports.")
-@after_option("rounds of this design and key count once; ")
-@limit_option
-@keep_order_option
-@json_option
+@releasing.after_option("rounds of this design and key count once; ")
+@releasing.limit_option
+@releasing.keep_order_option
+@printing.json_option
 def longitudinal_perturb(
     input: RecordsAt,
     design_file: Path,
@@ -186,15 +161,15 @@ def longitudinal_perturb(
     """
     design = load_longitudinal(design_file)
     key = Key.new() if new_key else Key.load(key_file)
-    options = following((), after, limit=limit, keep_order=keep_order)
-    warn(replaced_release(output, same=key.release_id(design.digest)))
+    options = releasing.following((), after, limit=limit, keep_order=keep_order)
+    printing.warn(releasing.replaced_release(output, same=key.release_id(design.digest)))
     if new_key:
         key.save(key_file)
-    with late_bar() as show, cleaned_up():
+    with printing.late_bar() as show, cleaned_up():
         place = input.watched(lambda done, share: show(f"{done} reports drawn", share))
         made = release_round(place, design, output, key=key, round_name=round_name, person=person, options=options)
-    warn(formula_doubts(output, design.domain))
-    report_release(made, output, as_json)
+    printing.warn(formula_doubts(output, design.domain))
+    releasing.report_release(made, output, as_json)
 
 
 @click.command()
@@ -204,7 +179,7 @@ def longitudinal_perturb(
 @table_attributes_option
 @click.option("--change", is_flag=True, help="Also how much each cell moved from the first round to the last.")
 @confidence_option
-@json_option
+@printing.json_option
 def longitudinal_estimate(
     rounds: tuple[Path, ...],
     design_file: Path,
@@ -221,9 +196,9 @@ def longitudinal_estimate(
     design = load_longitudinal(design_file)
     panel, doubts = estimate_rounds(rounds, design, split_names(attributes), person=person)
     results = [panel.average(confidence), *([panel.change(confidence=confidence)] if change else [])]
-    warn(doubts)
+    printing.warn(doubts)
     if as_json:
-        print_json({**{r.what: r.summary() for r in results}, "doubts": doubts})
+        printing.print_json({**{r.what: r.summary() for r in results}, "doubts": doubts})
         return
     for result in results:
         show_panel(result)
@@ -231,4 +206,4 @@ def longitudinal_estimate(
 
 def show_panel(result: PanelEstimate) -> None:
     """Print one row per cell."""
-    print_shown(f"{result.headline()}, {100 * result.confidence:g}% intervals", result.shown())
+    printing.print_shown(f"{result.headline()}, {100 * result.confidence:g}% intervals", result.shown())

@@ -174,7 +174,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__)
 def cli() -> None:
     """Mechanism design for randomized response on multi-attribute records, with certified optimality."""

@@ -8,23 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from optrr.cli.inputs import (
-    Sampled,
-    among_of,
-    among_option,
-    attributes_option,
-    categories_of,
-    complete_cases_option,
-    confidence_option,
-    ignorable_option,
-    pool_option,
-    read_numbers,
-    sample_options,
-    scores_of,
-    scores_option,
-    simultaneous_option,
-    split_names,
-)
+from optrr.cli import inputs
 from optrr.cli.outputs import Analysis, analysis, report_option, table_option
 from optrr.cli.printing import print_shown, say
 from optrr.domain.domain import told_scores
@@ -35,27 +19,26 @@ from optrr.tables.measures.among import said_among
 
 
 @analysis(
-    attributes_option("GROUPS,OUTCOMES", "Two attributes: the groups, and what is compared in them."),
+    inputs.attributes_option("GROUPS,OUTCOMES", "Two attributes: the groups, and what is compared in them."),
     click.option(
         "--measure",
         "name",
         type=click.Choice(MEASURES),
         default="row-shares",
-        show_default=True,
         help="What is measured.",
     ),
     click.option(
         "--reference", metavar="CATEGORY", help="The group that others are compared with; the first unless given."
     ),
     click.option("--reference-outcome", metavar="CATEGORY", help="For odds ratios; the first outcome unless given."),
-    scores_option,
-    among_option,
-    complete_cases_option,
-    ignorable_option,
-    pool_option,
-    sample_options,
-    confidence_option,
-    simultaneous_option,
+    inputs.scores_option,
+    inputs.among_option,
+    inputs.complete_cases_option,
+    inputs.ignorable_option,
+    inputs.pool_option,
+    inputs.sample_options,
+    inputs.confidence_option,
+    inputs.simultaneous_option,
     table_option,
     report_option,
 )
@@ -70,11 +53,11 @@ def measure(
     **asked: Any,
 ) -> None:
     """Shares within groups, risks, odds, means and ordinal association of the true records, from randomized ones."""
-    names = split_names(attributes)
-    asked["scores"] = scores_of(scores, names[-1:]).get(names[-1])
+    names = inputs.split_names(attributes)
+    asked["scores"] = inputs.scores_of(scores, names[-1:]).get(names[-1])
     reports = run.open(pool, names)
-    asked["among"] = among_of(among, reports.asking.domain)
-    keywords, _ = run.sampled(Sampled.of(asked))
+    asked["among"] = inputs.among_of(among, reports.asking.domain)
+    keywords, _ = run.sampled(inputs.Sampled.of(asked))
     _give(run, lambda: reports.measure(name, *names, **asked, **keywords))
 
 
@@ -103,17 +86,19 @@ def _print(result: Measures) -> None:
         metavar="A=CATEGORY,CATEGORY,…",
         help="Whose share: people with one of these categories of A; several attributes are all to hold.",
     ),
-    among_option,
-    complete_cases_option,
-    sample_options,
-    confidence_option,
+    inputs.among_option,
+    inputs.complete_cases_option,
+    inputs.sample_options,
+    inputs.confidence_option,
     table_option,
     report_option,
 )
 def share(run: Analysis, *, of: tuple[str, ...], among: tuple[str, ...], **asked: Any) -> None:
     """The share of people with some categories, of all or among those with others, from randomized records."""
     domain = run.asking.domain
-    _give_contrast(run, [{"of": categories_of(of, "--of", domain), "among": among_of(among, domain)}], asked)
+    _give_contrast(
+        run, [{"of": inputs.categories_of(of, "--of", domain), "among": inputs.among_of(among, domain)}], asked
+    )
 
 
 @analysis(
@@ -125,9 +110,9 @@ def share(run: Analysis, *, of: tuple[str, ...], among: tuple[str, ...], **asked
         metavar="JSON",
         help='A share of the sum: {"of": {"income": ">50K"}, "among": {"sex": "F"}, "weight": -1}; repeatable.',
     ),
-    complete_cases_option,
-    sample_options,
-    confidence_option,
+    inputs.complete_cases_option,
+    inputs.sample_options,
+    inputs.confidence_option,
     table_option,
     report_option,
 )
@@ -147,18 +132,18 @@ def _read(text: str) -> Any:
 
 def _give_contrast(run: Analysis, shares: list[Any], asked: dict[str, Any]) -> None:
     reports = run.open()
-    keywords, _ = run.sampled(Sampled.of(asked))
+    keywords, _ = run.sampled(inputs.Sampled.of(asked))
     _give(run, lambda: reports.contrast(*shares, **asked, **keywords))
 
 
 @analysis(
-    attributes_option("A", "The attribute: bins, numbers, ordered categories, or any with --scores."),
-    click.option("--at", default="0.5", show_default=True, metavar="Q,Q,…", help="Which quantiles, between 0 and 1."),
-    scores_option,
-    among_option,
-    sample_options,
-    confidence_option,
-    simultaneous_option,
+    inputs.attributes_option("A", "The attribute: bins, numbers, ordered categories, or any with --scores."),
+    click.option("--at", default="0.5", metavar="Q,Q,…", help="Which quantiles, between 0 and 1."),
+    inputs.scores_option,
+    inputs.among_option,
+    inputs.sample_options,
+    inputs.confidence_option,
+    inputs.simultaneous_option,
     table_option,
     report_option,
 )
@@ -172,11 +157,16 @@ def quantile(
     **asked: Any,
 ) -> None:
     """Medians and other quantiles of the true records, from randomized ones; people who did not answer have none."""
-    names = split_names(attributes)
+    names = inputs.split_names(attributes)
     if len(names) != 1:
         raise InvalidInput(f"--attributes names {len(names)} of them, and quantiles are of one; name one")
-    wanted = read_numbers(at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75")
+    wanted = inputs.read_numbers(
+        at, f"--at {at} is not understood; write numbers between 0 and 1, such as --at 0.25,0.5,0.75"
+    )
     reports = run.open()
-    asked |= {"among": among_of(among, run.asking.domain), "scores": scores_of(scores, names).get(names[0])}
-    keywords, _ = run.sampled(Sampled.of(asked))
+    asked |= {
+        "among": inputs.among_of(among, run.asking.domain),
+        "scores": inputs.scores_of(scores, names).get(names[0]),
+    }
+    keywords, _ = run.sampled(inputs.Sampled.of(asked))
     _give(run, lambda: reports.quantiles(names[0], wanted, **asked, **keywords))

@@ -9,31 +9,7 @@ from typing import Any
 
 import click
 
-from optrr.cli.inputs import (
-    Sampled,
-    attributes_option,
-    complete_cases_option,
-    confidence_option,
-    design_option,
-    input_argument,
-    keep_input,
-    pool_option,
-    refuse_options,
-    sample_options,
-    scores_by_name,
-    scores_option,
-    simultaneous_option,
-    split_names,
-)
-from optrr.cli.outputs import (
-    OUTPUT,
-    Analysis,
-    analysis,
-    check_estimate_suffix,
-    report_option,
-    table_option,
-    write_estimate,
-)
+from optrr.cli import inputs, outputs
 from optrr.cli.printing import json_option, print_json, print_shown, print_table, say, warn
 from optrr.designs.design_file import load_design
 from optrr.errors import InvalidInput
@@ -49,8 +25,8 @@ from optrr.records.writing import check_written_suffix, formula_doubts
 from optrr.show.text import amount
 
 
-@analysis(
-    attributes_option("A,B,…", "The attributes of the table that is modelled."),
+@outputs.analysis(
+    inputs.attributes_option("A,B,…", "The attributes of the table that is modelled."),
     click.option("--terms", metavar="A*B+C", help="Which attributes interact; a set includes its subsets."),
     click.option(
         "--stepwise",
@@ -64,15 +40,15 @@ from optrr.show.text import amount
         help="Another model that holds the fitted one, or is part of it: score test, likelihood ratio and BIC of both.",
     ),
     click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations of --against."),
-    complete_cases_option,
-    pool_option,
-    confidence_option,
-    simultaneous_option,
-    click.option("-o", "--output", type=OUTPUT, help="CSV, Parquet or JSON file for the coefficients."),
-    report_option,
+    inputs.complete_cases_option,
+    inputs.pool_option,
+    inputs.confidence_option,
+    inputs.simultaneous_option,
+    click.option("-o", "--output", type=outputs.OUTPUT, help="CSV, Parquet or JSON file for the coefficients."),
+    outputs.report_option,
 )
 def model(
-    run: Analysis,
+    run: outputs.Analysis,
     *,
     attributes: str,
     terms: str | None,
@@ -87,8 +63,8 @@ def model(
     if (terms is None) == (order is None):
         raise InvalidInput("a model is given by --terms or searched with --stepwise 2; give one of them")
     if against is None:
-        refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
-    names = split_names(attributes)
+        inputs.refuse_options("is for the simulations of --against; give that too, or leave it out", "random_state")
+    names = inputs.split_names(attributes)
     reports = run.open(pool, names)
     other = None if against is None else parse_terms(against, reports.asking.domain.subset(names))
     if (reports.mechanism is None or complete_cases) and (terms is None or other is not None):
@@ -116,7 +92,7 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
         say(compared.headline())
 
 
-@analysis(
+@outputs.analysis(
     click.option(
         "--formula", required=True, metavar="Y~A+B", help="Outcome and predictors; write 'income ~ sex + C(age)'."
     ),
@@ -124,16 +100,16 @@ def _print_model(result: LogLinear, compared: Comparison | None) -> None:
         "--family", type=click.Choice(FAMILIES), help="By default logistic for two categories, linear for numbers."
     ),
     click.option("--true-predictors", metavar="A,B,…", help="Predictors in INPUT that were not randomized."),
-    complete_cases_option,
-    pool_option,
-    scores_option,
-    sample_options,
-    confidence_option,
-    table_option,
-    report_option,
+    inputs.complete_cases_option,
+    inputs.pool_option,
+    inputs.scores_option,
+    inputs.sample_options,
+    inputs.confidence_option,
+    outputs.table_option,
+    outputs.report_option,
 )
 def regress(
-    run: Analysis,
+    run: outputs.Analysis,
     *,
     formula: str,
     true_predictors: str | None,
@@ -142,10 +118,10 @@ def regress(
     **asked: Any,
 ) -> None:
     """Linear and logistic regression of the true records, from randomized ones."""
-    true = () if true_predictors is None else split_names(true_predictors)
+    true = () if true_predictors is None else inputs.split_names(true_predictors)
     reports = run.open(pool, [name for name in Formula.of(formula).names if name not in true])
-    keywords, _ = run.sampled(Sampled.of(asked))
-    asked |= {"public": true, "scores": scores_by_name(scores), **keywords}
+    keywords, _ = run.sampled(inputs.Sampled.of(asked))
+    asked |= {"public": true, "scores": inputs.scores_by_name(scores), **keywords}
     result = run.made(lambda: reports.regress(formula, progress=lambda done: run.tell("regress", done), **asked))
     # warnings go to standard error, so the printed table has none of its own
     table = replace(result, warnings=()).summary()
@@ -153,9 +129,9 @@ def regress(
 
 
 @click.command()
-@input_argument
-@design_option
-@click.option("-o", "--output", required=True, type=OUTPUT, help="CSV or Parquet file for the records.")
+@inputs.input_argument
+@inputs.design_option
+@click.option("-o", "--output", required=True, type=outputs.OUTPUT, help="CSV or Parquet file for the records.")
 @click.option("--attributes", metavar="A,B,…", help="Attributes of the records; all of the design's unless given.")
 @click.option(
     "--keep",
@@ -167,7 +143,6 @@ def regress(
     "--sets",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     help="Number of data sets, of --size records each; numbers from 20 have intervals that hold (optrr combine).",
 )
 @click.option("--size", type=click.IntRange(min=1), help="Number of records; as many as INPUT holds unless given.")
@@ -187,11 +162,11 @@ def synthesize(
 ) -> None:
     """Records to hand on, drawn from a model with the pair tables estimated from randomized ones; errors are the estimates'."""
     check_written_suffix(output)
-    keep_input(output, input)
+    inputs.keep_input(output, input)
     design = load_design(design_file)
     reports = design.reports(input)
     doubts = reports.unweighted_doubts
-    chosen = None if attributes is None else split_names(attributes)
+    chosen = None if attributes is None else inputs.split_names(attributes)
     result = reports.synthesize(size, attributes=chosen, keep=keep, sets=sets, random_state=random_state)
     result.save(output)
     doubts += formula_doubts(output, design.domain)
@@ -213,9 +188,9 @@ def _print_closeness(title: str, what: str, compared: Sequence[Closeness]) -> No
 
 
 @click.command()
-@input_argument
-@confidence_option
-@table_option
+@inputs.input_argument
+@inputs.confidence_option
+@outputs.table_option
 @json_option
 def combine(*, input: RecordsAt, confidence: float, output: Path | None, as_json: bool) -> None:
     """Numbers computed from each of several synthetic sets, combined: intervals that count the error of randomization.
@@ -224,12 +199,12 @@ def combine(*, input: RecordsAt, confidence: float, output: Path | None, as_json
     the same order for every parameter.
     """
     if output is not None:
-        check_estimate_suffix(output)
-        keep_input(output, input)
+        outputs.check_estimate_suffix(output)
+        inputs.keep_input(output, input)
     estimates, errors = _read(input)
     result = combined(estimates, errors, confidence=confidence)
     if output is not None:
-        write_estimate(result, result.summary(), output)
+        outputs.write_estimate(result, result.summary(), output)
     warn(result.warnings)
     if as_json:
         print_json(result.summary())

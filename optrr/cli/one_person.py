@@ -42,7 +42,6 @@ person_options = several(
         "--absent",
         type=click.Choice(["refuse", "reference", "missing"]),
         default="refuse",
-        show_default=True,
         help="Variants of which one person's file has no record: two copies of the reference allele, or missing calls.",
     ),
     click.option(

@@ -12,16 +12,10 @@ from typing import Any, Literal
 import click
 import numpy as np
 
+from optrr.cli import printing
 from optrr.cli.designing import attribute_option, people_option
 from optrr.cli.inputs import FILE, refuse_options
 from optrr.cli.outputs import FOLDER
-from optrr.cli.printing import (
-    json_option,
-    print_json,
-    print_table,
-    say,
-    warn,
-)
 from optrr.cli.proposing import all_bins, bins_option
 from optrr.designs.proposing import Proposing, propose
 from optrr.designs.specification import Specification, parse_attributes, read_specification
@@ -55,26 +49,21 @@ _OF_QUESTIONS = ("attributes", "bins", "n", "total_epsilon", "workload", "keep",
 @click.option(
     "--workload",
     default="marginals",
-    show_default=True,
     metavar="marginals|pairs|FILE",
     help="What is to be learned; FILE (.toml or .json) lists tables.",
 )
 @click.option("--keep", type=click.Choice(["records"]), help="Only ways after which any table can be estimated.")
 @click.option("--way", metavar="NAME", help="Take this way of asking instead of the best, by its name.")
 @click.option("--margin", type=float, help="± percentage points, 95 %, that every table shall be known to.")
-@click.option(
-    "--prior", type=float, default=0.1, show_default=True, help="What somebody thinks of a person beforehand."
-)
-@click.option(
-    "--releases", type=click.IntRange(min=1), default=1, show_default=True, help="How often the same people are asked."
-)
-@click.option("--reason", default="", help="Why this choice, for the record.")
+@click.option("--prior", type=float, default=0.1, help="What somebody thinks of a person beforehand.")
+@click.option("--releases", type=click.IntRange(min=1), default=1, help="How often the same people are asked.")
+@click.option("--reason", default="", show_default=False, help="Why this choice, for the record.")
 @click.option("-o", "--output", type=FOLDER, help="Folder that the plan is written to; by default plan.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="0 takes a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")
 @click.option("--no-browser", is_flag=True, help="Print the page's address, and open no browser.")
 @click.option("--write", is_flag=True, help="Write the plan without a page.")
 @click.option("--check", "checking", metavar="PLAN.TOML", type=FILE, help="Recompute a plan; exit 1 where it differs.")
-@json_option
+@printing.json_option
 def plan(
     *,
     source: Path | None,
@@ -157,33 +146,33 @@ def _opened(
             return parse_attributes(attributes) if attributes else None
         return read_specification(source)
     proposal = propose(source, Proposing(bins=all_bins(bins)))
-    warn(proposal.warnings())
-    warn(proposal.disclosed, always=True)
+    printing.warn(proposal.warnings())
+    printing.warn(proposal.disclosed, always=True)
     return Specification(proposal.domain, np.full(proposal.domain.m, np.nan))
 
 
 def _written(made: Plan, folder: Path, as_json: bool) -> None:
-    warn(made.warnings)
+    printing.warn(made.warnings)
     written = made.save(folder)
     if as_json:
-        print_json(made.summary() | {"files": [str(path) for path in written]})
+        printing.print_json(made.summary() | {"files": [str(path) for path in written]})
         return
-    say(made.headline())
+    printing.say(made.headline())
     for line in made.meaning.sentences():
-        say(line)
+        printing.say(line)
     tables = [(crossed(t.attributes), t.cells, t.margin, t.sampling_margin) for t in made.preview.tables[:SHOWN]]
-    print_table("expected", ["table", "cells", "± points", "by sampling alone"], tables)
-    say(f"written to {folder}: {', '.join(path.name for path in written)}")
+    printing.print_table("expected", ["table", "cells", "± points", "by sampling alone"], tables)
+    printing.say(f"written to {folder}: {', '.join(path.name for path in written)}")
 
 
 def _check(result: PlanCheck, as_json: bool) -> int:
     if as_json:
-        print_json(result.summary())
+        printing.print_json(result.summary())
     else:
-        say(result.headline())
+        printing.say(result.headline())
         if result.differences:
             rows = [(each.name, brief(each.recorded), brief(each.recomputed)) for each in result.differences]
-            print_table("what differs", ["entry", "the plan says", "recomputed"], rows)
+            printing.print_table("what differs", ["entry", "the plan says", "recomputed"], rows)
     return 0 if result.holds else 1
 
 
@@ -201,8 +190,8 @@ def _serve(question: Question, folder: Path, port: int, browser: bool) -> None:
     with TemporaryDirectory(prefix="optrr-plan-") as private:
 
         def ready(address: str) -> None:
-            say(f"the plan's page: {address}")
-            say(f"it saves to {folder}; Ctrl+C ends it")
+            printing.say(f"the plan's page: {address}")
+            printing.say(f"it saves to {folder}; Ctrl+C ends it")
             if browser:
                 webbrowser.open(_redirect(address, Path(private)).as_uri())
 

@@ -55,7 +55,6 @@ bins_option = click.option(
     "--epsilon",
     type=float,
     default=1.0,
-    show_default=True,
     help="Epsilon of every attribute, in nats; to be confirmed.",
 )
 @public_option

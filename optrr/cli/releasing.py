@@ -24,16 +24,7 @@ from optrr.mechanisms.mechanism import FileRelease, ReleaseOptions
 from optrr.records.reading.registry import open_source, origins_of
 from optrr.records.reading.source import STANDARD_INPUT, RecordsAt
 from optrr.records.writing import formula_doubts
-from optrr.releases.accounting import (
-    PERSON,
-    UNIT,
-    Release,
-    distinct_releases,
-    finite,
-    shown_digest,
-    total_epsilon,
-    unit_of,
-)
+from optrr.releases import accounting
 from optrr.releases.provenance import SEEDED, Provenance
 from optrr.releases.sealed import DESIGN, LONGITUDINAL, SAMPLED_TABLES, SAMPLED_VARIANTS, Content, content_of, kind_of
 from optrr.show.text import amount, epsilon_text
@@ -87,7 +78,7 @@ def provenances_in(files: Sequence[Path]) -> list[Provenance]:
     return out
 
 
-def following(earlier: Sequence[Release], after: Sequence[Path], **options: Any) -> ReleaseOptions:
+def following(earlier: Sequence[accounting.Release], after: Sequence[Path], **options: Any) -> ReleaseOptions:
     """Options of a release that follows earlier ones, and those of the files of --after."""
     return ReleaseOptions(earlier=(*earlier, *(r for each in provenances_in(after) for r in each.releases)), **options)
 
@@ -95,8 +86,8 @@ def following(earlier: Sequence[Release], after: Sequence[Path], **options: Any)
 def release_summary(provenance: Provenance) -> dict[str, Any]:
     """For JSON: ε in all and of this release, in nats, its unit, and whether it is private."""
     return {
-        "epsilon": finite(_in_all(provenance)),
-        "unit": unit_of(provenance.releases),
+        "epsilon": accounting.finite(_in_all(provenance)),
+        "unit": accounting.unit_of(provenance.releases),
         "release_epsilon": provenance.release.epsilon,
         "private": not provenance.seeded,
         **({"public": provenance.public.summary()} if provenance.public else {}),
@@ -106,13 +97,13 @@ def release_summary(provenance: Provenance) -> dict[str, Any]:
 def _in_all(provenance: Provenance) -> float:
     """Total ε that was consumed; of a single seeded release, its stated ε."""
     known = provenance.releases
-    return math.inf if provenance.seeded and len(known) > 1 else total_epsilon(known)
+    return math.inf if provenance.seeded and len(known) > 1 else accounting.total_epsilon(known)
 
 
 def epsilon_phrase(provenance: Provenance) -> str:
     """The total in words, with its parts if several releases add up to it."""
     known = provenance.releases
-    forever = " for ever" if unit_of(known) == PERSON else ""
+    forever = " for ever" if accounting.unit_of(known) == accounting.PERSON else ""
     total = f"total epsilon {epsilon_text(_in_all(provenance))}{forever}"
     if len(known) == 1:
         return total
@@ -146,8 +137,8 @@ def report_release(release: FileRelease, output: Path, as_json: bool) -> None:
 
 # The unit of ε in words.
 _UNITS = {
-    UNIT: "each record",
-    PERSON: "each person over time (all their reports for ever, while the true record stays as it is)",
+    accounting.UNIT: "each record",
+    accounting.PERSON: "each person over time (all their reports for ever, while the true record stays as it is)",
 }
 
 
@@ -170,21 +161,21 @@ def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | N
     longitudinal design it is a person over time: everything that one person ever reports. Releases that are not given are not
     in the sum. What a file states is believed unless its --design is given.
     """
-    stated = distinct_releases(release for each in provenances_in(files) for release in each.releases)
+    stated = accounting.distinct_releases(release for each in provenances_in(files) for release in each.releases)
     epsilons = {made.digest: made.epsilon for made in map(_loaded, designs)}
     releases = [_recomputed(release, epsilons) for release in stated]
     private = not any(r.seeded for r in releases)
-    total = total_epsilon(releases) if private else math.inf
+    total = accounting.total_epsilon(releases) if private else math.inf
     within = limit is None or total <= limit
     warn([] if private else [f"a release was {SEEDED}"])
     if as_json:
         print_json(
             {
-                "epsilon": finite(total),
+                "epsilon": accounting.finite(total),
                 "limit": limit,
                 "within_limit": within,
                 "private": private,
-                "unit": unit_of(releases),
+                "unit": accounting.unit_of(releases),
                 "releases": [r.to_record() for r in releases],
             }
         )
@@ -192,7 +183,7 @@ def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | N
     rows = [
         (
             r.id[:12] or "unknown",
-            shown_digest(r.design),
+            accounting.shown_digest(r.design),
             r.mechanism,
             epsilon_text(r.epsilon),
             "its design" if r.design in epsilons else "the file",
@@ -201,7 +192,7 @@ def account(files: tuple[Path, ...], designs: tuple[Path, ...], limit: float | N
         for r in releases
     ]
     print_table("releases", ["release", "design", "mechanism", "epsilon", "from", "private"], rows)
-    whose = _UNITS[unit_of(releases)]
+    whose = _UNITS[accounting.unit_of(releases)]
     click.echo(f"total epsilon {epsilon_text(total)} for {whose}, if these files are about the same people")
     if not within:
         click.echo(f"error: {epsilon_text(total)} nats are above the limit of {limit:g}", err=True)
@@ -221,7 +212,7 @@ def _loaded(path: Path) -> Any:
     return of_kind.get(kind_of(held), load_asking)(held)
 
 
-def _recomputed(stated: Release, epsilons: dict[str, float]) -> Release:
+def _recomputed(stated: accounting.Release, epsilons: dict[str, float]) -> accounting.Release:
     """The release with the ε of its design, if that is known. Raises InvalidInput if less is stated."""
     true = epsilons.get(stated.design, stated.epsilon)
     if stated.epsilon < true:

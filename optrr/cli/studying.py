@@ -60,11 +60,11 @@ _DEFAULT_ODDS = 1.3
 @click.argument("input", metavar="[INPUT]", type=FILE, required=False)
 @click.option("--total-epsilon", "totals", multiple=True, help="Total epsilon, or several (1,2,4). Repeatable.")
 @click.option("--people", multiple=True, help="How many are drawn from INPUT for each repeat, or several. Repeatable.")
-@click.option("--repeats", type=int, default=20, show_default=True, help="How often everybody is randomized anew.")
-@click.option("--methods", default=",".join(METHODS), show_default=True, help="Ways to randomize, separated by commas.")
+@click.option("--repeats", type=int, default=20, help="How often everybody is randomized anew.")
+@click.option("--methods", default=",".join(METHODS), help="Ways to randomize, separated by commas.")
 @test_option
-@click.option("--alpha", type=float, default=0.05, show_default=True, help="Level of one test.")
-@click.option("--top", type=int, default=20, show_default=True, help="Variants to be found again, and ranked.")
+@click.option("--alpha", type=float, default=0.05, help="Level of one test.")
+@click.option("--top", type=int, default=20, help="Variants to be found again, and ranked.")
 @click.option(
     "--causal",
     type=int,
@@ -90,10 +90,9 @@ _DEFAULT_ODDS = 1.3
     "--missing",
     type=click.Choice(["refuse", "exclude", "category"]),
     default="refuse",
-    show_default=True,
     help="Missing calls. exclude: leave them out; category: randomize them too.",
 )
-@click.option("--random-state", type=click.IntRange(min=0), default=1, show_default=True, help="Seed.")
+@click.option("--random-state", type=click.IntRange(min=0), default=1, help="Seed.")
 @click.option("--state", type=OUTPUT, help="File that keeps what is done; a run that was interrupted goes on from it.")
 @click.option("--preset", type=click.Choice([POR]), help="Repeat a published study; INPUT is left out.")
 @click.option("--snps", multiple=True, help=f"Numbers of SNPs of --preset {POR}.  [default: 10,20,…,100]")

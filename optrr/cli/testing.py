@@ -11,25 +11,7 @@ import click
 import numpy as np
 
 from optrr.analyses import said_missing
-from optrr.cli.inputs import (
-    Sampled,
-    attributes_option,
-    check_trend,
-    complete_cases_option,
-    confidence_option,
-    design_option,
-    pool_option,
-    proportions_option,
-    read_numbers,
-    read_proportions,
-    refuse_options,
-    sample_options,
-    scores_of_trend,
-    scores_of_two,
-    scores_option,
-    simultaneous_option,
-    split_names,
-)
+from optrr.cli import inputs
 from optrr.cli.outputs import Analysis, analysis, report_option
 from optrr.cli.printing import json_option, print_json, print_shown, say
 from optrr.designs.design_file import load_design
@@ -38,15 +20,7 @@ from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism, Randomizer
 from optrr.models.loglinear.comparing import STRATIFIED, stratified_alternative
-from optrr.models.tests.power_analysis import (
-    Alternative,
-    IntervalWidths,
-    alternative_of,
-    goodness_alternative,
-    homogeneity_alternative,
-    predicted_power,
-    required_records,
-)
+from optrr.models.tests import power_analysis
 from optrr.models.tests.result import ADJUSTMENTS, Adjustment, TestFamily, TestResult, check_distinct, family
 from optrr.models.tests.testing import CALIBRATIONS, TESTS
 from optrr.show.parts import Page
@@ -70,7 +44,7 @@ _OTHERS = {"goodness-of-fit": "--proportions", "homogeneity": "--group"}
 _STATED_BY = _OTHERS | dict.fromkeys(STRATIFIED, "--given")
 
 
-tested_attributes_option = attributes_option("A,B", "The attributes, separated by commas; two for associations.")
+tested_attributes_option = inputs.attributes_option("A,B", "The attributes, separated by commas; two for associations.")
 
 
 @analysis(
@@ -85,7 +59,6 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
         "--adjust",
         type=click.Choice(ADJUSTMENTS),
         default="holm",
-        show_default=True,
         help="For a family: how p-values are adjusted for the number of tests.",
     ),
     click.option(
@@ -99,7 +72,7 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
         metavar="C,…",
         help="For tests within strata: the attributes whose categories together are the strata.",
     ),
-    proportions_option("For goodness-of-fit: the hypothesis."),
+    inputs.proportions_option("For goodness-of-fit: the hypothesis."),
     click.option(
         "--group",
         "groups",
@@ -107,25 +80,23 @@ tested_attributes_option = attributes_option("A,B", "The attributes, separated b
         metavar="INPUT",
         help="For homogeneity: records of another group, randomized by the same design; repeatable.",
     ),
-    scores_option,
+    inputs.scores_option,
     click.option(
         "--calibration",
         type=click.Choice(CALIBRATIONS),
         default="auto",
-        show_default=True,
         help="Where the p-value of an association comes from: the χ² limit, or simulation under the fitted null.",
     ),
     click.option(
         "--bootstrap",
         type=click.IntRange(min=1),
         default=1999,
-        show_default=True,
         help="Number of tables that a bootstrap draws.",
     ),
     click.option("--random-state", type=click.IntRange(min=0), help="Seed of the simulations."),
-    complete_cases_option,
-    pool_option,
-    sample_options,
+    inputs.complete_cases_option,
+    inputs.pool_option,
+    inputs.sample_options,
     report_option,
 )
 def test(
@@ -154,7 +125,7 @@ def test(
     name = name or ("independence" if given is None else "conditional-independence")
     stated = {"--proportions": proportions is not None, "--group": bool(groups), "--given": given is not None}
     _check_options(name, stated, calibration)
-    check_trend(name, scores)
+    inputs.check_trend(name, scores)
     _check_family(also, proportions)
     others = [replace(run.input, place=group) for group in groups]
     for place in others:
@@ -162,7 +133,7 @@ def test(
     tables = [_table(each, given) for each in (attributes, *also)]
     check_distinct([names for names, _ in tables])
     reports = run.open(pool, list(dict.fromkeys(n for names, strata in tables for n in (*names, *strata))), others)
-    sample = Sampled.of(sampled)
+    sample = inputs.Sampled.of(sampled)
     _check_sampled(name, sample, calibration)
     how: dict[str, Any] = {"hypothesis": name, "calibration": calibration, "bootstrap": bootstrap}
     how |= {"random_state": random_state, "complete_cases": complete_cases}
@@ -174,13 +145,13 @@ def test(
         how |= keywords
     if columns:
         why = "is for tests that ignore the sample; leave it out, or give --unweighted"
-        refuse_options(why, "calibration", "bootstrap", "random_state")
+        inputs.refuse_options(why, "calibration", "bootstrap", "random_state")
     if proportions is not None:
-        how["proportions"] = read_proportions(proportions, reports.asking.domain.subset(tables[0][0]))
+        how["proportions"] = inputs.read_proportions(proportions, reports.asking.domain.subset(tables[0][0]))
     made = [
         _of_sample(run, names, columns, how["single_cluster"])
         if columns and not complete_cases
-        else _of_table(run, names, strata, how | {"scores": scores_of_two(scores, names)})
+        else _of_table(run, names, strata, how | {"scores": inputs.scores_of_two(scores, names)})
         for names, strata in tables
     ]
     (result, page), (names, strata) = made[0], tables[0]
@@ -248,12 +219,12 @@ def _estimates(reports: Reports, names: Sequence[str]) -> list[tuple[str, Estima
 def _check_family(also: Sequence[str], proportions: str | None) -> None:
     """Raise InvalidInput for what a single test, or a family, does not take."""
     if not also:
-        refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
+        inputs.refuse_options("is for a family of tests; name the others with --also A,B, or leave it out", "adjust")
     elif proportions is not None:
         raise InvalidInput("--proportions are those of one table; leave out --also, or test each table on its own")
 
 
-def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> None:
+def _check_answers(sample: inputs.Sampled, groups: Sequence[str], calibration: str) -> None:
     """Raise InvalidInput for what tests of answers to questions do not take."""
     options = {**sample.options, "--group": bool(groups), f"--calibration {calibration}": calibration not in _LIMITS}
     for option, given in options.items():
@@ -261,7 +232,7 @@ def _check_answers(sample: Sampled, groups: Sequence[str], calibration: str) -> 
             raise InvalidInput(
                 f"tests of answers to questions take no {option}; leave it out, or ask for whole records"
             )
-    refuse_options(
+    inputs.refuse_options(
         "is for drawn tables, and p-values of answers are those of χ²; leave it out", "bootstrap", "random_state"
     )
 
@@ -274,7 +245,7 @@ def _print_family(result: TestFamily, strata: Sequence[str]) -> None:
             say(f"{crossed(names)}: {each.missing}")
 
 
-def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
+def _check_sampled(name: str, sample: inputs.Sampled, calibration: str) -> None:
     """Raise InvalidInput where a test cannot take the sample into account as it was asked to."""
     for option, given in sample.options.items():
         if given and option != "--unweighted" and (name != "independence" or calibration != "auto"):
@@ -284,7 +255,7 @@ def _check_sampled(name: str, sample: Sampled, calibration: str) -> None:
 
 def _table(attributes: str, given: str | None) -> tuple[list[str], list[str]]:
     """The names of the attributes that are tested, and of those that make strata."""
-    names, strata = list(split_names(attributes)), [] if given is None else list(split_names(given))
+    names, strata = list(inputs.split_names(attributes)), [] if given is None else list(inputs.split_names(given))
     if strata and len(names) != 2:
         raise InvalidInput(
             f"--attributes names {len(names)} of them, and --given is for an association of two; name two"
@@ -306,11 +277,13 @@ def _check_options(name: str, given: dict[str, bool], calibration: str) -> None:
             f"other calibration; leave out --calibration {calibration}"
         )
     if needed is not None:
-        refuse_options(
+        inputs.refuse_options(
             f"is for associations without --given; --test {name} chooses the number of tables itself", "bootstrap"
         )
     if calibration == "asymptotic":
-        refuse_options("is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state")
+        inputs.refuse_options(
+            "is for drawn tables, and --calibration asymptotic draws none", "bootstrap", "random_state"
+        )
 
 
 def _print_result(result: TestResult, names: Sequence[str], strata: Sequence[str]) -> None:
@@ -338,9 +311,9 @@ _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's
 
 
 @click.command()
-@design_option
+@inputs.design_option
 @tested_attributes_option
-@proportions_option(
+@inputs.proportions_option(
     "The truth that is to be seen: proportions of --attributes, then of those of --given.", required=True
 )
 @click.option(
@@ -359,15 +332,13 @@ _AGAINST = {"goodness-of-fit": "the hypothesis", "homogeneity": "another group's
 @click.option(
     "--shares", metavar="S,S,…", help="For homogeneity: each group's share of the records; alike unless given."
 )
-@scores_option
+@inputs.scores_option
 @click.option("--n", type=click.IntRange(min=1), help="Number of records whose power is computed.")
-@click.option(
-    "--power", "wanted", type=float, default=0.8, show_default=True, help="Power that the number of records must reach."
-)
-@click.option("--level", type=float, default=0.05, show_default=True, help="Level of the test.")
+@click.option("--power", "wanted", type=float, default=0.8, help="Power that the number of records must reach.")
+@click.option("--level", type=float, default=0.05, help="Level of the test.")
 @click.option("--width", type=float, help="Instead of a test: width that no interval of a cell may exceed.")
-@confidence_option
-@simultaneous_option
+@inputs.confidence_option
+@inputs.simultaneous_option
 @json_option
 def power(
     *,
@@ -389,16 +360,22 @@ def power(
 ) -> None:
     """How many randomized records a test needs, and with which power n of them detect an effect; or a wanted interval width."""
     design = load_design(design_file)
-    domain = design.domain.subset([*split_names(attributes), *([] if given is None else split_names(given))])
+    domain = design.domain.subset(
+        [*inputs.split_names(attributes), *([] if given is None else inputs.split_names(given))]
+    )
     if width is not None:
-        refuse_options("is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS)
-        true = read_proportions(proportions, domain)
-        _print_width(IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width, as_json)
+        inputs.refuse_options(
+            "is about a test, and --width about intervals of a table; leave out one of them", *_OF_TESTS
+        )
+        true = inputs.read_proportions(proportions, domain)
+        _print_width(
+            power_analysis.IntervalWidths(domain, design.mechanism, true, confidence, simultaneous), width, as_json
+        )
         return
-    refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
+    inputs.refuse_options("is about intervals; give --width too, or leave it out", "confidence", "simultaneous")
     name = name or ("independence" if given is None else "conditional-independence")
     _check_power_options(name, given, [proportions, *against], shares)
-    pair = scores_of_trend(name, scores, domain)
+    pair = inputs.scores_of_trend(name, scores, domain)
     tables = [proportions, *against]
     effect = _effect(name, design.mechanism, domain, tables, shares, pair)
     # as good as no randomization, of whatever test
@@ -414,10 +391,10 @@ def power(
     _print_power(answers | kept, as_json)
 
 
-def _planned(effect: Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
-    own = None if n is None else predicted_power(effect, n, level)
-    needed = required_records(effect, wanted, level)
-    predicted = own or predicted_power(effect, needed, level)
+def _planned(effect: power_analysis.Alternative, n: int | None, wanted: float, level: float) -> dict[str, Any]:
+    own = None if n is None else power_analysis.predicted_power(effect, n, level)
+    needed = power_analysis.required_records(effect, wanted, level)
+    predicted = own or power_analysis.predicted_power(effect, needed, level)
     return {
         "df": effect.df,
         "noncentrality": effect.noncentrality,
@@ -444,19 +421,21 @@ def _check_power_options(name: str, given: str | None, texts: list[str], shares:
 
 def _effect(
     name: str, mechanism: Randomizer, domain: Domain, texts: list[str], shares: str | None, scores: PairScores | None
-) -> Alternative:
-    tables = [read_proportions(text, domain) for text in texts]
+) -> power_analysis.Alternative:
+    tables = [inputs.read_proportions(text, domain) for text in texts]
     if name in STRATIFIED:
         return stratified_alternative(tables[0], domain, mechanism, name, scores)  # type: ignore[arg-type]  # a literal
     kernel = mechanism.kernel(domain.names)
     if name == "goodness-of-fit":
-        return goodness_alternative(tables[0], tables[1], kernel)
+        return power_analysis.goodness_alternative(tables[0], tables[1], kernel)
     if name == "homogeneity":
         said = f"--shares {shares} holds something that is not a number; give a share for each group"
-        return homogeneity_alternative(tables, kernel, None if shares is None else read_numbers(shares, said))
+        return power_analysis.homogeneity_alternative(
+            tables, kernel, None if shares is None else inputs.read_numbers(shares, said)
+        )
     if domain.m != 2:
         raise InvalidInput(f"--attributes names {domain.m} of them, and {name} is a test of two; name two")
-    return alternative_of(name, tables[0], kernel, scores, domain)  # type: ignore[arg-type]  # the choices are the literals
+    return power_analysis.alternative_of(name, tables[0], kernel, scores, domain)  # type: ignore[arg-type]  # the choices are the literals
 
 
 def _print_power(answers: dict[str, Any], as_json: bool) -> None:
@@ -481,7 +460,7 @@ def _print_power(answers: dict[str, Any], as_json: bool) -> None:
         say(line)
 
 
-def _print_width(intervals: IntervalWidths, width: float, as_json: bool) -> None:
+def _print_width(intervals: power_analysis.IntervalWidths, width: float, as_json: bool) -> None:
     records = intervals.records(width)
     answers: dict[str, Any] = {
         "attributes": list(intervals.domain.names),

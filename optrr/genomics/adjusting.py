@@ -19,16 +19,7 @@ from scipy.stats import t as student
 
 from optrr.domain.domain import listed
 from optrr.errors import InvalidInput
-from optrr.genomics.adjusted import (
-    KEPT,
-    AdjustedScores,
-    Residuals,
-    UnbiasedReports,
-    adjusted_scores,
-    status_model,
-    tail_of_sum,
-    trait_model,
-)
+from optrr.genomics import adjusted
 from optrr.genomics.adjusted_effects import AdjustedEffects, status_effects, trait_effects
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.covariates import NOT_COVERED, CovariateValues, told_apart
@@ -132,31 +123,31 @@ class AdjustedScan:
         return single_copy_chromosomes(self.cohort.variants.chromosome)
 
     @cached_property
-    def shared(self) -> dict[str, Residuals]:
+    def shared(self) -> dict[str, adjusted.Residuals]:
         """The model without a variant of everybody in a group with people, for variants without missing calls."""
         return {kind: self.model(group, None) for kind, group in self.groups.items() if group.people.any()}
 
-    def model(self, group: _Group, reports: UnbiasedReports | None) -> Residuals:
+    def model(self, group: _Group, reports: adjusted.UnbiasedReports | None) -> adjusted.Residuals:
         """Without the variant; of the people who are called, or of everybody."""
         trait = self.trait_of(group)
         if trait is not None:
             called = np.ones((trait.size, 1)) if reports is None else reports.called
-            return trait_model(group.columns, called, called * trait[:, None])
+            return adjusted.trait_model(group.columns, called, called * trait[:, None])
         own = self.of_status(group) if reports is None else reports
-        return status_model(group.columns, own.called, own.cases.sum(axis=0))
+        return adjusted.status_model(group.columns, own.called, own.cases.sum(axis=0))
 
-    def of_status(self, group: _Group) -> UnbiasedReports:
+    def of_status(self, group: _Group) -> adjusted.UnbiasedReports:
         """Of the first variant, as if its genotypes were known: what they say of the status is what all say."""
         eigenvalues = self.pair_kernel.part(0).eigenvalues.copy()
         eigenvalues[1, 0], eigenvalues[1, 1] = 1.0, eigenvalues[0, 1]
         status = self.status[group.people]
-        return UnbiasedReports.of(
+        return adjusted.UnbiasedReports.of(
             np.zeros((status.size, 1), np.int8), status, EffectKernel(self.pair_kernel.sizes, eigenvalues)
         )
 
     def blocks(
         self, wanted: NDArray[np.bool_] | None = None
-    ) -> Iterator[tuple[IntArray, _Group, Codes, Residuals | None]]:
+    ) -> Iterator[tuple[IntArray, _Group, Codes, adjusted.Residuals | None]]:
         """Variants of one group and kind at a time, with the model they share, or None where calls are missing.
 
         None of a group without people, as men are among women for chromosome Y.
@@ -179,28 +170,28 @@ class AdjustedScan:
                         shared = None if incomplete else self.shared[kind]
                         yield at[own][some], group, theirs[:, some], shared
 
-    def reports(self, at: IntArray, group: _Group, codes: Codes) -> UnbiasedReports:
+    def reports(self, at: IntArray, group: _Group, codes: Codes) -> adjusted.UnbiasedReports:
         """Of a block's variants."""
-        return UnbiasedReports.of(codes, self.status[group.people], self.pair_kernel.part(at))
+        return adjusted.UnbiasedReports.of(codes, self.status[group.people], self.pair_kernel.part(at))
 
     def trait_of(self, group: _Group) -> FloatArray | None:
         """The trait of a group's people, of a linear regression."""
         return self.values.trait[group.people] if self.is_linear and self.values.trait is not None else None
 
-    def p_values(self, at: IntArray, group: _Group, codes: Codes, scores: AdjustedScores) -> FloatArray:
+    def p_values(self, at: IntArray, group: _Group, codes: Codes, scores: adjusted.AdjustedScores) -> FloatArray:
         """Of a block's variants."""
         statistic = scores.statistic
         if self.is_linear:
             freedom = np.maximum(scores.n - group.columns.shape[1] - 1, 1.0)
             return np.asarray(2 * student.sf(np.sqrt(statistic), freedom))
         p = chi_squared_tails(statistic, 1)
-        for k in np.flatnonzero(p < KEPT):
+        for k in np.flatnonzero(p < adjusted.KEPT):
             who = np.full(codes.shape[0], True) if self.missing else codes[:, k] != MISSING
             fitted = tuple(np.broadcast_to(x, scores.a.shape)[who, k] for x in (scores.a, scores.b, scores.leverage))
             missing = float(np.clip(1 - scores.n[k] / codes.shape[0], 0.0, 1.0)) if self.missing else 0.0
             single = None if group.single is None else group.single[who]
             kernel = self.pair_kernel.part(int(at[k]))
-            exact = tail_of_sum(
+            exact = adjusted.tail_of_sum(
                 float(scores.score[k]),
                 float(scores.variance[k]),
                 fitted,
@@ -306,7 +297,7 @@ def adjusted_scan(  # noqa: PLR0913 (people, the design's two, what is adjusted 
     for at, group, codes, shared in scan.blocks(filters.kept):
         reports = scan.reports(at, group, codes)
         model = shared or scan.model(group, reports)
-        scores = adjusted_scores(reports, group.copies, model, values.only_strata, scan.trait_of(group))
+        scores = adjusted.adjusted_scores(reports, group.copies, model, values.only_strata, scan.trait_of(group))
         tests["statistic"][at], tests["n"][at] = scores.statistic, np.rint(scores.n)
         tests["p"][at] = scan.p_values(at, group, codes, scores)
         tables[at] = genotype_tables(codes, status[group.people], layout.missing)

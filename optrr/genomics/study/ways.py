@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from optrr.designs.design import Design
 from optrr.errors import InvalidInput
+from optrr.genomics import tests
 from optrr.genomics.designing import Budget, Wanted, genomic_design, sampled_variants
 from optrr.genomics.genotypes import GENOTYPES, MISSING, Codes
 from optrr.genomics.layout import Layout, genomic_domain, layout_of, star_kernel
@@ -38,14 +39,6 @@ from optrr.genomics.randomize import randomize_records
 from optrr.genomics.sampled_scan import associations_of, expected_noncentralities, likelihood_tests
 from optrr.genomics.sampled_variants import SampledVariants
 from optrr.genomics.scan import EffectColumns, ScanOptions
-from optrr.genomics.tests import (
-    Scores,
-    association_chi_squared,
-    genotype_tables,
-    naive_score_test,
-    noncentralities,
-    score_test,
-)
 from optrr.mechanisms.kernel import EffectKernel, unrandomized
 from optrr_solvers import Problem
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -86,7 +79,7 @@ def record_tables(records: Codes, layout: Layout) -> IntArray:
         codes = records[:, at[chosen]]
         if layout.missing:
             codes = np.where(codes == GENOTYPES, np.int8(MISSING), codes)
-        out[chosen] = genotype_tables(codes, status, layout.missing)
+        out[chosen] = tests.genotype_tables(codes, status, layout.missing)
     return out
 
 
@@ -98,8 +91,8 @@ class Seen:
     of the variants of these numbers.
     """
 
-    scores: Scores
-    naive: Scores | None
+    scores: tests.Scores
+    naive: tests.Scores | None
     chi_squared: FloatArray
     odds_of: Callable[[IntArray], EffectColumns]
 
@@ -166,13 +159,13 @@ class VariantReports(StudiedWay):
         # where everybody is asked for a few variants only, fewer people are counted for each
         people = np.maximum(tables.sum(axis=(1, 2)), 1)
         whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0)
-        estimate = association_chi_squared(tables, self.kernel, test) * whole / people
+        estimate = tests.association_chi_squared(tables, self.kernel, test) * whole / people
         odds = lambda which: odds_ratios(tables[which], self.kernel.part(which))  # noqa: E731
-        return Seen(score_test(tables, self.kernel, test), naive_score_test(tables, test), estimate, odds)
+        return Seen(tests.score_test(tables, self.kernel, test), tests.naive_score_test(tables, test), estimate, odds)
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
         """As :class:`StudiedWay`."""
-        return noncentralities(tables, self.kernel.part(which), test) * self.reported / self.variants
+        return tests.noncentralities(tables, self.kernel.part(which), test) * self.reported / self.variants
 
     def tables(self, records: Codes, generator: np.random.Generator) -> IntArray:
         """Counts of one randomized copy of ``records`` (n, 1 + V; the status first), shape (V, R, 2).
@@ -215,7 +208,7 @@ class NaiveUse(StudiedWay):
     def seen(self, records: Codes, test: str, generator: np.random.Generator) -> Seen:
         """As :class:`StudiedWay`."""
         tables = self.reports.tables(records, generator)
-        plain, scores = unrandomized(tables.shape[1:]), naive_score_test(tables, test)
+        plain, scores = unrandomized(tables.shape[1:]), tests.naive_score_test(tables, test)
         return Seen(scores, scores, scores.statistic, lambda which: odds_ratios(tables[which], plain))
 
     def expected(self, tables: NDArray[np.number], which: IntArray, test: str) -> FloatArray:
@@ -244,7 +237,7 @@ class VariantQuestions(StudiedWay):
         whole = np.count_nonzero(records[:, 1:] != MISSING, axis=0) / np.maximum(scanned.n, 1)
         if test != "trend":
             tables = told[0][1].counts.reshape(-1, GENOTYPES, 2)
-            estimate = association_chi_squared(tables, self.asking.kernel, test) * whole
+            estimate = tests.association_chi_squared(tables, self.asking.kernel, test) * whole
             return Seen(scanned.scores, None, estimate, scanned.odds_of)
         # the statistic less what noise adds on average, for as many true records as there are
         kept = np.maximum(likelihood_tests(self.asking, told).kept, 1e-12)
@@ -304,7 +297,7 @@ def _best_sampling(names: NDArray[np.object_], total: float, missing: bool) -> V
         kernel = star_kernel(design.law, np.array([1]), 0).part(0)
         if best is not None and not kernel.is_invertible:
             break
-        value = k * float(noncentralities(_REFERENCE, kernel)[0])
+        value = k * float(tests.noncentralities(_REFERENCE, kernel)[0])
         if best is None or value > best[0]:
             best = value, k, design, kernel
     assert best is not None

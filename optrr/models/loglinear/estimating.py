@@ -27,17 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
+from optrr.models.loglinear import fitting
 from optrr.models.loglinear.comparing import LEAST_WORTH, ModelTest, compare_models
-from optrr.models.loglinear.fitting import (
-    FittedLogLinear,
-    NullModel,
-    TableFits,
-    Terms,
-    check_seen,
-    fit,
-    limits_of_coefficients,
-    scaled_solve,
-)
 from optrr.models.tests.result import TestResult
 from optrr.models.tests.simulation import CLEAR_OF_ZERO, MANY_EXPECTED
 from optrr.records.counts import Counts
@@ -81,7 +72,7 @@ class LogLinear(TableResult):
     """
 
     counts: Counts | CountedTable
-    fitted: FittedLogLinear
+    fitted: fitting.FittedLogLinear
     limits: FloatArray
     confidence: float = 0.95
     simultaneous: bool = False
@@ -91,7 +82,7 @@ class LogLinear(TableResult):
     in_summary = ("n", "log_likelihood", "bic", "confidence", "simultaneous", "warnings")
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> fitting.Terms:
         """The model's terms."""
         return self.fitted.terms
 
@@ -111,7 +102,9 @@ class LogLinear(TableResult):
         empty = self.n * self.proportions.ravel() <= _NOBODY
         flat = self.terms.columns().reshape(self.terms.parameters, -1)
         return (
-            limits_of_coefficients(self.fitted.coefficients, flat, empty) if empty.any() else self.fitted.coefficients
+            fitting.limits_of_coefficients(self.fitted.coefficients, flat, empty)
+            if empty.any()
+            else self.fitted.coefficients
         )
 
     @property
@@ -204,13 +197,13 @@ _MOST_WORK = 20_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class PinnedModel(NullModel):
+class PinnedModel(fitting.NullModel):
     """A model one of whose coefficients, the one of column ``pinned``, is held at a value."""
 
     pinned: int
 
     @classmethod
-    def of_model(cls, model: NullModel, pinned: int) -> PinnedModel:
+    def of_model(cls, model: fitting.NullModel, pinned: int) -> PinnedModel:
         """With one of the model's coefficients held."""
         return cls(model.terms, model.kernel, model.parts, pinned)
 
@@ -232,18 +225,18 @@ class PinnedModel(NullModel):
         design = np.vstack([np.ones(flat.shape[1]), flat]).T
         return np.asarray(np.linalg.pinv(design)[1 + self.pinned])
 
-    def estimated(self, fits: TableFits) -> FloatArray:
+    def estimated(self, fits: fitting.TableFits) -> FloatArray:
         """The coefficient of tables of the model, (B,)."""
         return np.asarray(np.log(np.maximum(fits.proportions.reshape(len(fits.proper), -1), _FLOOR)) @ self._reading)
 
-    def at(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> TableFits:
+    def at(self, values: FloatArray, tables: FloatArray, fits: fitting.TableFits) -> fitting.TableFits:
         """The fit of tables (B, *sizes), which the whole model fits by ``fits``, with the coefficient at ``values`` (B,)."""
         n = tables.sum(axis=self.kernel.axes)
         moved = self._moved(values, fits)
-        start = TableFits(moved, self.reports(moved), fits.proper)
+        start = fitting.TableFits(moved, self.reports(moved), fits.proper)
         return self._likeliest(tables / n.reshape(-1, *(1,) * (tables.ndim - 1)), n, start)
 
-    def _moved(self, values: FloatArray, fits: TableFits) -> FloatArray:
+    def _moved(self, values: FloatArray, fits: fitting.TableFits) -> FloatArray:
         """Tables with the coefficient at these values and the other columns' expectations as they were."""
         b = values.size
         flat = self.columns.reshape(len(self.columns), -1)
@@ -259,19 +252,19 @@ class PinnedModel(NullModel):
                 break
             centred = flat[None] - (shares @ flat.T)[:, :, None]
             information = (centred * shares[:, None, :]) @ np.swapaxes(centred, 1, 2)
-            step = scaled_solve(information, missed[:, :, None])[:, :, 0] @ flat
+            step = fitting.scaled_solve(information, missed[:, :, None])[:, :, 0] @ flat
             step = step - np.sum(step * shares, axis=1, keepdims=True)
             logs = logs + step * np.minimum(1.0, _LONGEST / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1e-300))
         return _proportions(logs).reshape(fits.proportions.shape)
 
-    def error(self, tables: FloatArray, fits: TableFits) -> float:
+    def error(self, tables: FloatArray, fits: fitting.TableFits) -> float:
         """Standard error of the coefficient of the first table, from the information at its fit."""
-        first = TableFits(fits.proportions[:1], fits.expected[:1], fits.proper[:1])
+        first = fitting.TableFits(fits.proportions[:1], fits.expected[:1], fits.proper[:1])
         weights = ModelTest("coefficient", self, self.column).influence(first)[0, 0]
         information = float(tables[0].sum() * np.sum(weights**2 * first.expected.ravel()))
         return float(min(1 / np.sqrt(max(information, np.finfo(np.float64).tiny)), _LARGEST_ERROR))
 
-    def deviations(self, values: FloatArray, tables: FloatArray, fits: TableFits) -> FloatArray:
+    def deviations(self, values: FloatArray, tables: FloatArray, fits: fitting.TableFits) -> FloatArray:
         """How many standard deviations the score for the coefficient lies above 0 where it is at ``values``, (B,)."""
         b = values.size
         pinned = self.at(values, tables, fits)
@@ -287,17 +280,17 @@ def _proportions(logs: FloatArray) -> FloatArray:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def affordable(terms: Terms) -> bool:
+def affordable(terms: fitting.Terms) -> bool:
     """Whether the intervals of a model's coefficients end in about ten seconds."""
     return terms.parameters**3 * prod(map(int, terms.domain.sizes)) <= _MOST_WORK
 
 
 def coefficient_intervals(
-    model: NullModel,
+    model: fitting.NullModel,
     table: FloatArray,
     estimates: FloatArray,
     confidence: float,
-    pinned_at: Callable[[NullModel, int], PinnedModel] = PinnedModel.of_model,
+    pinned_at: Callable[[fitting.NullModel, int], PinnedModel] = PinnedModel.of_model,
 ) -> FloatArray:
     """Limits of every coefficient, (p, 2), for a table of counts; infinite where the records leave none on that side.
 
@@ -354,7 +347,7 @@ def _limit(deviation: Callable[[float], float], middle: float, error: float, qua
 def fit_loglinear(
     counts: Counts,
     mechanism: Randomizer,
-    generators: Iterable[Iterable[str]] | Terms,
+    generators: Iterable[Iterable[str]] | fitting.Terms,
     confidence: float = 0.95,
     simultaneous: bool = False,
 ) -> LogLinear:
@@ -379,23 +372,25 @@ def fit_loglinear(
     check_confidence(confidence)
     result = replace(fitted_model(counts, mechanism, generators), confidence=confidence, simultaneous=simultaneous)
     warn_of_records([counts], mechanism)
-    return with_intervals(result, NullModel.of(result.terms, mechanism), counts.table.astype(np.float64))
+    return with_intervals(result, fitting.NullModel.of(result.terms, mechanism), counts.table.astype(np.float64))
 
 
-def fitted_model(counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | Terms) -> LogLinear:
+def fitted_model(
+    counts: Counts, mechanism: Randomizer, generators: Iterable[Iterable[str]] | fitting.Terms
+) -> LogLinear:
     """The fit of a model without intervals. Raises as :func:`fit_loglinear`."""
     check_records(counts.n)
-    terms = generators if isinstance(generators, Terms) else Terms.of(counts.domain, generators)
-    check_seen(terms, checked_mechanism(mechanism))
-    fitted = fit(terms, counts.proportions, mechanism.kernel(counts.domain.names))
+    terms = generators if isinstance(generators, fitting.Terms) else fitting.Terms.of(counts.domain, generators)
+    fitting.check_seen(terms, checked_mechanism(mechanism))
+    fitted = fitting.fit(terms, counts.proportions, mechanism.kernel(counts.domain.names))
     return LogLinear(counts, fitted, np.full((terms.parameters, 2), np.nan))
 
 
 def with_intervals(
     result: LogLinear,
-    model: NullModel,
+    model: fitting.NullModel,
     table: FloatArray,
-    pinned_at: Callable[[NullModel, int], PinnedModel] = PinnedModel.of_model,
+    pinned_at: Callable[[fitting.NullModel, int], PinnedModel] = PinnedModel.of_model,
     least_worth: float = LEAST_WORTH,
 ) -> LogLinear:
     """The result with intervals at its confidence, or with the reason why there are none.
@@ -433,7 +428,7 @@ def stepwise(
     sets = [chosen for size in range(2, order + 1) for chosen in combinations(range(domain.m), size)]
     names = {chosen: tuple(domain.names[i] for i in chosen) for chosen in sets}
     seen = [chosen for chosen in sets if checked_mechanism(mechanism).kernel(names[chosen]).is_invertible]
-    best = fitted_model(counts, mechanism, Terms.of(domain, ()))
+    best = fitted_model(counts, mechanism, fitting.Terms.of(domain, ()))
     warn_of_records([counts], mechanism)
     while True:
         tried = [fitted_model(counts, mechanism, terms) for terms in _neighbours(best.terms, seen)]
@@ -441,11 +436,11 @@ def stepwise(
         if better.bic >= best.bic:
             hidden = tuple("*".join(names[chosen]) for chosen in sets if chosen not in seen)
             best = replace(best, confidence=confidence, simultaneous=simultaneous, hidden=hidden)
-            return with_intervals(best, NullModel.of(best.terms, mechanism), counts.table.astype(np.float64))
+            return with_intervals(best, fitting.NullModel.of(best.terms, mechanism), counts.table.astype(np.float64))
         best = better
 
 
-def _neighbours(terms: Terms, seen: list[tuple[int, ...]]) -> Iterable[Terms]:
+def _neighbours(terms: fitting.Terms, seen: list[tuple[int, ...]]) -> Iterable[fitting.Terms]:
     present = set(terms.sets)
     for new in seen:
         if new not in present and all(part in present for part in combinations(new, len(new) - 1)):
@@ -517,15 +512,15 @@ class Comparison(Result):
 def beside(
     counts: Counts,
     mechanism: Randomizer,
-    one: Iterable[Iterable[str]] | Terms,
-    other: Iterable[Iterable[str]] | Terms,
+    one: Iterable[Iterable[str]] | fitting.Terms,
+    other: Iterable[Iterable[str]] | fitting.Terms,
     random_state: int | np.random.Generator | None = None,
 ) -> Comparison:
     """Compare two log-linear models of which one, in either place, is part of the other.
 
     Raises InvalidInput where neither is part of the other, and as :func:`optrr.models.loglinear.comparing.compare_models`.
     """
-    first, second = (m if isinstance(m, Terms) else Terms.of(counts.domain, m) for m in (one, other))
+    first, second = (m if isinstance(m, fitting.Terms) else fitting.Terms.of(counts.domain, m) for m in (one, other))
     smaller, larger = (second, first) if second <= first else (first, second)
     score = compare_models(counts, mechanism, smaller, larger, random_state)
     inner, outer = fitted_model(counts, mechanism, smaller), fitted_model(counts, mechanism, larger)

@@ -15,14 +15,7 @@ from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, did_you_mean
 from optrr.mechanisms.kernel import MAX_DENSE, Kernel, ProductKernel, SingularMarginal, unrandomized
 from optrr.mechanisms.mechanism import Randomizer
-from optrr.models.regression.families import (
-    LinearEquations,
-    LogisticEquations,
-    SampleMoments,
-    UnbiasedEquations,
-    WeightedUnbiasedEquations,
-    product_places,
-)
+from optrr.models.regression import families
 from optrr.models.regression.formulas import Predictors, Term
 from optrr.models.regression.likelihood import LikelihoodEquations, WeightedLikelihoodEquations, without_effects
 from optrr.records.counts import Counts, count, distinct
@@ -49,7 +42,7 @@ class DistinctReports:
     numbers: FloatArray
     mechanism: Randomizer
     origins: tuple[Origin, ...] = ()
-    sample: SampleMoments | None = None
+    sample: families.SampleMoments | None = None
 
     @property
     def n(self) -> FloatArray:
@@ -236,14 +229,14 @@ class _Products:
 
 def linear_equations(
     predictors: Predictors, reports: DistinctReports, outcome: str, scores: FloatArray
-) -> LinearEquations:
+) -> families.LinearEquations:
     """Normal equations from the tables of every two terms.
 
     Raises InvalidInput where there are too many columns. SingularMarginal where the mechanism hides a table that two terms
     need.
     """
     p = len(predictors.labels)
-    places = product_places(p + 1)
+    places = families.product_places(p + 1)
     if places.max() >= MOST_PRODUCTS:
         raise InvalidInput(
             f"the model has {p} columns; at most {int((2 * MOST_PRODUCTS) ** 0.5) - 2} fit, so leave some out"
@@ -268,7 +261,7 @@ def linear_equations(
             second[0] += (g * shares[0, rows, None]).T @ g
         else:
             second += (shares[:, rows] @ (g[:, :, None] * g[:, None, :]).reshape(len(g), -1)).reshape(second.shape)
-    return LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf, largest)
+    return families.LinearEquations(mean, second, reports.n, reports.sample.degrees if reports.sample else inf, largest)
 
 
 def _products(one: Columns, other: Columns, reports: DistinctReports, places: IntArray) -> _Products:
@@ -289,7 +282,7 @@ def _products(one: Columns, other: Columns, reports: DistinctReports, places: In
 
 def logistic_equations(
     predictors: Predictors, reports: DistinctReports, outcome: str, unordered: bool
-) -> LogisticEquations:
+) -> families.LogisticEquations:
     """The likelihood, or the unbiased score of an ordered outcome where randomized predictors have too many cells for it.
 
     The chance of the second of two categories is ordered, too.
@@ -325,7 +318,7 @@ def logistic_equations(
     many = len(groups) == 1 or (sample.kish if sample else n.min()) >= LEAST_IN_LAWS * laws
     if not (unordered or (reached and (many or not randomized))):
         made = (shares, x, _checked(kernel), n)
-        return WeightedUnbiasedEquations(*made, sample, cell) if sample else UnbiasedEquations(*made)
+        return families.WeightedUnbiasedEquations(*made, sample, cell) if sample else families.UnbiasedEquations(*made)
     likely: LikelihoodEquations
     if sample:
         likely = WeightedLikelihoodEquations(shares, x, kernel, n, unordered, sample=sample, places=cell)
@@ -413,7 +406,7 @@ def distinct_sampled(
     cells[rows] = places.ravel()
     weighted = WeightedReports.of(replace(sample, cells=cells), clusters, rows, int(seen.size))
     weighted.check_enough()
-    moments = SampleMoments(
+    moments = families.SampleMoments(
         moments=(weighted.n - 1) * weighted.covariance,
         squares=weighted.squares,
         degrees=weighted.degrees,

@@ -17,14 +17,7 @@ from optrr.domain.domain import Attribute, checked_scores
 from optrr.domain.public import PublicColumns
 from optrr.errors import InvalidInput, TooFewRecords
 from optrr.mechanisms.mechanism import Randomizer, checked_mechanism
-from optrr.models.regression import solving
-from optrr.models.regression.building import (
-    DistinctReports,
-    linear_equations,
-    logistic_equations,
-    read_reports,
-    read_sampled,
-)
+from optrr.models.regression import building, solving
 from optrr.models.regression.families import Choices, Equations, Levels, LinearEquations
 from optrr.models.regression.formulas import Fit, Formula, Predictors, Term, check_scores, numbers_of
 from optrr.models.regression.likelihood import LikelihoodEquations
@@ -529,16 +522,16 @@ def regress(  # noqa: PLR0913 (each argument is one question a user answers)
     columns, asked = PublicColumns(weights, strata, clusters), checked_mechanism(mechanism)
     said: list[str] = []
     if columns:
-        counted, reports, said = read_sampled(data, asked, read.names, public, columns, single_cluster)
+        counted, reports, said = building.read_sampled(data, asked, read.names, public, columns, single_cluster)
     else:
-        counted = reports = read_reports(data, asked, read.names, public)
+        counted = reports = building.read_reports(data, asked, read.names, public)
     warn_of_records(counted.pairs(), counted.mechanism)
     result = fitted(*modelled(read, reports, family, scores or {}), confidence, progress)
     return replace(result, warnings=(*result.warnings, *said))
 
 
 def modelled(
-    formula: Formula, reports: DistinctReports, family: str | None, scores: Mapping[str, ArrayLike]
+    formula: Formula, reports: building.DistinctReports, family: str | None, scores: Mapping[str, ArrayLike]
 ) -> tuple[Fit, Equations]:
     """What is fitted to the reports of one data set, and its equations; see :func:`regress`."""
     fit = model(formula, reports, family, scores)
@@ -549,7 +542,10 @@ def modelled(
 
 
 def model(
-    formula: Formula, reports: DistinctReports | CountedTable, family: str | None, scores: Mapping[str, ArrayLike]
+    formula: Formula,
+    reports: building.DistinctReports | CountedTable,
+    family: str | None,
+    scores: Mapping[str, ArrayLike],
 ) -> Fit:
     """What a formula says of the attributes of these reports, or of a table; see :func:`regress`."""
     # for a constant alone the outcome stands in, as a domain is never empty, and is not used
@@ -578,8 +574,8 @@ def model(
     return Fit(formula.text, "logistic" if outcome.size == 2 else several, outcome, predictors)
 
 
-def equations(fit: Fit, reports: DistinctReports) -> Equations:
+def equations(fit: Fit, reports: building.DistinctReports) -> Equations:
     """The estimating equations of every data set among the reports."""
     if fit.scores is None:
-        return logistic_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
-    return linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)
+        return building.logistic_equations(fit.predictors, reports, fit.outcome.name, fit.family == "multinomial")
+    return building.linear_equations(fit.predictors, reports, fit.outcome.name, fit.scores)

@@ -23,17 +23,7 @@ import pyarrow.parquet as pq
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.records.frames import RECORDS
-from optrr.records.reading.source import (
-    MOST_BYTES,
-    STANDARD_INPUT,
-    BoundedSource,
-    RecordsAt,
-    fixed_width,
-    readable,
-    require_small,
-    sound,
-    sound_schema,
-)
+from optrr.records.reading import source
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 # Bytes read at once, cells of a batch of wide records, and the fewest records of one.
@@ -90,8 +80,8 @@ def _most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int) 
                     decoded += max((p.decoded for p in pages if p.is_dictionary is kind), default=0)
                 held += sum(p.held for p in pages)
                 widths += max((p.size for p in pages if p.encoding == _PREFIXES), default=0)
-            require_small(decoded, held, str(path))
-            most = min(most, MOST_BYTES // widths) if widths else most
+            source.require_small(decoded, held, str(path))
+            most = min(most, source.MOST_BYTES // widths) if widths else most
     return max(1, most)
 
 
@@ -233,18 +223,18 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value | data[at] << shift, at + 1
 
 
-class ParquetFile(BoundedSource):
+class ParquetFile(source.BoundedSource):
     """A Parquet file; the nameless index that pandas writes is no column unless the domain declares it."""
 
-    def __init__(self, where: RecordsAt, domain: Domain | None) -> None:
-        if where.place == STANDARD_INPUT:
+    def __init__(self, where: source.RecordsAt, domain: Domain | None) -> None:
+        if where.place == source.STANDARD_INPUT:
             raise InvalidInput("a Parquet file ends with its index and cannot come through a pipe; name the file")
         path = Path(str(where.place))
         self.name, self.paths = str(path), (path,)
         self._texts: list[str] = []
         declared = () if domain is None else domain.names
         with self._parquet() as file:
-            written = sound_schema(file.schema_arrow, self.name)
+            written = source.sound_schema(file.schema_arrow, self.name)
             self.rows = file.metadata.num_rows
         columns = [f for f in written if f.name in declared or not _UNNAMED_INDEX.fullmatch(f.name)]
         self._texts = [f.name for f in columns if _is_text(f.type)]
@@ -254,7 +244,7 @@ class ParquetFile(BoundedSource):
 
     def _parquet(self) -> pq.ParquetFile:
         # with a small buffer and no pre-buffering, pages are read as they are needed, not a whole row group at once
-        with readable(self.name):
+        with source.readable(self.name):
             try:
                 return pq.ParquetFile(self.paths[0], pre_buffer=False, buffer_size=_BUFFER, read_dictionary=self._texts)
             except (pa.ArrowException, UnicodeDecodeError, RuntimeError):
@@ -263,13 +253,13 @@ class ParquetFile(BoundedSource):
                 ) from None
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        width = sum(fixed_width(f.type) or 1 for f in self.schema if f.name in set(columns))
-        size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)), max(1, MOST_BYTES // max(1, width)))
-        with readable(self.name), self._parquet() as file:
+        width = sum(source.fixed_width(f.type) or 1 for f in self.schema if f.name in set(columns))
+        size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)), max(1, source.MOST_BYTES // max(1, width)))
+        with source.readable(self.name), self._parquet() as file:
             try:
                 rows = _most_rows(self.paths[0], file, columns, size)
                 for batch in file.iter_batches(batch_size=rows, columns=columns):
-                    yield sound(batch, self.name)
+                    yield source.sound(batch, self.name)
             except InvalidInput:
                 raise
             except (pa.ArrowException, IndexError, ValueError, OverflowError, RuntimeError):

@@ -40,15 +40,7 @@ from optrr.records.reading.source import (
     place_of,
     plain_suffix,
 )
-from optrr.releases.provenance import (
-    KEY,
-    Origin,
-    Provenance,
-    doubts,
-    provenance_beside,
-    require_design,
-    require_unrandomized,
-)
+from optrr.releases import provenance
 
 
 @dataclass(frozen=True)
@@ -280,7 +272,7 @@ def _differs(one: Any, other: Any, column: str) -> InvalidInput:
     return InvalidInput(f"{one} differs from {other} in column {shown(column)}; give files with the same columns")
 
 
-def origins_of(data: Any) -> list[Origin]:
+def origins_of(data: Any) -> list[provenance.Origin]:
     """The origins of files, frames or tables, each different note once; at least one.
 
     ``data`` is whatever :func:`optrr.records.reading.registry.open_source` reads, or gives. An array of codes has none; a pipe
@@ -302,51 +294,51 @@ def refuse_randomized(data: Any, opened: Source | None = None) -> None:
     ``opened`` are the same records, opened: the metadata of a pipe or an iterator can be read there only.
     """
     for origin in [*origins_of(data), *([] if opened is None else [_of_source(opened)])]:
-        require_unrandomized(origin)
+        provenance.require_unrandomized(origin)
 
 
 def check_design(data: Any, digest: str) -> list[str]:
     """Raise InvalidInput for records of another design than the one of this digest; return warnings about the others."""
     origins = origins_of(data)
     for origin in origins:
-        require_design(origin, digest)
-    return list(dict.fromkeys(line for origin in origins for line in doubts(origin)))
+        provenance.require_design(origin, digest)
+    return list(dict.fromkeys(line for origin in origins for line in provenance.doubts(origin)))
 
 
-def different(origins: Iterable[Origin]) -> list[Origin]:
+def different(origins: Iterable[provenance.Origin]) -> list[provenance.Origin]:
     """Each different note once, in order, under the first name that has it."""
     first = {o.provenance: o for o in reversed(list(origins))}
     return list(reversed(first.values()))
 
 
-def _of_place(where: RecordsAt) -> Iterator[Origin]:
+def _of_place(where: RecordsAt) -> Iterator[provenance.Origin]:
     files = each_file(where)
     if not files:
-        yield Origin(str(where))
+        yield provenance.Origin(str(where))
     for each in files:
         path = Path(str(each.place))
         if str(path) == STANDARD_INPUT:
-            yield Origin("standard input")
+            yield provenance.Origin("standard input")
             continue
-        beside, source = provenance_beside(path), None
+        beside, source = provenance.provenance_beside(path), None
         if beside is None and not _is_pipe(path):
             with suppress(InvalidInput):
                 source = open_source(each)
-        yield Origin(str(path), beside) if source is None else _of_source(source)
+        yield provenance.Origin(str(path), beside) if source is None else _of_source(source)
 
 
 def _is_pipe(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _of_memory(data: Any) -> Origin:
+def _of_memory(data: Any) -> provenance.Origin:
     what = f"the {type(data).__name__}"
     if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return Origin(what, Provenance.from_metadata(data.schema.metadata, what))
+        return provenance.Origin(what, provenance.Provenance.from_metadata(data.schema.metadata, what))
     attrs = getattr(data, "attrs", None)
-    note = attrs.get(KEY) if isinstance(attrs, dict) else None
-    return Origin(what, Provenance.from_json(note, what) if isinstance(note, str) else None)
+    note = attrs.get(provenance.KEY) if isinstance(attrs, dict) else None
+    return provenance.Origin(what, provenance.Provenance.from_json(note, what) if isinstance(note, str) else None)
 
 
-def _of_source(source: Source) -> Origin:
-    return Origin(source.name, Provenance.from_metadata(source.schema.metadata, source.name))
+def _of_source(source: Source) -> provenance.Origin:
+    return provenance.Origin(source.name, provenance.Provenance.from_metadata(source.schema.metadata, source.name))

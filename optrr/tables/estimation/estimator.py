@@ -36,15 +36,8 @@ from optrr.records.reading.registry import origins_of
 from optrr.show.charts import Shading, heat_figure
 from optrr.show.result import intervals_said
 from optrr.show.text import category_word
-from optrr.tables.estimation import simplex
+from optrr.tables.estimation import impossible, simplex
 from optrr.tables.estimation.adjustment import adjust_to_estimates, margin_groups
-from optrr.tables.estimation.impossible import (
-    CountedTable,
-    Observed,
-    counted_table,
-    impossible_tables,
-    warn_of_records,
-)
 from optrr.tables.estimation.score_interval import cell_means, score_intervals
 from optrr.tables.estimation.simplex import Convergence, FittedTable
 from optrr_solvers.arrays import FloatArray
@@ -273,20 +266,20 @@ _LARGE_ITERATIONS = 2000
 _LARGE_TOLERANCE = 0.1
 
 
-Fitter = Callable[[CountedTable], FittedTable]
+Fitter = Callable[[impossible.CountedTable], FittedTable]
 
 
 def _simplex(made_proper: Callable[[FloatArray], FloatArray]) -> Fitter:
     """The unbiased table made proper by this function of its cells."""
 
-    def method(data: CountedTable) -> FittedTable:
+    def method(data: impossible.CountedTable) -> FittedTable:
         raw = data.kernel.solve(data.observed)
         return FittedTable(made_proper(raw.ravel()).reshape(raw.shape))
 
     return method
 
 
-def _ibu(data: CountedTable) -> FittedTable:
+def _ibu(data: impossible.CountedTable) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (brings optimizers, which take long to import)
 
     if data.kernel.cells > likelihood.MAX_NEWTON:
@@ -294,7 +287,7 @@ def _ibu(data: CountedTable) -> FittedTable:
     return likelihood.ibu(data.observed, data.kernel, n=data.n)
 
 
-def _mle(data: CountedTable) -> FittedTable:
+def _mle(data: impossible.CountedTable) -> FittedTable:
     from optrr.tables.estimation import likelihood  # noqa: PLC0415 (as above)
 
     kernel = data.kernel
@@ -307,7 +300,7 @@ def _adjusted(mechanism: Randomizer, domain: Domain) -> Fitter:
     """RR-Adjustment of the records that were seen, to what was randomized together."""
     groups = margin_groups(mechanism, domain)
 
-    def method(data: CountedTable) -> FittedTable:
+    def method(data: impossible.CountedTable) -> FittedTable:
         seen = np.argwhere(data.observed > 0)
         fitted = adjust_to_estimates(seen, data.observed[data.observed > 0], groups)
         out = np.zeros_like(data.observed)
@@ -373,7 +366,7 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     if bootstrap and target == "data":
         raise InvalidInput("the bootstrap draws new records, so its target is the population; leave out target='data'")
     check_bootstrap(bootstrap)
-    data = counted_table(counts, mechanism)
+    data = impossible.counted_table(counts, mechanism)
     check_records(data.n)
     fit = _adjusted(mechanism, data.domain) if method == "adjusted" else _FITTERS[method]
     warnings: tuple[str, ...] = ()
@@ -401,7 +394,9 @@ def estimate(  # noqa: PLR0913 (public: each argument is one choice of the user)
     return with_intervals(out, data.kernel, data.observed, interval_cells)
 
 
-def _with_bootstrap(out: Estimate, data: CountedTable, fit: Fitter, samples: int, rng: np.random.Generator) -> Estimate:
+def _with_bootstrap(
+    out: Estimate, data: impossible.CountedTable, fit: Fitter, samples: int, rng: np.random.Generator
+) -> Estimate:
     """Standard deviations of the method when a consistent estimate is the truth: its own, made proper.
 
     "adjusted" is not consistent: samples from its weakened association would be weakened once more, so the projected unbiased
@@ -459,7 +454,7 @@ def estimate_adjusted(
         return np.bincount(cells, weights=of, minlength=prod(kernel.sizes)).reshape(kernel.sizes)
 
     reweighted, observed = FittedTable(table(fitted.weights), fitted.convergence), table(weights / weights.sum())
-    warn_of_records([Counts(asked, table(weights), origins)], mechanism)
+    impossible.warn_of_records([Counts(asked, table(weights), origins)], mechanism)
     plain = with_errors(
         asked,
         n,
@@ -493,7 +488,7 @@ def estimate_of_supports(
     error = np.where(alike, np.nan, np.sqrt(observed * (1 - observed) / (n - 1)) / (p - q))
     warnings = (
         *without_error(alike, "the answers that tell about them are"),
-        *impossible_tables([Observed(" × ".join(domain.names), both, kernel)]),
+        *impossible.impossible_tables([impossible.Observed(" × ".join(domain.names), both, kernel)]),
     )
     return unbiased_estimate(domain, n, (observed - q) / (p - q), error, confidence, ends, warnings)
 

@@ -62,15 +62,8 @@ from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import MAX_CELLS
 from optrr.releases.accounting import Account, Release, Spent
 from optrr.show.text import epsilon_text
+from optrr.tables.estimation import estimator
 from optrr.tables.estimation.adjustment import AdjustedRecords, adjust
-from optrr.tables.estimation.estimator import (
-    ADJUSTMENT_ROUNDS,
-    Estimate,
-    check_confidence,
-    check_records,
-    with_errors,
-    with_intervals,
-)
 from optrr.tables.estimation.simplex import FittedTable, clip
 from optrr_solvers import Problem, Solution, solve
 from optrr_solvers.arrays import FloatArray, IntArray, real
@@ -292,7 +285,7 @@ class Collector:
         *,
         confidence: float = 0.95,
         simultaneous: bool = False,
-    ) -> Estimate:
+    ) -> estimator.Estimate:
         """The joint distribution of these attributes, as the protocol estimates it; axes in the order of ``names``.
 
         With ``whole_blocks`` each block's whole table is estimated, made proper, and then summed over what was not asked for,
@@ -303,12 +296,12 @@ class Collector:
         than 2^27 cells; SingularMarginal where the mechanism hides the table.
         """
         asked, table = self.protocol.domain.subset(names), self.proportions(names, whole_blocks)
-        check_confidence(confidence)
-        check_records(self.n)
+        estimator.check_confidence(confidence)
+        estimator.check_records(self.n)
         # the unbiased estimate's errors, from the same messages, around the protocol's table
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
-        plain = with_errors(
+        plain = estimator.with_errors(
             asked,
             self.n,
             FittedTable(table),
@@ -319,7 +312,7 @@ class Collector:
             confidence=confidence,
             simultaneous=simultaneous,
         )
-        return with_intervals(plain, kernel, observed)
+        return estimator.with_intervals(plain, kernel, observed)
 
     def proportions(self, names: Sequence[str], whole_blocks: bool = False) -> FloatArray:
         """The table of `estimate` alone, without errors, which cost more than it where many are asked for."""
@@ -331,7 +324,7 @@ class Collector:
         records = self.adjusted_records()
         return self._summed(records.codes, records.weights, chosen)
 
-    def adjusted_records(self, max_rounds: int = ADJUSTMENT_ROUNDS) -> AdjustedRecords:
+    def adjusted_records(self, max_rounds: int = estimator.ADJUSTMENT_ROUNDS) -> AdjustedRecords:
         """RR-Adjustment: the distinct randomized records with weights fitted to the estimated margins (MDR Algorithm 2)."""
         protocol, domain = self.protocol, self.protocol.domain
         rows, counts = self.records()
