@@ -67,6 +67,8 @@ _OPTIONS = {
         "NAME",
         "Encoding of CSV, such as latin-1; by default UTF-8, or windows-1252 where INPUT is not UTF-8.",
     ),
+    "decimal": ("CHARACTER", "Decimal separator of CSV, such as a comma; by default a point."),
+    "date-format": ("FORMAT", "How CSV writes dates, such as %d.%m.%Y; by default 2024-03-01."),
     "query": ("SQL", "For databases (duckdb:FILE, sqlite:FILE, postgresql://…): one row per record."),
 }
 _KEY = "optrr.cli.inputs"

@@ -119,7 +119,9 @@ def _bins(text: str) -> tuple[str, int | list[str]]:
 def _next_commands(place: RecordsAt, output: Path | None, *, undeclared: bool) -> list[str]:
     """The commands that design for this specification and randomize these records."""
     written = [
-        word for option, value in said_of_input(click.get_current_context()).items() for word in (f"--{option}", value)
+        word
+        for option, value in said_of_input(click.get_current_context()).items()
+        for word in (f"--{option.replace('_', '-')}", value)
     ]
     spec_file = "spec.toml" if output is None else str(output)
     drop = ["--drop-undeclared"] if undeclared else []

@@ -102,15 +102,21 @@ def propose(data: Any, wanted: Proposing) -> Proposal:
     checked_columns(present, Domain.of(dict.fromkeys(asked, 2)), None)
     seen = {name: ObservedColumn(name, wanted.missing) for name in columns}
     counts = CountsSought(columns)
-    records = 0
+    records, last = 0, None
     for batch in source.batches(columns):
         records += batch.num_rows
         counts.add(batch)
         for name, column in seen.items():
             column.add(batch.column(name))
-    if not records:
+        last = batch.slice(batch.num_rows - 1) if batch.num_rows else last
+    if last is None:
         raise InvalidInput(f"{source.name} holds no records; give at least one")
-    attributes, notes, left_out, doubts = [], Notes(), {}, [*counts.said()]
+    attributes, notes, left_out, doubts = [], Notes(), {}, [*source.notes, *counts.said()]
+    if columns and records > 1 and _plain(str(last.column(0)[0])) in _TOTALS:
+        records -= 1
+        doubts.append("the last row is a total and left out here; delete it, because every row is one person")
+        for name, column in seen.items():
+            column.remove(last.column(name))
     for name, column in seen.items():
         attribute = _attribute(column, wanted, notes)
         if isinstance(attribute, str):
@@ -156,7 +162,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
     if len(known) < 2:
         return f"{amount(len(known), 'different value')}, which carries no information"
     if len(known) > MOST_CATEGORIES:
-        numbers = column.dated or all(isinstance(v, int | float) for v in known)
+        numbers = column.dated or _as_numbers(known) is not None
         kind = (
             f"numbers or dates; give it bins, --bins {shlex.quote(f'{name}=5')}"
             if numbers
@@ -164,7 +170,7 @@ def _attribute(column: ObservedColumn, wanted: Proposing, notes: Notes) -> Attri
         )
         if not (wanted.rare and not numbers):
             if written_as_dates(known):
-                kind = "texts that look like dates; write them as 2024-03-01 and give it bins"
+                kind = "texts that look like dates; give --date-format, such as %d.%m.%Y, and bins"
             return f"{len(known)} different {kind}"
     kept = [v for v, n in known.items() if n >= wanted.rare]
     rest = None if len(kept) == len(known) else REST
@@ -194,7 +200,8 @@ def _bins(column: ObservedColumn, known: Mapping[Category, int], wanted: Proposi
     name, dated = column.name, column.dated
     asked = _asked(name, wanted)
     general = name not in wanted.bins
-    numbers = dated or all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
+    plain = None if dated else _as_numbers(known)
+    numbers, known = dated or plain is not None, known if plain is None else plain
     if asked is None or (general and (not numbers or len(known) <= MOST_CATEGORIES)):
         return None
     if not numbers:
@@ -237,6 +244,17 @@ def _quantiles(values: Any, weights: Any, bins: int) -> list[float]:
 def _places(number: float) -> int:
     """Digits behind the point that make three significant ones; fewer than none where it is large."""
     return _DIGITS - 1 - math.floor(math.log10(abs(number))) if number else 0
+
+
+def _as_numbers(known: Mapping[Category, int]) -> dict[Category, int] | None:
+    """How often each number occurs, also where texts keep zeros behind the point (12.50); None where some are no numbers."""
+    out: dict[Category, int] = {}
+    for value, n in known.items():
+        if isinstance(value, bool) or (isinstance(value, str) and not _WRITTEN.fullmatch(value)):
+            return None
+        number = float(value)  # type: ignore[arg-type]  # the missing value is not among them
+        out[number] = out.get(number, 0) + n
+    return out
 
 
 _DAY = 86_400.0
@@ -285,12 +303,34 @@ _SCALES = (
     "much worse|worse|about the same|better|much better",
     "primary|secondary|tertiary",
     "daily|weekly|monthly|quarterly|yearly",
+    "never|sometimes|about half the time|most of the time|always",
+    "none at all|a little|a moderate amount|a lot|a great deal",
+    "extremely dissatisfied|somewhat dissatisfied|neither satisfied nor dissatisfied|somewhat satisfied|extremely satisfied",
+    "extremely unlikely|somewhat unlikely|neither likely nor unlikely|somewhat likely|extremely likely",
+    "definitely not|probably not|might or might not|probably yes|definitely yes",
+    "strongly oppose|oppose|somewhat oppose|neither support nor oppose|somewhat support|support|strongly support",
+    "terrible|poor|average|good|excellent",
+    "far too little|too little|about right|too much|far too much",
+    "very uncomfortable|uncomfortable|neutral|comfortable|very comfortable",
+    "very difficult|difficult|neutral|easy|very easy",
     "nie|selten|manchmal|oft|häufig|immer",
+    "trifft gar nicht zu|trifft nicht zu|trifft eher nicht zu|teils/teils|teils teils|trifft eher zu|trifft zu|trifft voll zu",
+    "stimme gar nicht zu|stimme nicht zu|stimme eher nicht zu|teils/teils|neutral|stimme eher zu|stimme zu|stimme voll zu",
+    "sehr unzufrieden|unzufrieden|neutral|teils/teils|zufrieden|sehr zufrieden",
     "sehr schlecht|schlecht|mittel|gut|sehr gut",
     "niedrig|mittel|hoch",
 )
 _RANKS = [{word: k for k, word in enumerate(scale.split("|"))} for scale in _SCALES]
 _FEWEST_WORDS = 3
+# How surveys write ranges of numbers: what stands below all others, between two, and above all others.
+_BELOW = "under|less than|below|up to|<|<=|or less|or under|unter|weniger als|bis zu"
+_BETWEEN = "to|-|–|—|and under|to under|bis|bis unter"
+_ABOVE = "over|more than|above|>|>=|+|or more|or over|and over|and above|and more|über|mehr als|und mehr"
+_RANGE_RANKS = {word: rank for rank, words in ((-1, _BELOW), (0, _BETWEEN), (1, _ABOVE)) for word in words.split("|")}
+_UNITS = re.compile(r"[$€£%]|\b(?:years?|jahre?|old)\b")
+_RANGED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
+# The first entry of a row of totals.
+_TOTALS = frozenset("total|totals|grand total|sum|gesamt|summe|insgesamt".split("|"))  # noqa: SIM905
 # Words beside the marks of domain.columns that people write for an answer that is not there.
 _NO_ANSWERS = (
     "refused|refusal|missing|unknown|not known|don't know|dont know|do not know|dk|no answer|not answered|no response|"
@@ -303,6 +343,9 @@ _NO_NUMBER = frozenset([-1, -7, -8, -9, -77, -88, -98, -99, -777, -888, -998, -9
 _APART = 2
 _DATE = re.compile(r"\s*\d{1,2}([./-])\d{1,2}\1(\d{4}|\d{2})\s*")
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}(,\d{3})*(\.\d+)?\s*")
+# A number as programs write it; one with zeros before it is a code.
+_WRITTEN = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 _NUMBER = re.compile(r"\s*[-+]?\d+([.,]\d+)?\s*")
 # Names of columns that say how many people a row stands for.
 _COUNTS = frozenset(
@@ -321,10 +364,19 @@ def scale_order(values: Iterable[Category]) -> list[Category] | None:
         words[value] = _plain(value)
     if len(words) < _FEWEST_WORDS:
         return None
-    for ranks in _RANKS:
+    ranges = {word: place for word in words.values() if (place := _range_place(word)) is not None}
+    scales: list[Mapping[str, Any]] = [*_RANKS, ranges if len(set(ranges.values())) == len(ranges) else {}]
+    for ranks in scales:
         if len(set(words.values())) == len(words) and all(word in ranks for word in words.values()):
             return [*sorted(words, key=lambda value: ranks[words[value]])]
     return None
+
+
+def _range_place(word: str) -> tuple[float, int] | None:
+    """Where a range such as "2,600 to 5,200", "under 18" or "65+" stands among others; None for what is none."""
+    numbers = [float(text.replace(",", "")) for text in _RANGED.findall(word)]
+    rank = _RANGE_RANKS.get(" ".join(_UNITS.sub(" ", _RANGED.sub(" ", word)).split()))
+    return None if rank is None or len(numbers) != 1 + (rank == 0) else (numbers[0], rank)
 
 
 def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> list[str]:
@@ -353,10 +405,19 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
         said.append(f"{_quoted(spaced[:1])} has spaces around it; take them away, or answers without them are refused")
     if written_as_dates(known):
         said.append(
-            "its texts look like dates such as 01.03.2024; write them as 2024-03-01, so that they can have bins"
+            "its texts look like dates such as 01.03.2024; give --date-format %d.%m.%Y, so that they can have bins"
+        )
+    elif _all_match(_THOUSANDS, known) and any("," in word for word in words):
+        said.append(
+            "its texts look like numbers with thousands separators; write 1234 for 1,234, so that they can have bins"
         )
     elif _all_match(_NUMBER, known) and any(map(_DECIMAL_COMMA.fullmatch, words)):
-        said.append("its texts look like numbers with a decimal comma; write a point, so that they can have bins")
+        said.append("its texts look like numbers with a decimal comma; give --decimal ',' so that they can have bins")
+    if same := [v for v in words if v.isdecimal() and v.lstrip("0") != v and (v.lstrip("0") or "0") in map(str, known)]:
+        other = same[0].lstrip("0") or "0"
+        said.append(
+            f"{shown(same[0])} and {shown(other)} are one number, and would be different categories; write them alike"
+        )
     if marks := no_answers(known):
         plain = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
         more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in plain)

@@ -1,6 +1,7 @@
 """What somebody meets on the first day: raw data, odd columns, repeated options, missing answers, notebooks."""
 
 import warnings
+from pathlib import Path
 
 import nbclient
 import nbformat
@@ -17,6 +18,7 @@ import optrr.tables.measures
 import optrr.tables.weighting.estimating
 from optrr.cli.main import run
 from optrr.designs.proposing import Proposing, propose
+from optrr.designs.specification import read_specification
 from optrr.domain.datasets import adult, adult_domain
 from optrr.errors import InvalidInput
 from optrr.records.counts import count
@@ -109,6 +111,8 @@ ODD = {
     " header ": (["a", "b", "a", "b"], "its name begins or ends with a space"),
     "dates": (["01.03.2024", "02.03.2024", "01.03.2024", "-"], "look like dates such as 01.03.2024"),
     "commas": (["1,5", "2,25", "3", "1,5"], "decimal comma"),
+    "thousands": (["1,234", "5,678", "12,345", "-"], "thousands separators"),
+    "codes": (["01", "1", "2", "-"], "'01' and '1' are one number"),
     "sentinel": ([1, 2, 3, -99], "-99 may also stand for a missing answer"),
     "refused": (["yes", "no", "Refused", "-"], "'Refused' may also stand for a missing answer"),
     "n/a": (["yes", "no", "N/A", "-"], "'N/A' may also stand for a missing answer"),
@@ -125,9 +129,60 @@ def test_odd_columns_are_said(name):
     assert [expected in line for line in said] == [True], said
 
 
-def test_a_scale_is_proposed_in_its_order():
-    (scale,) = propose(pd.DataFrame({"q": ["Agree", "Disagree", "Neutral"]}), Proposing()).domain
-    assert scale.ordered and scale.categories == ("Disagree", "Neutral", "Agree")
+@pytest.mark.parametrize(
+    "order",
+    [
+        "Disagree|Neutral|Agree",
+        "Extremely dissatisfied|Neither satisfied nor dissatisfied|Somewhat satisfied",
+        "trifft gar nicht zu|teils/teils|trifft voll zu",
+        "less than 2,600|2,600 to 5,200|5,200 to 10,400|10,400 and over",
+        "under 18|18-24|25-64|65+",
+        "0 bis 4 Jahre|5 bis 17 Jahre|18 und mehr",
+        "< $500|$500 - $1,000|> $1,000",
+    ],
+)
+def test_a_scale_is_proposed_in_its_order(order):
+    words = order.split("|")
+    (scale,) = propose(pd.DataFrame({"q": sorted(words)[::-1]}), Proposing()).domain
+    assert scale.ordered and scale.categories == tuple(words)
+
+
+def test_rows_that_are_no_people_are_left_out_and_said(tmp_path, monkeypatch, capsys):
+    """Qualtrics' questions and ImportId rows, which perturb leaves out, too; and a last row of totals."""
+    monkeypatch.chdir(tmp_path)
+    ids = ",".join(f'"{{""ImportId"":""QID{k}""}}"' for k in (1, 2))
+    Path("q.csv").write_text(f'Q1,Q2\n"How are\nyou?","Your ""sex"", please"\n{ids}\nGood,F\nPoor,M\nGood,F\n')
+    assert run(["spec", "q.csv", "-o", "q.toml"]) == 0
+    assert "two rows of headers below the names, as Qualtrics writes them, are left out" in capsys.readouterr().err
+    assert [list(a.categories) for a in read_specification("q.toml").domain] == [["Good", "Poor"], ["F", "M"]]
+    assert (
+        run(["design", "q.toml", "-o", "d.json"]) == run(["perturb", "q.csv", "--design", "d.json", "-o", "o.csv"]) == 0
+    )
+    assert len(pd.read_csv("o.csv")) == 3
+    table = pd.DataFrame({"region": ["north", "south", "north", "Total"], "n of": ["a", "b", "b", "3"]})
+    proposal = propose(table, Proposing())
+    assert [a.categories for a in proposal.domain] == [("north", "south"), ("a", "b")] and proposal.records == 3
+    assert "the last row is a total and left out here" in proposal.doubts[0]
+
+
+def test_decimal_commas_and_dates_are_read_as_pandas_reads_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng, n = np.random.default_rng(1), 400
+    days = pd.Timestamp("1950-01-01") + pd.to_timedelta(rng.integers(0, 20_000, n), unit="D")
+    pays = [f"{x:.2f}".replace(".", ",") for x in rng.uniform(5, 90, n)]
+    pd.DataFrame({"pay": pays, "born": days.strftime("%d.%m.%Y")}).to_csv("de.csv", sep=";", index=False)
+    how = ["--decimal", ",", "--date-format", "%d.%m.%Y"]
+    assert run(["spec", "de.csv", *how, "--bins", "pay=10,50,inf,-inf", "--bins", "born=4", "-o", "de.toml"]) == 2
+    assert run(["spec", "de.csv", *how, "--bins", "pay=-inf,10,50,inf", "--bins", "born=4", "-o", "de.toml"]) == 0
+    domain = read_specification("de.toml").domain
+    read = pd.read_csv("de.csv", sep=";", decimal=",", parse_dates=["born"], date_format="%d.%m.%Y")
+    place = optrr.RecordsAt("de.csv", decimal=",", date_format="%d.%m.%Y")
+    pay, born = (optrr.count(place, domain, name).table for name in ("pay", "born"))
+    np.testing.assert_array_equal(
+        pay, pd.cut(read.pay, [-np.inf, 10, 50, np.inf], right=False).value_counts(sort=False)
+    )
+    edges = [pd.Timestamp(edge) for edge in domain["born"].bins.edges[1:-1]]
+    np.testing.assert_array_equal(born, np.bincount(np.searchsorted(edges, read.born, side="right"), minlength=4))
 
 
 def test_ordinary_columns_are_not_doubted():

@@ -57,6 +57,8 @@ class RecordsAt:
         ``-`` for standard input.
     format
         the kind of file, where its name does not say it: a name of :data:`optrr.records.reading.registry.READERS`.
+    decimal, date_format
+        of CSV: the decimal separator, such as ",", and how dates are written, such as "%d.%m.%Y".
     delimiter, encoding
         of CSV; by default the delimiter that makes the first line hold the declared names, and UTF-8, UTF-16 where the file
         starts with its mark, or windows-1252 where it is not UTF-8.
@@ -72,6 +74,8 @@ class RecordsAt:
     format: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    decimal: str | None = None
+    date_format: str | None = None
     query: str | None = None
     watch: Watch | None = None
     origins: tuple[Origin, ...] | None = field(default=None, compare=False, repr=False)
@@ -117,13 +121,15 @@ def each_file(where: RecordsAt) -> list[RecordsAt]:
 class Source(ABC):
     """Records at one place: ``name`` for messages, ``schema``, and the batches.
 
-    ``paths`` are the files that are read; ``rows`` the number of records, None where it is not known beforehand.
+    ``paths`` are the files that are read; ``rows`` the number of records, None where it is not known beforehand; ``notes`` what
+    a person should know of how they are read.
     """
 
     name: str
     schema: pa.Schema
     paths: tuple[Path, ...] = ()
     rows: int | None = None
+    notes: tuple[str, ...] = ()
 
     def column_names(self) -> list[str]:
         """Names of the columns, in order."""
@@ -149,6 +155,7 @@ class Passing(Source):
     def __init__(self, source: Source) -> None:
         self.source = source
         self.name, self.schema, self.paths, self.rows = source.name, source.schema, source.paths, source.rows
+        self.notes = source.notes
 
     def share_read(self) -> float | None:
         """The other's."""

@@ -18,6 +18,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +118,18 @@ class CsvFile(ByteReader):
             )
         _require_few(len(names), _MOST_COLUMNS if domain is None else domain.m + _MOST_UNDECLARED, self.name)
         self.schema = pa.schema([(name, pa.string()) for name in names])
+        self._decimal, self._date_format = _decimal(where.decimal), where.date_format
+        self._left_out = 2 * self._of_qualtrics()
+        self.notes = (_QUALTRICS,) if self._left_out else ()
+
+    def _of_qualtrics(self) -> bool:
+        """Whether two more rows of headers follow the names, the questions and {"ImportId": …} of every column."""
+        head = io.StringIO(self.head(_LOOK).decode(self._encoding, "replace"), newline="")
+        try:
+            rows = list(islice(csv.reader(head, delimiter=self._delimiter), 3))
+        except csv.Error:
+            return False
+        return len(rows) == 3 and all('"ImportId"' in field for field in rows[2])
 
     def _encoding_told(self, given: str | None) -> str:
         """The encoding that is given, or that the first bytes tell."""
@@ -169,7 +182,7 @@ class CsvFile(ByteReader):
         wanted = max(2, min(len(self.schema), _CSV_CELLS // len(self.schema)))
         block = min(wanted * self._longest_line(), _LARGEST_BLOCK)
         size = max(BLOCK, block, 2 * self._longest_line())
-        options = pa_csv.ReadOptions(block_size=size, encoding=self._encoding)
+        options = pa_csv.ReadOptions(block_size=size, encoding=self._encoding, skip_rows_after_names=self._left_out)
         try:
             with (
                 readable(self.name),
@@ -178,13 +191,28 @@ class CsvFile(ByteReader):
                 ) as batches,
             ):
                 for batch in batches:
-                    yield batch if self._domain is None else _empty_fields(batch, self._domain)
+                    plain = batch if self._domain is None else _empty_fields(batch, self._domain)
+                    yield pa.RecordBatch.from_arrays([*map(self._converted, plain.columns)], names=plain.schema.names)
         except (pa.ArrowException, UnicodeError) as error:
             # a message about a record may hold the same words, as a part of it
             if str(error).startswith("CSV parse error: Empty CSV file"):
                 return  # the line of names alone, without its end
             # what the library says may hold a record, so it is not passed on
             raise InvalidInput(f"cannot read {self.name}: {self._reason(str(error))}") from None
+
+    def _converted(self, column: pa.Array) -> pa.Array:
+        """Numbers with a decimal point, and dates as 2024-03-01."""
+        if self._decimal:
+            column = pc.replace_substring_regex(column, self._decimal, r"\1.\2")
+        if self._date_format:
+            try:
+                dates = pc.strptime(column, format=self._date_format, unit="s", error_is_null=True)
+            except pa.ArrowException:
+                raise InvalidInput(
+                    f"--date-format {self._date_format}: no format of dates; give one such as %d.%m.%Y"
+                ) from None
+            column = pc.coalesce(dates.cast(pa.date32()).cast(pa.string()), column)
+        return column
 
     def _longest_line(self) -> int:
         """Bytes that the header and a record of the domain may take: a line must not be longer than a block."""
@@ -218,6 +246,18 @@ class CsvFile(ByteReader):
                 return next((at for at, row in records if len(row) != len(self.schema)), None)
             except csv.Error:  # a field is longer than this reader takes
                 return None
+
+
+_QUALTRICS = "two rows of headers below the names, as Qualtrics writes them, are left out"
+
+
+def _decimal(given: str | None) -> str | None:
+    """What finds a number with this decimal separator."""
+    if given is None or given == ".":
+        return None
+    if len(given) != 1 or given.isalnum():
+        raise InvalidInput(f"--decimal {shown(given)}: no separator; give one character, such as ','")
+    return rf"^(\s*[-+]?\d*){re.escape(given)}(\d+\s*)$"
 
 
 def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
