@@ -129,7 +129,7 @@ class CsvFile(ByteReader):
             rows = list(islice(csv.reader(head, delimiter=self._delimiter), 3))
         except csv.Error:
             return False
-        return len(rows) == 3 and all('"ImportId"' in field for field in rows[2])
+        return len(rows) == 3 and rows[2] != [] and all('"ImportId"' in field for field in rows[2])
 
     def _encoding_told(self, given: str | None) -> str:
         """The encoding that is given, or that the first bytes tell."""
