@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from optrr.domain.domain import Attribute, Category, Domain, listed
+from optrr.domain.domain import Attribute, Domain, listed, numbered
 from optrr.errors import InvalidInput
 from optrr.genomics.genotypes import GENOTYPES
 from optrr.mechanisms.kernel import EffectKernel
@@ -75,17 +75,13 @@ def genomic_domain(
     if STATUS in names:
         raise InvalidInput(f"a variant is called {STATUS!r}, which is the name of the phenotype; rename it")
     # plain sizes share one tuple of categories, however many variants there are
-    plain = (*range(GENOTYPES), None) if missing else GENOTYPES
-    genotypes: dict[str, int | tuple[Category, ...]] = dict.fromkeys(names, plain)
-    last = (None,) if missing else ()
-    for name, pair in zip(names, alleles, strict=False):
-        if all(pair):
-            genotypes[name] = (*_genotype_categories(pair), *last)
-    made = Domain.of({STATUS: STATUS_CATEGORIES, **genotypes})
-    if not any(places):
-        return made
-    labelled = (replace(a, label=place) for a, place in zip(made.attributes[1:], places, strict=True))
-    return Domain((made.attributes[0], *labelled))
+    plain, last = numbered(GENOTYPES, missing), (None,) if missing else ()
+    pairs, labels = alleles or [_UNNAMED] * len(names), places or [""] * len(names)
+    variants = (
+        Attribute(name, (*_genotype_categories(pair), *last) if all(pair) else plain, label=label)
+        for name, pair, label in zip(names, pairs, labels, strict=True)
+    )
+    return Domain((Attribute(STATUS, STATUS_CATEGORIES), *variants))
 
 
 def _genotype_categories(pair: Alleles) -> tuple[str, str, str]:
