@@ -74,7 +74,8 @@ from optrr_solvers.arrays import FloatArray
 CLEAR_OF_ZERO = 3.0
 # A variance below this is what rounding leaves of none.
 _NO_VARIANCE = 1e-24
-# χ² and V have a value where the categories that are not clear of the mechanism's noise hold at most this share of people.
+# χ² and V have a value where the categories that are not clear of the mechanism's noise hold at most this share of people, or
+# the interval, which allows for them, is not wide.
 _FEW = 0.05
 # Which estimate a value is.
 _OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
@@ -269,7 +270,8 @@ class AskedStatistic:
             least = -log(raw.size) if self.name == "entropy" else 0.0
             return self.shown(_kept(self.without_noise(observed), self.number(likeliest), least)), _OF_RECORDS
         known = ClearCategories.of(sampling, observed, noise)
-        if known.left_out > _FEW:
+        most = self.shown(min(self.shape) - 1.0)
+        if known.left_out > _FEW and limits[1] - limits[0] > _WIDE * most:
             return nan, ""
         rest = "" if known.left_out * sampling.n < 1 else _WITHOUT
         expansion = statistics.phi_squared(raw, known.cells)
@@ -365,7 +367,7 @@ class Derived(Result):
     ``value`` is that of the true records, without the noise of the mechanism. It tends to the classical number as ε grows, and
     may lie outside the interval, which is the population's. V is that of the population, bias-corrected. ``estimator`` says
     which it is. It is NaN where nothing is known: where the interval is the statistic's whole range, that of a correlation is
-    wide because a variance cannot be told from 0, or categories that may be empty, by which χ² and V would divide, could hold
+    wide because a variance cannot be told from 0, or that of χ² or V is wide because categories that may be empty could hold
     more than 5 % of people.
     ``plug_in`` is the statistic of the unbiased estimate, projected where the statistic needs it, and ``bias`` by how much it
     lies above a nearly unbiased one. Entropy and mutual information are in bits,
