@@ -296,3 +296,9 @@ def test_where_nothing_is_known_no_number_is_printed():
     assert "say next to nothing" in result.warnings[0]
     assert "without" in result.headline()
     assert result.plot() is not None
+
+
+def test_without_noise_a_wide_interval_is_put_down_to_the_rarest_cells() -> None:
+    (said,) = measure(Counts(PAIR, np.array([[40, 0], [2, 0]])), PLAIN, "odds-ratio").warnings
+    assert "about 0 records have group '0' and outcome '1'; collect more, or merge categories" in said
+    assert "epsilon" not in said

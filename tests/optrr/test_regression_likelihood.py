@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
-from optrr import Attribute, Domain, InvalidInput, design
+from optrr import Attribute, Counts, Domain, InvalidInput, design
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.models.regression import building, likelihood
@@ -154,6 +154,16 @@ def test_a_coefficient_is_the_same_whatever_the_reference_and_coding_of_others(e
             [*(getattr(row, k) for k in ("estimate", "standard_error", "score_z", "p_value", "lower", "upper"))]
         )
     np.testing.assert_allclose(rows, np.repeat(rows[:1], len(rows), axis=0), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [25.0, 4.0])
+def test_separation_is_named_and_no_number_of_records_is_advised(epsilon: float) -> None:
+    domain = Domain.of({"x": 2, "y": 2})
+    mechanism = design(domain, epsilon, method="kronecker").mechanism
+    seen = np.rint(6000 * mechanism.kernel(domain.names).forward(np.array([[0.25, 0.25], [0, 0.5]]))).astype(int)
+    (said,) = regress(Counts(domain, seen), mechanism, "y ~ x").warnings
+    assert "with some value of x may have the same outcome (separation)" in said
+    assert "records would do" not in said and "epsilon" not in said
 
 
 def test_an_outcome_without_order_of_true_records_gives_the_multinomial_logit_of_statsmodels() -> None:

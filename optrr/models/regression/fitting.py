@@ -435,6 +435,17 @@ def _unbounded(equations: Equations, rows: list[Coefficient], tried: list[Tried]
     open_ended = [name for name in unbounded if name not in alike]
     if not open_ended:
         return said if alike else []
+    # surely not 0 and perhaps infinite
+    certain = [
+        r.parameter
+        for r in rows
+        if r.parameter in open_ended and (r.lower > 0 or r.upper < 0) and isinstance(equations, LikelihoodEquations)
+    ]
+    if certain:
+        separated = ", ".join(certain)
+        remedy = "merge categories, or leave out predictors"
+        why = f"everybody with some value of {separated} may have the same outcome (separation)"
+        return [*(said if alike else ()), f"the records do not bound {', '.join(open_ended)}: {why}; {remedy}"]
     those = [each for each, row in zip(tried, rows, strict=True) if row.parameter in open_ended]
 
     def bounded(n: float) -> bool:

@@ -26,7 +26,7 @@ from optrr.tables.estimation.derived import enough
 from optrr.tables.estimation.estimator import check_confidence, check_records
 from optrr.tables.estimation.impossible import CountedTable, counted_table
 from optrr.tables.measures import quantities
-from optrr.tables.measures.among import Among, Kept, code_of, ignored, said_among
+from optrr.tables.measures.among import Among, Kept, code_of, ignored, said_among, said_categories, said_of
 from optrr.tables.measures.quantities import Inversion, Odds
 from optrr_solvers.arrays import FloatArray
 
@@ -57,6 +57,8 @@ _ORDINAL = {"gamma": quantities.gamma, "tau-b": quantities.tau_b, "somers-d": qu
 MAX_CELLS = 512
 # An interval over more than this share of all positions says next to nothing.
 _WIDE = 0.9
+# Share of the variance from which on the mechanism is to blame.
+_NOISY = 0.2
 
 
 @dataclass(frozen=True)
@@ -245,7 +247,7 @@ def tested(
         rows.append(_filled(row, inversion, limits))
         if limits[1] - limits[0] > _WIDE:
             wide[label(row) or name] = inversion
-    return tuple(rows), _said_of_wide(wide, tail)
+    return tuple(rows), _said_of_wide(wide, table.domain, tail)
 
 
 def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
@@ -264,21 +266,34 @@ def _filled(row: Row, inversion: Inversion, limits: tuple[float, float]) -> Row:
     )
 
 
-def _said_of_wide(wide: Mapping[str, Inversion], tail: float) -> tuple[str, ...]:
-    """A sentence for each, with the records that would say something of the one that is known worst."""
-    if not wide:
-        return ()
-    worst = max(wide.values(), key=lambda inversion: np.nan_to_num(inversion.deviation(), nan=inf))
+def _said_of_wide(wide: Mapping[str, Inversion], domain: Domain, tail: float) -> tuple[str, ...]:
+    """A sentence for each.
 
-    def narrow(n: float) -> bool:
-        low, high = worst.of_records(round(n)).limits(tail)
-        return high - low <= _WIDE
+    Where the mechanism causes much of the error, with the records that would do for the one that is known worst. Elsewhere a
+    larger epsilon is no remedy, and the rarest cells are named.
+    """
+    noisy = {what: inversion for what, inversion in wide.items() if inversion.noise_share > _NOISY}
+    out, n = [], inf
+    if noisy:
+        worst = max(noisy.values(), key=lambda inversion: np.nan_to_num(inversion.deviation(), nan=inf))
 
-    n = enough(worst.sampling.n, narrow)
+        def narrow(n: float) -> bool:
+            low, high = worst.of_records(round(n)).limits(tail)
+            return high - low <= _WIDE
+
+        n = enough(worst.sampling.n, narrow)
     remedy = f"{records_enough(n)}; else" if n < inf else "collect more, or"
-    return tuple(
-        f"the records say next to nothing on {what}; {remedy} give the attributes a larger epsilon" for what in wide
-    )
+    for what, inversion in wide.items():
+        said = f"the records say next to nothing on {what}"
+        if what in noisy:
+            out.append(f"{said}; {remedy} give the attributes a larger epsilon")
+            continue
+        cells, people = inversion.rarest()
+        marks = np.argwhere(cells.reshape(tuple(int(r) for r in domain.sizes)) > 0)
+        codes = {a.name: np.unique(marks[:, k]).tolist() for k, a in enumerate(domain)}
+        whose = said_of(said_categories(domain, {name: c for name, c in codes.items() if len(c) < domain[name].size}))
+        out.append(f"{said}: about {people:.0f} records have {whose}; collect more, or merge categories")
+    return tuple(out)
 
 
 def _check(domain: Domain, name: str, comparing: Comparing) -> None:

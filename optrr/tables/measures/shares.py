@@ -158,9 +158,9 @@ def estimate_among(  # noqa: PLR0913 (each argument is one question a user answe
 
 
 def _faint(totals: Mapping[str, FloatArray], table: CountedTable) -> list[str]:
-    """A sentence on the totals, marks of cells (R,) by what they are of, that shares are divided by and may be 0."""
+    """A sentence on totals that shares are divided by and that noise may hide; marks of cells (R,) by whose they are."""
     sampling, observed = replace(table.sampling, sums=np.stack(list(totals.values()))), table.observed.ravel()
-    errors = np.sqrt(np.maximum(np.diag(sampling.covariance(observed, table.n - 1)), 0.0))
+    errors = np.sqrt(np.maximum(np.diag(sampling.mechanism_noise(observed)), 0.0))
     shares = observed @ sampling.influence
     ratios = np.divide(shares, errors, out=np.where(shares > 0, np.inf, 0.0), where=errors > 0)
     open_ones = [name for name, ratio in zip(totals, ratios, strict=True) if ratio < CLEAR_OF_ZERO]
