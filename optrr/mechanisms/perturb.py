@@ -122,7 +122,7 @@ def release_file(
 
 def _release(source: Source, codec: FrameCodec, provenance: Provenance, warnings: tuple[str, ...]) -> FileRelease:
     dropped = tuple(name for name in source.schema.names if name not in codec.schema.names)
-    return FileRelease(codec.records, provenance, warnings, dropped)
+    return FileRelease(codec.records, provenance, (*source.notes, *warnings), dropped)
 
 
 def randomized(source: Source, codec: FrameCodec, mechanism: Randomizer, bits: BitSource) -> Iterator[pa.RecordBatch]:
