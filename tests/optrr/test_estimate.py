@@ -1,4 +1,4 @@
-"""`optrr.estimate`: every method on every kind of mechanism, and the papers' examples."""
+"""`optrr.estimate`: every method on every kind of mechanism, adjusted whole files, queries, and the papers' measures."""
 
 import itertools
 import json
@@ -6,18 +6,24 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 import optrr
-from optrr import Counts, Domain, InvalidInput, Mechanism, count, design
+from optrr import Attribute, Counts, Domain, InvalidInput, Mechanism, count, design
 from optrr.domain import datasets
 from optrr.mechanisms.kernel import EffectKernel, SingularMarginal
 from optrr.mechanisms.matrix import MatrixMechanism, from_probabilities
 from optrr.models.tests.homogeneity import homogeneity
-from optrr.tables.estimation.estimator import METHODS, estimate
+from optrr.records.counts import distinct
+from optrr.tables.estimation import accuracy
+from optrr.tables.estimation.adjustment import adjust
+from optrr.tables.estimation.estimator import METHODS, estimate, estimate_adjusted
 from optrr.tables.estimation.impossible import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
 from optrr.tables.estimation.simplex import clip, projection
+from optrr.tables.measures.among import box, count_query, query_errors, records
 from optrr.tables.weighting.estimating import estimate_weighted
+from optrr.ways.protocols import Collector, rr_clusters, rr_independent
+from optrr.ways.protocols.protocol import cluster_design, of_design
 from optrr_solvers.laws import ProductLaw
 from tests import naive
 
@@ -368,3 +374,239 @@ def test_every_group_is_looked_at():
         assert impossible(groups, design.mechanism)
         with pytest.warns(UserWarning, match="does not look like data randomized by this design"):
             homogeneity(groups, design.mechanism, random_state=1)
+
+
+ADJUSTED = Domain.of({"a": 2, "b": 3, "c": 2, "d": 3})
+CLUSTERS = (("a", "c"), ("b",), ("d",))
+SIZES = (2, 3, 2, 3)
+
+
+def true_codes(n, seed=3):
+    shares = np.random.default_rng(seed).dirichlet(np.full(36, 0.7))
+    cells = np.random.default_rng(seed + 1).choice(36, p=shares, size=n)
+    return np.stack(np.unravel_index(cells, SIZES), axis=1)
+
+
+@pytest.fixture(scope="module")
+def first():
+    return design(ADJUSTED, [1.0, 1.5, 1.2, 2.0], method="kronecker")
+
+
+def by_hand(codes, mechanism, groups, names):
+    """Algorithm 2 on the distinct records, its margins from dense inverses."""
+    rows, numbers = np.unique(codes, axis=0, return_counts=True)
+    shares = numbers / len(codes)
+    margins = []
+    for group in groups:
+        p = mechanism.matrix(group)
+        seen = count(codes, ADJUSTED, group).proportions
+        margins.append(clip(np.linalg.solve(p.T, seen.ravel())).reshape(seen.shape))
+    places = [ADJUSTED.indices(g) for g in groups]
+    adjusted = adjust(rows, shares, margins, places)
+    chosen = ADJUSTED.indices(names)
+    out = np.zeros([SIZES[i] for i in chosen])
+    np.add.at(out, tuple(rows[:, chosen].T), adjusted.weights)
+    return out
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_file_is_adjusted_to_the_margins_of_all_attributes_and_of_clusters(first, clustered):
+    made = cluster_design(first, CLUSTERS) if clustered else first
+    codes = made.mechanism.perturb_codes(true_codes(4000), random_state=5).astype(np.int64)
+    groups = CLUSTERS if clustered else [(n,) for n in ADJUSTED.names]
+    adjusted = estimate_adjusted(codes, made.mechanism, ("d", "a"))
+    np.testing.assert_allclose(adjusted.proportions, by_hand(codes, made.mechanism, groups, ("d", "a")), atol=1e-7)
+    collector = Collector(of_design(made).with_adjustment())
+    collector.receive_codes(codes)
+    theirs = collector.estimate(("d", "a"))
+    np.testing.assert_allclose(theirs.proportions, adjusted.proportions, atol=1e-12)
+    np.testing.assert_allclose(theirs.lower, adjusted.lower, atol=1e-12)
+    # counts of two attributes hold neither the other margins nor the clusters; the estimate says so
+    few = estimate(count(codes, ADJUSTED, ("d", "a")), made.mechanism, method="adjusted")
+    assert "margins of d, a alone" in few.warnings[0]
+    whole = estimate(count(codes, ADJUSTED, ADJUSTED.names), made.mechanism, method="adjusted")
+    np.testing.assert_allclose(whole.marginal(("d", "a")), adjusted.proportions, atol=1e-7)
+    assert not whole.warnings
+
+
+def test_errors_are_the_unbiased_estimates_and_intervals_reach_to_the_adjusted_one():
+    """A strong association, which adjusting weakens: its own estimates lie far from the truth and from the unbiased one."""
+    domain = Domain.of({"a": 2, "b": 2})
+    made = Mechanism(domain, ProductLaw(domain.sizes, np.array([1.5, 1.5])))
+    codes = np.repeat([[0, 0], [0, 1], [1, 0], [1, 1]], [2000, 500, 500, 2000], axis=0)
+    out = made.perturb_codes(codes, random_state=1).astype(np.int64)
+    adjusted = estimate_adjusted(out, made, ("a", "b"))
+    plain = estimate(count(out, domain, ("a", "b")), made)
+    assert np.abs(adjusted.proportions - plain.proportions).min() > 5 * plain.standard_errors.max()
+    np.testing.assert_array_equal(adjusted.standard_errors, plain.standard_errors)
+    np.testing.assert_array_equal(adjusted.lower, np.minimum(plain.lower, adjusted.proportions))
+    np.testing.assert_array_equal(adjusted.upper, np.maximum(plain.upper, adjusted.proportions))
+    assert "moved outwards where the adjusted estimate lies beyond" in adjusted.interval_note
+
+
+def test_the_collector_has_errors_that_hold_where_independence_does_not():
+    codes = true_codes(5000)
+    truth = count(codes, ADJUSTED, ("a", "b")).proportions
+    covered = []
+    for protocol in (rr_independent(ADJUSTED, 2.0), rr_clusters(ADJUSTED, CLUSTERS, 2.0)):
+        for seed in range(5):
+            collector = Collector(protocol)
+            collector.receive_codes(protocol.mechanism.perturb_codes(codes, random_state=seed).astype(np.int64))
+            estimated = collector.estimate(("a", "b"), simultaneous=True)
+            plain = estimate(collector_counts(collector, ("a", "b")), protocol.mechanism, simultaneous=True)
+            np.testing.assert_allclose(estimated.standard_errors, plain.standard_errors)
+            np.testing.assert_array_equal(estimated.upper, np.maximum(plain.upper, estimated.proportions))
+            covered.append(bool(np.all((estimated.lower <= truth) & (truth <= estimated.upper))))
+    # ten times all six cells, at 95 % for the population and more for these very records; two misses have probability 9 %
+    assert sum(covered) >= 9
+    with pytest.raises(InvalidInput, match="give a number above 0 and below 1"):
+        collector.estimate(("a",), confidence=2.0)
+
+
+def collector_counts(collector, names):
+    rows, numbers = collector.records()
+    return count(np.repeat(rows, numbers, axis=0), ADJUSTED, names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(3, 2, 2, 4), (40, 30, 20, 10)], ids=["few cells", "more cells than a chunk holds"])
+def test_distinct_records_are_found_in_one_pass_over_chunks(sizes):
+    domain = Domain(tuple(Attribute(f"a{k}", tuple(map(str, range(size)))) for k, size in enumerate(sizes)))
+    codes = np.random.default_rng(3).integers(0, sizes, size=(300_000, len(sizes)))  # three chunks
+    rows, numbers = distinct(codes, domain)
+    expected, shares = np.unique(codes, axis=0, return_counts=True)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(numbers, shares)
+    with pytest.raises(InvalidInput, match="no records"):
+        distinct(np.zeros((0, len(sizes)), dtype=np.int64), domain)
+
+
+QUERIED = Domain.of({"a": ["x", "y", "z"], "b": 2, "c": 2})
+
+
+@pytest.fixture(scope="module")
+def queried_by():
+    return design(QUERIED, [1.0, 1.0, 1.2], preserve="pairs").mechanism
+
+
+@pytest.fixture(scope="module")
+def queried():
+    return Counts(QUERIED.subset(["a", "b"]), np.array([[420, 380], [300, 280], [310, 310]]))
+
+
+def test_a_query_sums_the_estimate_and_its_covariance(queried_by, queried):
+    subset = box(queried.domain, {"a": ["x", "z"], "b": [1]})
+    assert subset.tolist() == [[False, True], [False, False], [False, True]]
+    answered = count_query(queried, queried_by, subset)
+    p = queried_by.matrix(("a", "b"))
+    q = np.linalg.inv(p.T)
+    lam = queried.proportions.ravel()
+    covariance = q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T / (queried.n - 1)
+    chosen = subset.ravel()
+    assert answered.count == pytest.approx(queried.n * (q @ lam)[chosen].sum())
+    error = queried.n * np.sqrt(covariance[np.ix_(chosen, chosen)].sum())
+    assert answered.standard_error == pytest.approx(error)
+    # far from 0 and from all records the interval is nearly the normal one
+    assert answered.upper - answered.count == pytest.approx(norm.isf(0.025) * error, rel=0.02)
+    assert answered.count - answered.lower == pytest.approx(norm.isf(0.025) * error, rel=0.02)
+    assert estimate(queried, queried_by).counts[subset].sum() == pytest.approx(answered.count)
+    everything = count_query(queried, queried_by, np.ones((3, 2), dtype=bool))
+    assert everything.count == pytest.approx(queried.n) and everything.standard_error < 1e-4
+
+
+def test_subsets(queried_by, queried):
+    one = records(queried.domain, [("y", 0), ("x", 1)])
+    assert one.sum() == 2 and one[1, 0] and one[0, 1]
+    with pytest.raises(InvalidInput, match="no category 'w'"):
+        box(queried.domain, {"a": ["w"]})
+    with pytest.raises(InvalidInput, match=r"box\(\)"):
+        count_query(queried, queried_by, np.ones((2, 2), dtype=bool))
+    with pytest.raises(InvalidInput, match="one for each of 2"):
+        records(queried.domain, [("y",)])
+    for wrong in (0, 1, 1.5, np.nan):
+        with pytest.raises(InvalidInput, match="confidence"):
+            count_query(queried, queried_by, one, confidence=wrong)
+
+
+def test_query_errors_are_mdr_16():
+    assert query_errors(90, 100) == (10, 0.1)
+    assert query_errors(3, 0) == (3, float("inf")) and query_errors(0, 0) == (0, 0)
+
+
+def test_a_count_from_reports_that_are_all_alike_has_no_standard_error():
+    domain = Domain.of({"a": 3, "b": 2})
+    queried_by = design(domain, 2.0, method="kronecker").mechanism
+    queried = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
+    inside = np.zeros((3, 2), dtype=bool)
+    inside[0] = True
+    some, everyone = (
+        count_query(queried, queried_by, inside),
+        count_query(queried, queried_by, np.ones((3, 2), dtype=bool)),
+    )
+    assert np.isnan(some.standard_error) and 0 <= some.lower < some.upper == 40
+    # the number of all records is known
+    assert everyone.count == pytest.approx(40) and everyone.standard_error == pytest.approx(0, abs=1e-9)
+    assert everyone.lower == everyone.upper == everyone.count
+
+
+def test_mdr_errors():
+    """MDR §2.3: B is the upper α/r quantile of χ²_1, that is z² at α/(2r); §3.2: e_rel above 200 % where n = r."""
+    assert accuracy.bonferroni_quantile(10) == pytest.approx(norm.isf(0.0025) ** 2)
+    lam, n = np.array([0.5, 0.3, 0.2]), 400
+    z = norm.isf(0.05 / 6)
+    assert accuracy.absolute_error(lam, n) == pytest.approx(z * np.sqrt(0.25 / 400))
+    assert accuracy.relative_error(lam, n) == pytest.approx(z * np.sqrt(0.8 / 0.2 / 400))
+    assert accuracy.relative_error([1.0, 0.0], n) == float("inf")
+    assert accuracy.relative_error(np.full(1000, 1e-3), 1000) > 2
+    # Definition 1 holds: simultaneous, so at least 95 %; 4000 draws, standard deviation 0.35 %
+    draws = np.random.default_rng(0).multinomial(n, lam, size=4000) / n
+    assert (np.abs(draws - lam).max(axis=1) <= accuracy.absolute_error(lam, n)).mean() > 0.94
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: accuracy.absolute_error([0.5, 0.5], 0), "n = 0; give"),
+        (lambda: accuracy.relative_error([0.5, 0.5], -3), "n = -3; give"),
+        (lambda: accuracy.bonferroni_quantile(0), "0 cells; give"),
+        (lambda: accuracy.bonferroni_quantile(3, 1.5), "alpha = 1.5; give"),
+        (lambda: accuracy.absolute_error([0.5, np.nan], 10), "not a distribution"),
+        (lambda: accuracy.absolute_error([0.7, 0.7], 10), "not a distribution"),
+        (lambda: accuracy.relative_error([], 10), "not a distribution"),
+    ],
+)
+def test_errors_of_nothing_are_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+def test_mean_errors_and_rij_theorem_3():
+    assert accuracy.mean_absolute_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.1)
+    assert accuracy.mean_squared_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.01)
+    with pytest.raises(InvalidInput, match="one shape"):
+        accuracy.mean_absolute_error([0.5, 0.5], [1.0])
+    rng = np.random.default_rng(0)
+    for d in (2, 3, 7):
+        for _ in range(50):
+            pi = rng.dirichlet(np.full(d * d, 0.2)).reshape(d, d) + 1e-9
+            pi /= pi.sum()
+            product = np.outer(pi.sum(1), pi.sum(0))
+            v = np.sqrt(((pi - product) ** 2 / product).sum() / (d - 1))
+            assert accuracy.mean_squared_error(product, pi) <= accuracy.independence_bound(v, d)
+
+
+@pytest.mark.parametrize("names", [("a",), ("b", "c"), ("a", "b", "c")])
+def test_the_exact_expected_error(queried_by, names):
+    kernel = queried_by.kernel(names)
+    pi = np.random.default_rng(0).dirichlet(np.ones(kernel.cells)).reshape(kernel.sizes)
+    q = np.linalg.inv(kernel.matrix().T)
+    lam = kernel.forward(pi).ravel()
+    total = np.trace(q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T) / 50
+    assert accuracy.expected_squared_error(kernel, 50, pi) == pytest.approx(total)
+    even = np.full(kernel.sizes, 1 / kernel.cells)
+    assert accuracy.expected_squared_error(kernel, 50) == pytest.approx(
+        accuracy.expected_squared_error(kernel, 50, even)
+    )
+    p = kernel.matrix()
+    fixed = sum(pi.ravel()[u] * (np.diag(p[u]) - np.outer(p[u], p[u])) for u in range(kernel.cells))
+    assert accuracy.expected_squared_error(kernel, 50, target="data") == pytest.approx(np.trace(q @ fixed @ q.T) / 50)

@@ -268,14 +268,7 @@ def test_the_commands_print_the_same(one_design, n, tmp_path, capsys):
     pa_csv.write_csv(named, tmp_path / "people.csv")
     for name in GENOTYPE_TESTS:
         scan = answers(
-            capsys,
-            "gwas",
-            str(tmp_path / "people.csv"),
-            "--design",
-            str(tmp_path / "d.json"),
-            "--test",
-            name,
-            "--json",
+            capsys, "gwas", str(tmp_path / "people.csv"), "--design", str(tmp_path / "d.json"), "--test", name, "--json"
         )
         assert len(scan["top"]) == len(VARIANTS)
         for row in scan["top"]:

@@ -12,13 +12,7 @@ from scipy.stats import binom, binomtest, multinomial, norm
 from optrr import Counts, Domain, Mechanism, design
 from optrr.mechanisms.kernel import MatrixKernel
 from optrr.tables.estimation.estimator import METHODS, estimate
-from optrr.tables.estimation.score_interval import (
-    accepted,
-    cell_means,
-    p_value,
-    score_intervals,
-    subset_mean,
-)
+from optrr.tables.estimation.score_interval import accepted, cell_means, p_value, score_intervals, subset_mean
 from optrr_solvers.laws import ProductLaw
 
 SPARSE = Domain.of({"a": 4, "b": 4, "c": 3})
