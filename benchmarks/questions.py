@@ -17,8 +17,7 @@ import optrr
 from optrr.domain.datasets import adult_domain
 from optrr.domain.domain import Domain
 from optrr.ways.protocols.sampled_tables import SampledTables
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.energy import total_bound
+from optrr_solvers.allocating.any_mechanism import error_bound, total_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import pairs
 from optrr_solvers.partition import singles

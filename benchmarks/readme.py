@@ -16,7 +16,7 @@ from writing import RESULTS, save, write_csv
 from optrr import design
 from optrr.domain.datasets import adult_domain
 from optrr_solvers import kl_bound
-from optrr_solvers.allocating.energy import total_bound
+from optrr_solvers.allocating.any_mechanism import total_bound
 
 QUICK = True
 ROOT = Path(__file__).parent.parent

@@ -18,7 +18,7 @@ from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.show.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
 from optrr.show.result import TableResult, in_json
-from optrr.show.text import amount, bound_text, epsilon_text
+from optrr.show.text import amount, bound_text, epsilon_text, nearness
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -289,7 +289,7 @@ class Allocation(TableResult):
         bound = self._bound(self.best)
         return (
             f"No mechanism of this total, of whatever form, has an error below {bound:.6g}; the winner's is "
-            f"{self.best.error / bound:.4g} times that."
+            f"{nearness(self.best.error / bound)}."
         )
 
     def headline(self) -> str:

@@ -29,7 +29,7 @@ from optrr.domain.public import NONE, PublicColumns
 from optrr.errors import InvalidInput
 from optrr.show.text import brief
 from optrr_solvers import SolveFailed, SolveOptions
-from optrr_solvers.allocating.energy import total_bound
+from optrr_solvers.allocating.any_mechanism import total_bound
 from optrr_solvers.allocating.questions import MAX_CELLS
 from optrr_solvers.allocating.variances import required_energies, sufficient_questions
 from optrr_solvers.problem import EPSILON_RANGE
@@ -118,7 +118,7 @@ def design(  # noqa: PLR0913 (public: each argument is one choice of the user)
         Of variances, too, where no questions cost less: a warning of the design says so.
     SampledTables
         of variances: the questions, of which everybody is asked one. Their total is the smallest that a search found, not
-        proved to be; what no mechanism can be below is :func:`optrr_solvers.allocating.energy.total_bound`.
+        proved to be; what no mechanism can be below is :func:`optrr_solvers.allocating.any_mechanism.total_bound`.
 
     Raises
     ------

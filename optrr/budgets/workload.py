@@ -25,8 +25,7 @@ import numpy as np
 from optrr.designs.specification import read_declared
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
-from optrr_solvers.allocating.any_mechanism import error_bound
-from optrr_solvers.allocating.energy import accuracy_bound
+from optrr_solvers.allocating.any_mechanism import accuracy_bound, error_bound
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible

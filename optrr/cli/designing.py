@@ -41,7 +41,7 @@ from optrr.tables.estimation.impossible import impossible
 from optrr.ways.protocols.protocol import ClusterMatrix, cluster_design
 from optrr.ways.protocols.sampled_tables import SampledTables
 from optrr_solvers import METHODS, InvalidProblem, MethodTooLarge, SolveFailed, SolveOptions, Status, applicable
-from optrr_solvers.allocating.energy import total_bound
+from optrr_solvers.allocating.any_mechanism import total_bound
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -41,7 +41,7 @@ from optrr.plans.statement import statement
 from optrr.records.whole_files import whole_files
 from optrr.show.parts import Page, Part, Table, Text, page_html
 from optrr.show.result import SHOWN, Result, in_json
-from optrr.show.text import brief, crossed, epsilon_text
+from optrr.show.text import brief, crossed, epsilon_text, nearness
 from optrr.ways.protocols.sampled_tables import SampledTables
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Plan(Result):
         """Who spends how much, in which way, and how accurate that is."""
         return (
             f"total epsilon {epsilon_text(self.point.epsilon)} for {self.question.n:,} people by way {self.point.way.name}: "
-            f"typically ± {self.preview.typical_margin:.3g} points, {self.preview.over_bound:.4g} times the least error"
+            f"typically ± {self.preview.typical_margin:.3g} points, {nearness(self.preview.over_bound)}"
         )
 
     def summary(self) -> dict[str, Any]:

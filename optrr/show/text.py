@@ -92,6 +92,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]\d+)?|-?inf|nan")
 _EXACT = 800
 # A number of records beyond this is no advice.
 _MOST_RECORDS = 1e15
+# An error this near a lower bound, relative, is called equal to it.
+_OPTIMAL = 1e-6
 
 
 def sum_of_epsilons(epsilons: Iterable[float]) -> float:
@@ -110,6 +112,15 @@ def epsilon_text(epsilon: float, decimals: int = 6) -> str:
 def bound_text(bound: float, decimals: int = 6) -> str:
     """A lower bound with that many decimals, rounded down: what is read still holds."""
     return _rounded(bound, decimals, ROUND_FLOOR)
+
+
+def nearness(ratio: float) -> str:
+    """How near an error is to the lower bound for every mechanism, from the ratio of the two."""
+    if ratio <= 1 + _OPTIMAL:
+        return "optimal among all ε-LDP mechanisms"
+    above = 100 * (ratio - 1)
+    unit = 10.0 ** (math.floor(math.log10(above)) - 1)
+    return f"within {math.ceil(above / unit) * unit:.6g} % of the best ε-LDP mechanism"
 
 
 def records_enough(n: float) -> str:

@@ -9,7 +9,7 @@ import pytest
 import optrr
 from optrr.budgets.variances import NO_QUESTIONS, variance_design
 from optrr.cli.main import run
-from optrr_solvers.allocating.energy import total_bound
+from optrr_solvers.allocating.any_mechanism import total_bound
 
 SIZES = {"sex": 2, "age": 5, "edu": 4, "vote": 2}
 ATTRIBUTES = ["--attribute=sex=2:1.5", "--attribute=age=5:1.5", "--attribute=edu=4:1.5", "--attribute=vote=2:1.5"]

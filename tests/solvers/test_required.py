@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from optrr_solvers import Problem, solve
-from optrr_solvers.allocating.energy import accuracy_bound, energy_cap, entropy_cap, total_bound
+from optrr_solvers.allocating.any_mechanism import accuracy_bound, total_bound
+from optrr_solvers.allocating.energy import energy_cap, entropy_cap
 from optrr_solvers.allocating.promising import factor, subset_sizes
 from optrr_solvers.allocating.questions import SubsetReport
 from optrr_solvers.allocating.required import required_questions
@@ -79,27 +80,56 @@ def energy_rules(sizes, total, tables):
     return effects, dims, energy, rules
 
 
-def least_excess(workload, targets, total):
+def delsarte_rules(sizes, total):
+    """All sets S, e_S with e_∅, and Delsarte's constraints for any p: Σ e + g e_∅ ≤ g √e_∅, Σ_S e_S λ_S(D) ≥ 0 for all D."""
+    sets = [s for k in range(len(sizes) + 1) for s in itertools.combinations(range(len(sizes)), k)]
+    transform = np.array([[math.prod(-1 / (sizes[i] - 1) for i in set(s) & set(d)) for d in sets] for s in sets])
+    energy, gain = cp.Variable(len(sets), nonneg=True), math.expm1(total)
+    return sets, energy, [cp.sum(energy) + gain * energy[0] <= gain * cp.sqrt(energy[0]), transform.T @ energy >= 0]
+
+
+def every_density(sizes, total):
+    """All sets S, and e_S as a mixture of every two-valued density there is, hence of every mechanism."""
+    sets = [s for k in range(len(sizes) + 1) for s in itertools.combinations(range(len(sizes)), k)]
+    inside = np.array(list(itertools.product((0.0, 1.0), repeat=math.prod(sizes) - 1)))
+    # with the last record outside: complements have the same spectrum
+    inside = np.column_stack([inside, np.zeros(len(inside))]).reshape(-1, *sizes)[1:]
+    p, gain, squares = inside.reshape(len(inside), -1).mean(axis=1), math.expm1(total), {}
+    for s in sets:
+        outside = tuple(1 + i for i in range(len(sizes)) if i not in s)
+        mean = np.square(inside.mean(axis=outside)).reshape(len(inside), -1).mean(axis=1)
+        squares[s] = mean - sum(v for t, v in squares.items() if set(t) < set(s))
+    scale = np.square(gain / (1 + gain * np.minimum(p, 1 - p)))
+    columns = np.unique(np.round(np.stack([squares[s] for s in sets], axis=1) * scale[:, None], 12), axis=0)
+    often = cp.Variable(len(columns), nonneg=True)
+    return sets, columns.T @ often, [cp.sum(often) == 1]
+
+
+def least_excess(workload, targets, of_effects):
     """min over energies of max_U G_U/τ_U, under the constraints."""
     sizes = workload.sizes.tolist()
-    effects, dims, energy, rules = energy_rules(sizes, total, workload.tables)
+    effects, energy, rules = of_effects
     excess = cp.Variable()
     for table, target in zip(workload.tables, targets, strict=True):
-        of_table = math.prod(sizes[i] for i in table)
-        terms = [dims[k] ** 2 / of_table * cp.inv_pos(energy[k]) for k, e in enumerate(effects) if set(e) <= set(table)]
-        rules.append(cp.sum(cp.hstack(terms)) <= target * excess)
+        cells = math.prod(sizes[i] for i in table)
+        dims = {s: math.prod(sizes[i] - 1 for i in s) for s in effects if s and set(s) <= set(table)}
+        terms = [dims[s] ** 2 / cells * cp.inv_pos(energy[effects.index(s)]) for s in dims]
+        rules = [*rules, cp.sum(cp.hstack(terms)) <= target * excess]
     return float(cp.Problem(cp.Minimize(excess), rules).solve(solver=cp.CLARABEL))
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_bound_on_the_total_is_where_energies_suffice(seed):
-    """At the bound the convex program cannot reach the targets by more than its tolerance; a little above it can."""
+    """At the bound Delsarte's program, and the energies' own limits, reach the targets; no mechanism does below it."""
     rng = np.random.default_rng(seed)
     workload, targets = drawn(rng)
-    bound = accuracy_bound(workload, targets)
-    assert least_excess(workload, targets, bound * (1 - 1e-4)) > 1
-    # where the pairings of a program are those of the bound; of four attributes both have all three
-    assert least_excess(workload, targets, bound * (1 + 1e-3)) < 1 + 1e-4
+    sizes, bound = workload.sizes.tolist(), accuracy_bound(workload, targets)
+    above = bound * (1 + 1e-4)
+    assert least_excess(workload, targets, delsarte_rules(sizes, above)) < 1 + 1e-4
+    effects, _, energy, rules = energy_rules(sizes, above, workload.tables)
+    assert least_excess(workload, targets, (effects, energy, rules)) < 1 + 1e-4
+    if math.prod(sizes) <= 12:
+        assert least_excess(workload, targets, every_density(sizes, bound * (1 - 1e-4))) > 1
 
 
 def test_the_bound_grows_with_what_is_required_and_is_the_known_one_for_single_attributes():
@@ -107,8 +137,10 @@ def test_the_bound_grows_with_what_is_required_and_is_the_known_one_for_single_a
     workload = workload_of(sizes, [(i,) for i in range(5)])
     targets = (1 - 1 / sizes) / eigenvalues_of(sizes, epsilons) ** 2
     bound = accuracy_bound(workload, targets)
-    # that one leaves out that there are finitely many cells
-    assert total_bound(sizes, epsilons) * (1 - 1e-6) <= bound < 1.2 * total_bound(sizes, epsilons)
+    energies = (sizes - 1) * eigenvalues_of(sizes, epsilons) ** 2
+    assert (
+        2 * math.asinh(math.sqrt(energies.sum())) * (1 - 1e-9) <= bound == pytest.approx(total_bound(sizes, epsilons))
+    )
     looser = [accuracy_bound(workload, targets * s) for s in (0.7, 1.0, 1.5, 4.0)]
     assert looser == sorted(looser, reverse=True) and looser[0] > looser[-1]
     assert accuracy_bound(workload, np.full(5, np.inf)) == 0

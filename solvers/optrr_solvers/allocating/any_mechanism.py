@@ -13,19 +13,28 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from optrr_solvers.allocating.delsarte import DelsarteProgram, Multipliers, delsarte_program
+from optrr_solvers.allocating.delsarte import DelsarteProgram, Multipliers, delsarte_program, roots
+from optrr_solvers.allocating.energy import MOST_EPSILON
 from optrr_solvers.allocating.program import by_clarabel
-from optrr_solvers.allocating.workload import TableWorkload
-from optrr_solvers.arrays import FloatArray
+from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals
+from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.partition import alike
 
 # Weights of the barrier, and the gain of a step, relative to the weight, that ends the search at that weight.
 _BARRIER, _LITTLE = 10.0 ** -np.arange(0.0, 11.0), 1e-2
 # Newton steps at each weight, patterns that enter in one step, and the shortest step.
 _STEPS, _ENTER, _SHORTEST = 60, 50, 1e-8
+# Rounds in which the weights of tables and the multipliers are improved, patterns and turns at the weights in each, and the
+# gain of total, relative, that ends them.
+_ROUNDS, _PATTERNS, _TURNS, _TOTAL_FOUND = 12, 400, 1000, 1e-6
+# Relative rounding.
+_ROUNDING = 1e-9
 # With so many cells at most, each p = j/N has multipliers of its own; the tolerance of that program.
 _FEW_CELLS, _TOLERANCE = 64, 1e-11
 
@@ -35,6 +44,63 @@ def error_bound(workload: TableWorkload, total: float) -> float:
     program = delsarte_program(workload, total)
     # without any randomization sampling leaves the sum of the coefficients
     return max(program.proved(best_multipliers(program)), float(workload.coefficients.sum()) * (1 - 1e-10))
+
+
+def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
+    """Total ε in nats below which no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table, rounded down.
+
+    At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. From a total where
+    it does, v and the multipliers are improved by turns, and the total is raised to where they prove no more.
+
+    ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required.
+    """
+    wanted = np.flatnonzero(np.isfinite(targets))
+    if not wanted.size:
+        return 0.0
+    tables, targets = tuple(workload.tables[u] for u in wanted), targets[wanted]
+    workload = TableWorkload(workload.sizes, workload.classes, tables, 1 / targets / wanted.size)
+    parts = sp.csr_array(sp.diags_array(1 / targets) @ workload.shares)
+    across, reach = sp.csr_array(parts.T), roots(workload) / np.sqrt(workload.coefficients)
+    weights, left, total = np.ones(wanted.size), np.ones(reach.size), 0.0
+    for _ in range(_ROUNDS):
+        # maximises Σ_S √(a_S c_S), where a_S is linear in v; each turn raises it
+        for _ in range(_TURNS):
+            weights *= (parts @ (reach * np.sqrt(left / (across @ weights)))) ** 2
+            weights = np.maximum(weights / weights.sum(), 1e-12)
+        workload = workload.reweighted(weights / weights.sum() / targets)
+        if not total:
+            total = 2 * math.asinh(float(reach @ np.sqrt(workload.coefficients)))
+        program = delsarte_program(workload, total, _PATTERNS)
+        given = best_multipliers(program)
+        raised = _last_total(lambda at: math.log(program.at(at).proved(given)), total)  # noqa: B023 (called at once)
+        if raised < total * (1 + _TOTAL_FOUND):
+            break
+        total, left = raised, program.sides(given)[0]
+    return max(raised, total) * (1 - _ROUNDING)
+
+
+def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
+    """Total ε in nats below which no mechanism estimates each attribute with the variance of randomized response at ε_i.
+
+    r_i and ε_i in nats, shape (m,) each. Flip probabilities play no part.
+    """
+    workload = marginals(sizes, alike([sizes, epsilons]))
+    of_class = [int(table[0]) for table in workload.tables]
+    with np.errstate(divide="ignore"):
+        return accuracy_bound(workload, (1 - 1 / sizes[of_class]) / eigenvalues_of(sizes, epsilons)[of_class] ** 2)
+
+
+def _last_total(excess: Callable[[float], float], low: float) -> float:
+    """A total near the largest one, of those beyond ``low``, where the excess is positive; ``low`` where it is not there."""
+    from scipy.optimize import brentq  # noqa: PLC0415 (as below)
+
+    step = 1e-6 * low
+    if not excess(low) > 0 or not excess(low + step) > 0:
+        return low
+    while (high := low + step) < MOST_EPSILON and excess(high) > 0:
+        low, step = high, 8 * step
+    root = float(brentq(excess, low, high, xtol=1e-9 * high, rtol=1e-12)) - 2e-9 * high
+    return root if excess(root) > 0 else low
 
 
 def best_multipliers(program: DelsarteProgram) -> Multipliers:

@@ -43,8 +43,8 @@ from optrr_solvers.allocating.energy import MANY_CELLS, MOST_EPSILON, energy_lim
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Most patterns, and most λ_S(D), that are listed: those of eleven different attributes, whose multipliers take seconds.
-_MOST_PATTERNS, _MOST_ENTRIES = 2048, 10_000_000
+# Most patterns, and most λ_S(D), that are listed: those of ten different attributes, whose multipliers take seconds.
+MOST_PATTERNS, _MOST_ENTRIES = 1024, 2_500_000
 # Limits that have multipliers: those that the energies of y = z = 0 reach to this share, and the most of them.
 _REACHED, _MOST_LIMITS = 0.9, 500
 # Unit roundoff, and the relative rounding of the last sums, which add positive numbers only.
@@ -73,8 +73,8 @@ class DelsarteProgram:
     effects, guards
         λ_S(D) averaged over each kind of pattern D ≠ ∅, for the workload's effects and for every kind of set S, shape
         (effects or sets, patterns). The first guard is 0, for β ≥ 0.
-    limits, caps
-        b_lS, over the number of effects like S, and cap_l, shapes (effects, limits) and (limits,).
+    chosen, limits, caps
+        Which limits have multipliers; b_lS, over the number of effects like S, and cap_l: (effects, limits) and (limits,).
     """
 
     workload: TableWorkload
@@ -82,6 +82,7 @@ class DelsarteProgram:
     groups: tuple[IntArray, ...]
     effects: FloatArray
     guards: FloatArray
+    chosen: IntArray
     limits: FloatArray
     caps: FloatArray
 
@@ -98,16 +99,20 @@ class DelsarteProgram:
     @cached_property
     def root(self) -> FloatArray:
         """√a_S summed over alike effects, shape (effects,)."""
-        dims = np.asarray([math.prod((self.workload.sizes[list(s)] - 1.0).tolist()) for s in self.workload.effects])
-        return np.asarray(np.sqrt(self.workload.coefficients * dims * self.workload.alike))
+        return roots(self.workload)
 
     @property
     def shares(self) -> FloatArray:
         """Every p = j/N up to 1/2."""
         return np.asarray(np.arange(1, self.cells // 2 + 1) / self.cells)
 
-    def proved(self, given: Multipliers) -> float:
-        """The right side of (*), rounded down; β is raised to the largest Y_S."""
+    def at(self, total: float) -> DelsarteProgram:
+        """The same with another total ε, so that the multipliers of one suit the other."""
+        shapes, caps = energy_limits(self.workload, total)
+        return replace(self, total=total, limits=shapes[:, self.chosen].toarray(), caps=caps[self.chosen])
+
+    def sides(self, given: Multipliers) -> tuple[FloatArray, float]:
+        """The c_S, rounded down, and the denominator of (*); β is raised to the largest Y_S."""
         sums = given.y.sum(axis=1)
         # λ is a recursion of convex combinations, one for each attribute, and Y_S a sum of positive multiples of it
         steps = 8 * sum(g.size for g in self.groups) + np.count_nonzero(given.y, axis=1) + 16
@@ -118,7 +123,18 @@ class DelsarteProgram:
             most = max(_at(*of_share, self.gain) for of_share in zip(beta, sums, self.shares, strict=True))
         else:
             most = _largest(beta[0], sums[0], self.cells, self.gain)
-        return float((self.root @ np.sqrt(left)) ** 2 / (most + self.caps @ given.z) * (1 - _ROUNDING))
+        return left, most + float(self.caps @ given.z)
+
+    def proved(self, given: Multipliers) -> float:
+        """The right side of (*), rounded down."""
+        left, most = self.sides(given)
+        return float((self.root @ np.sqrt(left)) ** 2 / most * (1 - _ROUNDING))
+
+
+def roots(workload: TableWorkload) -> FloatArray:
+    """√a_S summed over alike effects, shape (effects,)."""
+    dims = np.asarray([math.prod((workload.sizes[list(s)] - 1.0).tolist()) for s in workload.effects])
+    return np.asarray(np.sqrt(workload.coefficients * dims * workload.alike))
 
 
 def _at(beta: float, y: float, p: float, gain: float) -> float:
@@ -134,9 +150,9 @@ def _largest(beta: float, y: float, cells: int, gain: float) -> float:
     return max(_at(beta, y, j / cells, gain) for j in (below, min(below + 1, cells // 2)))
 
 
-def delsarte_program(workload: TableWorkload, total: float) -> DelsarteProgram:
-    """Set up (*). Time O(entries of λ times attributes)."""
-    groups, kinds = _groups(workload), len(workload.effects)
+def delsarte_program(workload: TableWorkload, total: float, patterns: int = MOST_PATTERNS) -> DelsarteProgram:
+    """Set up (*) with so many patterns at most. Time O(entries of λ times attributes)."""
+    groups, kinds = _groups(workload, patterns), len(workload.effects)
     effects: FloatArray = np.ones((kinds, 1))
     guards: FloatArray = np.ones((1, 1))
     for group in groups:
@@ -147,12 +163,15 @@ def delsarte_program(workload: TableWorkload, total: float) -> DelsarteProgram:
         effects = (effects[:, :, None] * table[:, None, :]).reshape(kinds, -1)
         guards = np.asarray(np.kron(guards, _averages(group.size, _extremes(np.asarray(list(rates.values()))))))
     guards[0] = 0
+    none = np.zeros(0, dtype=np.int64)
+    program = DelsarteProgram(
+        workload, total, groups, effects[:, 1:], guards[:, 1:], none, np.zeros((kinds, 0)), np.zeros(0)
+    )
     shapes, caps = energy_limits(workload, total)
-    program = DelsarteProgram(workload, total, groups, effects[:, 1:], guards[:, 1:], shapes[:, :0].toarray(), caps[:0])
     energies = program.root * (program.gain / 4 * (program.gain / (1 + program.gain)) / program.root.sum())
     reached = (energies @ shapes) / caps
     chosen = np.argsort(-reached, kind="stable")[: min(_MOST_LIMITS, int(np.count_nonzero(reached > _REACHED)))]
-    return replace(program, limits=shapes[:, chosen].toarray(), caps=caps[chosen])
+    return replace(program, chosen=chosen).at(total)
 
 
 def _used(workload: TableWorkload) -> list[IntArray]:
@@ -161,7 +180,7 @@ def _used(workload: TableWorkload) -> list[IntArray]:
     ]
 
 
-def _groups(workload: TableWorkload) -> tuple[IntArray, ...]:
+def _groups(workload: TableWorkload, most: int) -> tuple[IntArray, ...]:
     """Classes of the attributes in tables, those of the nearest rates joined while there are too many patterns."""
     groups = sorted(_used(workload), key=lambda c: int(workload.sizes[c[0]]))
     rates = 1 / (workload.sizes - 1.0)
@@ -169,7 +188,7 @@ def _groups(workload: TableWorkload) -> tuple[IntArray, ...]:
     def too_many() -> bool:
         patterns = math.prod(g.size + 1 for g in groups)
         sets = math.prod((g.size + 1) * (g.size + 2) // 2 if np.ptp(rates[g]) else g.size + 1 for g in groups)
-        return patterns > _MOST_PATTERNS or patterns * (sets + len(workload.effects)) > _MOST_ENTRIES
+        return patterns > most or patterns * (sets + len(workload.effects)) > _MOST_ENTRIES
 
     while too_many():
         if len(groups) == 1:

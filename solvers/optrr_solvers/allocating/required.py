@@ -10,7 +10,7 @@ the weights y_U/G_U. All energies of a question grow with ε by one factor, so t
 Questions are added and the total is lowered by turns.
 
 The total is what the search found; no mechanism of any form can be below
-:func:`optrr_solvers.allocating.energy.accuracy_bound`.
+:func:`optrr_solvers.allocating.any_mechanism.accuracy_bound`.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class SufficientQuestions:
     """Questions with shares, shape (questions,), whose energies are at least what is required at ``total``, in nats.
 
     ``least`` is a total, in nats, below which no mixture of all questions that one round looked at is so accurate, the round
-    that proves most. It is no bound for others: that is :func:`optrr_solvers.allocating.energy.total_bound`.
+    that proves most. It is no bound for others: that is :func:`optrr_solvers.allocating.any_mechanism.total_bound`.
     """
 
     questions: tuple[Question, ...]
