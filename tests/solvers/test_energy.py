@@ -1,18 +1,20 @@
 """The bound for every mechanism: against channels, the exact optimum, Delsarte's program, and where it is reached."""
 
 import itertools
+import json
 import math
 
 import cvxpy as cp
 import numpy as np
 import pytest
 
-from optrr_solvers.allocating.any_mechanism import error_bound, total_bound
+from optrr_solvers.allocating.any_mechanism import error_bound, error_certificate, total_bound
 from optrr_solvers.allocating.energy import energy_cap, entropy_cap
 from optrr_solvers.allocating.mixture import best_shares, mixture, shared_error
 from optrr_solvers.allocating.questions import Question, SubsetReport, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, pairs
 from optrr_solvers.partition import alike, singles
+from proofs.check_any_mechanism import check
 from tests.solvers.test_required import delsarte_rules, energy_rules, every_density
 
 ADULT = np.array([9, 16, 7, 15, 6, 5, 2, 42, 2])
@@ -183,6 +185,20 @@ def test_the_bound_is_at_least_that_of_energies_and_entropies(seed):
     best = least_error_of((effects, energies, rules), sizes, tables, np.ones(len(tables)))
     # of six attributes or fewer, some pairings only
     assert error_bound(pairs(*single(sizes)), total) >= 0.97 * best
+
+
+@pytest.mark.parametrize(
+    ("sizes", "total"), [((2, 2, 2), 2.0), ((2, 3, 4, 5), 4.0), ((2, 2, 3, 3, 4, 5), 6.0), (ADULT[[0, 2, 4, 6]], 3.0)]
+)
+def test_saved_multipliers_prove_the_bound_in_exact_rationals(sizes, total):
+    workload = pairs(*single(sizes))
+    saved = json.loads(json.dumps(error_certificate(workload, total)))
+    # one set for all p counts every p here, and in the bound those of finitely many cells
+    assert saved["bound"] * (1 - 1e-3) <= check(saved) <= saved["bound"] * (1 + 1e-6)
+    assert saved["bound"] == pytest.approx(error_bound(workload, total), rel=1e-6)
+    saved["sets"][0]["beta"] = 1e-9
+    with pytest.raises(ValueError, match="exceeds"):
+        check(saved)
 
 
 @pytest.mark.parametrize("size", [4, 8, 37])
