@@ -1,10 +1,15 @@
-"""No mechanism of total ε is more accurate: the bound of optrr_solvers.allocating.energy, and what reports reach of it.
+"""No mechanism of total ε is more accurate: the bound of optrr_solvers.allocating.delsarte, and what reports reach of it.
+
+Scope: pure ε-LDP for each person, one report each, through any channel and alphabet, which may differ between people and depend
+on earlier answers; estimates unbiased near the uniform population.
 
 A report y has the density d_y = Q(y|x)/mean_x Q(y|x): mean 1, all values within a factor e^ε. Its energy on an effect is the
 square of its projection there; the information about the effects at the uniform population is E_y[P d_y d_yᵀ P].
 """
 
 import itertools
+import math
+from fractions import Fraction
 
 import sympy as sp
 
@@ -55,10 +60,110 @@ def prove_energy_bounds_the_variance():
     assert same(difference, squares)
 
 
+def prove_the_mean_over_differing_attributes_acts_on_effects_as_lambda():
+    """(J − I)/(r − 1), the mean over all other categories, is 1 on constants and −1/(r−1) on what has mean 0."""
+    for size in range(2, 6):
+        other = (sp.ones(size, size) - sp.eye(size)) / (size - 1)
+        constant = sp.ones(size, size) / size
+        assert other * constant == constant
+        assert other * (sp.eye(size) - constant) == -(sp.eye(size) - constant) / (size - 1)
+
+
+def prove_spectra_of_sets_satisfy_delsarte_s_program():
+    """Σ_S w_S = p, w_∅ = p² and f_D = Σ_S w_S λ_S(D) ≥ 0, for every set of records of 2 × 3 and 2 × 2 × 2, one by one.
+
+    With them Σ_{S≠∅} (β − Y_S) w_S = β (p − p²) + Y p² − Σ_D y_D f_D, linear in β and in every y_D.
+    """
+    for sizes in ((2, 3), (2, 2, 2)):
+        records = list(itertools.product(*map(range, sizes)))
+        subsets = [s for k in range(len(sizes) + 1) for s in itertools.combinations(range(len(sizes)), k)]
+        for chosen in itertools.product((0, 1), repeat=len(records)):
+            held = {x for x, inside in zip(records, chosen, strict=True) if inside}
+            p, w = Fraction(len(held), len(records)), {}
+            for s in subsets:
+                keys = [tuple(x[i] for i in s) for x in held]
+                cells = math.prod(sizes[i] for i in s)
+                square = sum(Fraction(keys.count(k) * cells, len(records)) ** 2 for k in set(keys)) / cells
+                w[s] = square - sum(v for t, v in w.items() if set(t) < set(s))
+            assert w[()] == p * p and sum(w.values()) == p and min(w.values()) >= 0
+            for d in subsets[1:]:
+                pairs = [
+                    (x, z) for x in records for z in records if {i for i, r in enumerate(x) if r != z[i]} == set(d)
+                ]
+                f = Fraction(sum(x in held and z in held for x, z in pairs), len(pairs))
+                rates = {s: math.prod(Fraction(-1, sizes[i] - 1) for i in set(s) & set(d)) for s in subsets}
+                assert f == sum(w[s] * rates[s] for s in subsets)
+                y, beta = Fraction(3, 7), Fraction(5, 4)
+                left = sum((beta - y * rates[s]) * w[s] for s in subsets[1:])
+                assert left == beta * (p - p * p) + y * p * p - y * f
+
+
+def prove_the_best_share_of_records_is_on_a_parabola():
+    """With t = p/(1 + gp), which rises in p, [β (p − p²) + Y p²]/(1 + gp)² is β t − (β e^ε − Y) t², at most β²/4(β e^ε − Y)."""
+    p, g, beta, y, t = sp.symbols("p g beta Y t", positive=True)
+    value = (beta * (p - p**2) + y * p**2) / (1 + g * p) ** 2
+    parabola = beta * t - (beta * (1 + g) - y) * t**2
+    assert same(value, parabola.subs(t, p / (1 + g * p)))
+    best = beta / (2 * (beta * (1 + g) - y))
+    assert same(sp.diff(parabola, t).subs(t, best), 0)
+    assert same(parabola.subs(t, best), beta**2 / (4 * (beta * (1 + g) - y)))
+    # where that t is reached, as the code has it; y = 0 gives sinh²(ε/2)
+    assert same((p / (1 + g * p)).subs(p, beta / (beta * (g + 2) - 2 * y)), best)
+
+
+def prove_the_complement_has_more_energy_at_more_than_half():
+    """w_S of a set and of its complement are equal; g/(1 + gp) falls in p."""
+    p, g = sp.symbols("p g", positive=True)
+    assert same(sp.diff(g / (1 + g * p), p), -((g / (1 + g * p)) ** 2))
+
+
+def prove_patterns_are_averaged_one_member_at_a_time():
+    """The recursion for the mean of Π_{S∩D} −c_i over all D of d of n attributes, and that it is affine in every c_i."""
+    for n, size in ((4, 2), (5, 3)):
+        rates = sp.symbols(f"c:{size}")
+        for d in range(n + 1):
+            patterns = list(itertools.combinations(range(n), d))
+            mean = sum(sp.prod([-rates[i] for i in pattern if i < size]) for pattern in patterns) / sp.Integer(
+                len(patterns)
+            )
+            row = [sp.Integer(1)] * (n + 1)
+            for count, rate in enumerate(rates, n - size + 1):
+                hit = [sp.Min(sp.Rational(k, count), 1) for k in range(n + 1)]
+                row = [(1 - hit[k]) * row[k] - hit[k] * rate * row[max(k - 1, 0)] for k in range(n + 1)]
+            assert sp.expand(row[d] - mean) == 0
+            assert all(sp.degree(mean, rate) <= 1 for rate in rates if mean.has(rate))
+
+
 def prove_multipliers_bound_the_program():
-    """A/e + Y e ≥ 2√(A Y), and for every feasible e the multipliers' sum Σ Y e is at most Σ y cap."""
-    a, y, e = sp.symbols("a y e", positive=True)
-    assert sp.simplify(a / e + y * e - 2 * sp.sqrt(a * y) - (sp.sqrt(a / e) - sp.sqrt(y * e)) ** 2) == 0
+    """(Σ √(a c))² ≤ Σ a/e · Σ c e (Cauchy–Schwarz), so that Σ a/e ≥ (Σ √(a c))²/h where Σ c e ≤ h."""
+    a, c, e = sp.symbols("a:3", positive=True), sp.symbols("c:3", positive=True), sp.symbols("e:3", positive=True)
+    left, right = (
+        [sp.sqrt(x / y) for x, y in zip(a, e, strict=True)],
+        [sp.sqrt(x * y) for x, y in zip(c, e, strict=True)],
+    )
+    gap = (
+        sum(x * x for x in left) * sum(x * x for x in right)
+        - sum(sp.sqrt(x * y) for x, y in zip(a, c, strict=True)) ** 2
+    )
+    squares = sum((left[i] * right[j] - left[j] * right[i]) ** 2 for i, j in itertools.combinations(range(3), 2))
+    assert sp.expand(sp.expand(gap) - sp.expand(squares)) == 0
+
+
+def prove_two_people_s_answers_add_their_information():
+    """P(t|x_1, x_2) is a product f_1(t; x_1) f_2(t; x_2) of the whole exchange, so that the scores are uncorrelated.
+
+    Σ_t f_1' f_2' is the mixed derivative of Σ_t f_1 f_2 = 1, taken in the two people's populations on their own.
+    """
+    a, b = sp.symbols("a b")
+    # a second answer whose question depends on the first
+    first, second = [(1 + a) / 2, (1 - a) / 2], [[(1 + b) / 3, (2 - b) / 3], [(3 + b) / 4, (1 - b) / 4]]
+    total = sum(first[i] * second[i][k] for i in range(2) for k in range(2))
+    scores = sum(
+        first[i] * second[i][k] * sp.diff(sp.log(first[i]), a) * sp.diff(sp.log(second[i][k]), b)
+        for i in range(2)
+        for k in range(2)
+    )
+    assert sp.simplify(total) == 1 and sp.simplify(scores - sp.diff(total, a, b)) == 0
 
 
 def prove_margins_share_the_entropy():
