@@ -21,6 +21,8 @@ from typing import Any
 TOKEN = secrets.token_urlsafe(32)
 # Seconds for a server to start or stop on a busy machine.
 _PATIENCE = 120
+JSON = {"content_type": "application/json"}
+FORM = {"content_type": "application/x-www-form-urlencoded"}
 
 
 def kept_reports(engine: Any) -> int:
@@ -41,6 +43,13 @@ class Reply:
     @property
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+def entered(app: Any) -> dict[str, str]:
+    """The cookie of whoever gave the token."""
+    reply = call(app, "POST", "/results", f"token={TOKEN}".encode(), **FORM)
+    assert (reply.status, reply.headers["location"]) == (303, "results")
+    return {"cookie": reply.headers["set-cookie"].split(";")[0]}
 
 
 def call(app: Any, method: str, path: str, body: bytes | list[bytes] = b"", **headers: str) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -130,7 +131,7 @@ def heard() -> Iterator[list[str]]:
 
 @contextmanager
 def late_bar() -> Iterator[Callable[[str, float | None], None]]:
-    """A progress bar on standard error that appears once the work has taken two seconds.
+    """A progress bar on standard error, if that is a terminal, which appears once the work has taken two seconds.
 
     Yields ``show(description, fraction)``; without a fraction the bar only shows that work goes on.
     """
@@ -138,7 +139,7 @@ def late_bar() -> Iterator[Callable[[str, float | None], None]]:
 
     def show(description: str, fraction: float | None) -> None:
         nonlocal bar, task
-        if bar is None and time.monotonic() - started > _PATIENCE:
+        if bar is None and time.monotonic() - started > _PATIENCE and sys.stderr.isatty():
             from rich.console import Console  # noqa: PLC0415
             from rich.progress import Progress  # noqa: PLC0415
 

@@ -86,6 +86,10 @@ def workload(name: str, content: Content, said: str) -> Mistake:
     return {name: content}, f"allocate spec.toml --total-epsilon 2 --workload {name} -o new.json", said
 
 
+def studied(options: str, said: str) -> Mistake:
+    return {"g.csv": "ill,rs0,rs1\nyes,0,1\nno,1,2\n"}, f"gwas-study {options}", said
+
+
 LONGITUDINAL = "longitudinal-perturb records.csv -o new.csv --key k --new-key --person age --round 1 --design"
 GENOTYPES = "gwas-perturb records.csv -o new.csv --design"
 HUGE = "1" + "0" * 400
@@ -294,6 +298,17 @@ MISTAKES = [
             ("--max-combinations 12 --min-dependence 0.2 -o out.parquet", "a design is written as .json"),
         )
     ),
+    studied("g.csv --preset por-fig5", "draws its own people"),
+    studied("--preset por-fig5 --causal 3", "--causal is no setting of --preset"),
+    studied("--preset por-fig5 --snps 1", "at least 2"),
+    studied("--total-epsilon 1", "no genotypes are given"),
+    studied("g.csv --total-epsilon 1 --snps 10", "--snps is for --preset"),
+    studied("g.csv --total-epsilon 1 --odds-ratio 2", "of a planted trait"),
+    studied("g.csv --total-epsilon 1 --causal 2 --case yes --phenotype-column ill", "own statuses"),
+    studied("g.csv --total-epsilon 1 --causal 2 --people x", "numbers of people 'x'"),
+    studied("g.csv --causal 2", "--total-epsilon"),
+    studied("g.csv --total-epsilon 1 --causal 2 --phenotype-column ill --group-column land", "has no column 'land'"),
+    studied("g.csv --total-epsilon 1 --causal 2 --state g.csv", "is an input"),
     # what is read, or a table that cannot be tested
     estimated("sex -o out.parquet", "out.parquet is an input of this command"),
     estimated("sex --report out.parquet", "a page is written as .html"),

@@ -611,37 +611,6 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == printed and page.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("g.csv", "--preset", "por-fig5"), "draws its own people"),
-        (("--preset", "por-fig5", "--causal", "3"), "--causal is no setting of --preset"),
-        (("--preset", "por-fig5", "--snps", "1"), "at least 2"),
-        (("--total-epsilon", "1"), "no genotypes are given"),
-        (("g.csv", "--total-epsilon", "1", "--snps", "10"), "--snps is for --preset"),
-        (("g.csv", "--total-epsilon", "1", "--odds-ratio", "2"), "of a planted trait"),
-        (
-            ("g.csv", "--total-epsilon", "1", "--causal", "2", "--case", "yes", "--phenotype-column", "ill"),
-            "own statuses",
-        ),
-        (("g.csv", "--total-epsilon", "1", "--causal", "2", "--people", "x"), "numbers of people 'x'"),
-        (("g.csv", "--causal", "2"), "--total-epsilon"),
-        (
-            ("g.csv", "--total-epsilon", "1", "--causal", "2", "--phenotype-column", "ill", "--group-column", "land"),
-            "has no column 'land'",
-        ),
-        (("g.csv", "--total-epsilon", "1", "--causal", "2", "--state", "g.csv"), "is an input"),
-    ],
-)
-def test_refusals(tmp_path: Path, capsys, monkeypatch, arguments: tuple[str, ...], message: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    cohort, groups = panel(30)
-    write_panel(tmp_path / "g.csv", cohort, groups)
-    assert run(["gwas-study", *arguments]) == 2
-    out, err = capsys.readouterr()
-    assert not out and len(err.splitlines()) == 1 and message in err
-
-
 @pytest.mark.slow
 def test_por_s_figure_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, state = tmp_path / "p.html", tmp_path / "state"

@@ -21,7 +21,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from html_page import Read
-from survey_client import TOKEN, Reply, acceptable, call, called, malformed, report_body
+from survey_client import FORM, JSON, TOKEN, Reply, acceptable, call, called, entered, malformed, report_body
 from survey_client import kept_reports as kept
 
 import optrr
@@ -65,8 +65,6 @@ categories = ["F", "M"]
 name = "<age>"
 size = 4
 """
-JSON = {"content_type": "application/json"}
-FORM = {"content_type": "application/x-www-form-urlencoded"}
 
 
 @pytest.fixture(scope="module")
@@ -319,13 +317,6 @@ def test_malformed_bodies_are_refused_and_not_kept(app: Any, survey: Survey, eng
     assert set(statuses) == {400, 413, 422}
     assert sum(statuses.values()) > 800
     assert kept(engine) == 0
-
-
-def entered(app: Any) -> dict[str, str]:
-    reply = call(app, "POST", "/results", f"token={TOKEN}".encode(), **FORM)
-    assert reply.status == 303
-    assert reply.headers["location"] == "results"
-    return {"cookie": reply.headers["set-cookie"].split(";")[0]}
 
 
 @pytest.fixture

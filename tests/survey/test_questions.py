@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 import vectors
-from survey_client import TOKEN, Server, call, called, kept_reports, malformed
+from survey_client import JSON, TOKEN, Server, call, called, entered, kept_reports, malformed
 
 import optrr
 from optrr.cli.main import run as run_command
@@ -44,8 +44,6 @@ from optrr.survey.preparing import Survey, prepared
 from optrr.survey.results import Admission
 
 CLIENT = vectors.load_script(vectors.CLIENTS / "python" / "optrr_client.py")
-JSON = {"content_type": "application/json"}
-FORM = {"content_type": "application/x-www-form-urlencoded"}
 # Labels that occur nowhere by chance; a question of each kind, and one that asks about everything.
 DOMAIN = Domain(
     (
@@ -296,11 +294,6 @@ def fill(app: Any, survey: Survey, n: int = PEOPLE) -> list[dict[str, Any]]:
 
     asyncio.run(send())
     return reports
-
-
-def entered(app: Any) -> dict[str, str]:
-    reply = call(app, "POST", "/results", f"token={TOKEN}".encode(), **FORM)
-    return {"cookie": reply.headers["set-cookie"].split(";")[0]}
 
 
 @pytest.mark.slow
