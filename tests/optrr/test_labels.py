@@ -18,7 +18,7 @@ from optrr_solvers.automaton.layers import ChoiceLayer
 from optrr_solvers.solution import CAP_TOLERANCE
 from tests import naive
 from tests.brackets import Bracket
-from tests.deployment.test_exported_labels import ENUMERATED, METHODS_OF_FEW, METHODS_OF_MANY, designs
+from tests.deployment.test_verify import ENUMERATED, METHODS_OF_FEW, METHODS_OF_MANY, designs
 from tests.solvers.test_automaton import KINDS, random_law
 
 # Attributes of a design at most, so that its 2^m change sets are enumerated in rationals.
