@@ -213,25 +213,6 @@ def test_what_is_printed_is_hardly_biased_by_which_pairs_are_printed():
     assert abs(np.average(bias, weights=weights)) < 0.06
 
 
-@pytest.mark.slow
-def test_near_its_border_r2_errs_by_less_than_half_its_error():
-    """Two rare variants whose variances are known to a third or a quarter; with a border of Ŝ alone −.9 and −.5 errors."""
-    for n in (4000, 6000):
-        table, true = haplotype_table(0.02, 0.02, 0.95, 3, 0.0)
-        one = eigenvalue(3.0, 3)
-        kernel = EffectKernel((3, 3), [[1.0, one], [one, one * one]])
-        law = kernel.forward(table).ravel()
-        counts = (
-            np.random.default_rng(11).multinomial(n, law / law.sum(), size=4000).reshape(-1, 3, 3).astype(np.float64)
-        )
-        got = squared_correlations(counts, kernel)
-        known = np.isfinite(got.r2)
-        assert known.mean() > 0.1
-        bias = (got.r2[known].mean() - true) / np.sqrt(np.mean(got.standard_error[known] ** 2))
-        assert abs(bias) < 0.4, (n, bias)
-        assert np.mean((got.low <= true) & (true <= got.high)) > 0.94
-
-
 def test_the_border_is_a_distance_in_errors_of_the_mechanisms_noise():
     """Printed just where (Ĉ, Ŝ) is 10 of them from 0, by the inverse matrix, of a covariance made by differences."""
     table, _ = haplotype_table(0.1, 0.2, 0.6, 3, 0.0)

@@ -191,17 +191,6 @@ def test_no_report_moves_a_belief_further(seed, records, reports, epsilon, data)
     assert after.min() >= least(prior, spent) * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0])
-@pytest.mark.parametrize("prior", [0.01, 0.4, 0.9])
-@pytest.mark.parametrize("releases", [1, 2, 4])
-def test_warners_report_reaches_both_ends(epsilon, prior, releases):
-    """A channel of two values is the extreme one; of several releases, all must say the same."""
-    same = 1 / (1 + math.exp(-epsilon))
-    yes, no = same**releases, (1 - same) ** releases
-    assert surest(prior, epsilon, releases) == pytest.approx(prior * yes / (prior * yes + (1 - prior) * no), rel=1e-12)
-    assert least(prior, epsilon, releases) == pytest.approx(prior * no / (prior * no + (1 - prior) * yes), rel=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("prior", PRIORS)
 def test_beliefs_in_60_digits(epsilon, prior):

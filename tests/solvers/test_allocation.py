@@ -496,12 +496,6 @@ def check_smallest(sizes, tables, targets):
     assert worst_ratio(sizes, smallest.upper + 0.01, known) < 1 < worst_ratio(sizes, smallest.lower - 0.01, known)
 
 
-@pytest.mark.parametrize(("sizes", "scale"), [((2, 3, 4), 30.0), ((2, 2, 5), 8.0), ((3, 4), 4.0)])
-def test_smallest_total_is_where_the_plain_program_turns_feasible(sizes, scale):
-    tables = list(combinations(range(len(sizes)), 2))
-    check_smallest(sizes, tables, scale * (1 + 0.2 * np.arange(len(tables))))
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_smallest_total_takes_single_attributes_and_pairs(seed):
     rng = np.random.default_rng(seed)
