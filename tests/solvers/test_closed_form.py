@@ -214,14 +214,6 @@ def test_total_is_the_sum_and_every_accuracy_is_exact():
     np.testing.assert_allclose(p, product / product.sum(axis=1, keepdims=True), rtol=1e-13)
 
 
-def test_pairs_at_kappa_one_are_kept():
-    pairs = ((0, 1), (1, 2))
-    s = kronecker.solve(Problem([2, 3, 4], [0.3, 1.0, 2.0], pairs=pairs))
-    lam, one = s.law.pair_eigenvalues(), s.problem.eigenvalues
-    for i, j in pairs:
-        assert lam[i, j] == pytest.approx(one[i] * one[j], rel=1e-13)
-
-
 def test_a_million_attributes():
     m = 1_000_000
     s = kronecker.solve(Problem([3] * m, [0.25] * m))
