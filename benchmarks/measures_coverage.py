@@ -1,13 +1,13 @@
 """Coverage of the 95 % intervals of measures: shares in groups, risks, odds, means, ordinal association.
 
-Takes seven minutes; 2000 data sets a setting. Tables, mechanisms and numbers of records are those of derived_coverage.py, half
+Takes ten minutes; 500 data sets a setting. Tables, mechanisms and numbers of records are those of derived_coverage.py, half
 of them drawn at random. Of a measure with several rows one is drawn; rows without a value (a share within an empty group, an
 odds ratio 0/0) are left out.
 
 An interval holds the truth where the test of the truth does not reject, or where values on both sides of it are accepted; here
 the test counts, and of the first CHECKED data sets the printed interval is compared with it. "no limit" is the share of these
-with an infinite limit or one at the end of the range. A coverage of 95 % measured by 2000 data sets has standard error 0.5 %:
-one setting in 20,000 comes out below 93 % by chance. Writes results/measures_coverage.csv and .md.
+with an infinite limit or one at the end of the range. A coverage of 95 % measured by 500 data sets has standard error 1 %:
+one setting in 50 comes out below 93 % by chance. Writes results/measures_coverage.csv and .md.
 
 Small groups have a page of their own: shares of 2–20 % of the people, ε 0.5..1.4, 2,000 to 30,000 records, the group a
 category or two conditions; a share in it, and the difference from another group. Widths are compared with those of an interval
@@ -48,14 +48,20 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
     """A row for every measure, for one of its comparisons."""
     mechanism, rng = setting.mechanism(), np.random.default_rng(place)
     kernel, domain = mechanism.kernel(("a", "b")), mechanism.domain.subset(["a", "b"])
-    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS)
+    draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS // PART)
     empty = Counts(domain, draws[0].reshape(kernel.sizes))
     out = []
     for name in MEASURES:
         rows = [(said, odds) for said, odds in asked(empty.domain, name, Comparing()) if defined(odds, setting.table)]
         for k in sorted(rng.choice(len(rows), min(MOST_ROWS, len(rows)), replace=False)):
             said, odds = rows[k]
-            row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": RUNS}
+            row = {
+                "table": setting.name,
+                "mechanism": setting.kind,
+                "ε": setting.epsilon,
+                "n": setting.n,
+                "runs": len(draws),
+            }
             out.append(row | {"measure": name, "of": label(said)} | covered(odds, kernel, setting, draws))
     return out
 
@@ -96,8 +102,8 @@ def page(rows: list[dict[str, object]]) -> str:
     two_sided = np.array([r["too low"] > 0 and r["too high"] > 0 for r in rows])
     lines = [
         "# Coverage of the 95 % intervals of measures",
-        f"Made by `benchmarks/measures_coverage.py`: {RUNS} data sets for each of {len(rows)} settings, half of the tables "
-        "drawn at random. An interval is printed for every data set, and all count.",
+        f"Made by `benchmarks/measures_coverage.py`: {RUNS // PART} data sets for each of {len(rows)} settings, half of the "
+        "tables drawn at random. An interval is printed for every data set, and all count.",
         f"Coverage: {cover.mean():.1%} on average, least {cover.min():.1%}, most {cover.max():.1%}; below 93 % in "
         f"{np.sum(cover < LEAST)} of {len(rows)} settings, 93–97 % in {np.sum((cover >= LEAST) & (cover <= MOST))}. In the "
         f"{two_sided.sum()} settings where intervals miss on both sides: {cover[two_sided].mean():.1%} on average. "
@@ -107,7 +113,7 @@ def page(rows: list[dict[str, object]]) -> str:
     return "\n\n".join(lines)
 
 
-# A quarter of the data sets; widths are means over some of these, and the profile likelihood is computed at so many shares.
+# A part of the data sets; widths are means over some of these, and the profile likelihood is computed at so many shares.
 GROUPS, PART, WIDE, GRID = 24, 4, 40, 41
 # Beyond this share of the range an error leaves the whole range possible.
 HIDDEN, WIDER, OFTEN = 1 / 3, 1.3, 0.985
