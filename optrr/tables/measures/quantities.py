@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import copysign, inf, sqrt
+from math import copysign, inf, isfinite, sqrt
 
 import numpy as np
 from scipy.optimize import brentq
@@ -428,13 +428,20 @@ class Inversion:
         Negative: it is rejected as too low a value, or as too high a value, with an error probability of twice the ``tail``.
         """
         null, most = self.null(position), -float(ndtri(tail))
-        slope = self.odds.equation(position, null.sums).gradient
+        equation = self.odds.equation(position, null.sums)
+        slope = equation.gradient
         total, noise = sum(part.at(null.sums).value for part in (self.odds.over, self.odds.under)), 0.0
         if abs(null.distance) < _REJECTED:
             noise = self._noise(null.reports, slope) / total if total > 0 else inf
         # the tail is not the normal one for a sample, whose variance is estimated
-        beyond = self.sampling.tail(float(ndtr(-abs(null.distance))), self.observed, slope)
-        deviate = copysign(float(ndtri(beyond)), null.distance)
+        distance = null.distance
+        if isfinite(distance):
+            # noise bends the equation as well: the variance of its second-order part
+            bent = equation.hessian @ self.sampling.mechanism_noise(null.reports)
+            variance = float(slope @ self.sampling.covariance(null.reports) @ slope)
+            distance *= sqrt(variance / (variance + float(np.sum(bent * bent.T)) / 2)) if variance > 0 else 1.0
+        beyond = self.sampling.tail(float(ndtr(-abs(distance))), self.observed, slope)
+        deviate = copysign(float(ndtri(beyond)), distance)
         left = float(excess(np.array([deviate]), np.array([position]), np.full((2, 1), noise), 2 * tail)[0])
         return (left, most) if deviate > 0 else (most, left)
 
