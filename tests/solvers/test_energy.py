@@ -7,6 +7,7 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
+from check_any_mechanism import check
 
 from optrr_solvers.allocating.any_mechanism import error_bound, error_certificate, total_bound
 from optrr_solvers.allocating.energy import energy_cap, entropy_cap
@@ -14,7 +15,6 @@ from optrr_solvers.allocating.mixture import best_shares, mixture, shared_error
 from optrr_solvers.allocating.questions import Question, SubsetReport, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, pairs
 from optrr_solvers.partition import alike, singles
-from proofs.check_any_mechanism import check
 from tests.solvers.test_required import delsarte_rules, energy_rules, every_density
 
 ADULT = np.array([9, 16, 7, 15, 6, 5, 2, 42, 2])
