@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 # A number that is a word of its own: digits inside a name or an identifier are text.
-_NUMBER = re.compile(r"(?<![A-Za-z_#0-9.])[-+−]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?(?![A-Za-z_0-9])")
+_NUMBER = re.compile(r"(?<![A-Za-z_#0-9.])[-+−]?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:e[-+]?\d+)?(?![A-Za-z_0-9])")
 # matplotlib names shapes by a hash of their content
 _SHAPE = re.compile(r"\b[a-z]?[0-9a-f]{10,12}\b")
 # Embedded pixels: compared by the other results of the same benchmark, which hold the numbers.

@@ -434,7 +434,8 @@ def test_the_command_writes_what_python_gives(tmp_path, capsys, monkeypatch):
     assert code == 0 and "4 variants" in out and "r² of 5 pairs" in out
     code, out, error = command(capsys, "gwas", "out.csv", "--design", "d.json", "--maf", 0.1, "--naive", "--json")
     assert code == 0 and json.loads(out)["variants"] + sum(json.loads(out)["skipped"].values()) == 4
-    assert "minor allele frequency" in error and "not valid" in error
+    # which of the two depends on the records drawn
+    assert "minor allele frequency" in error and ("not valid" in error or "its level holds" in error)
 
 
 def test_on_chromosome_x_men_count_once_and_proportions_are_of_women():

@@ -518,7 +518,7 @@ def test_long_labels_leave_room_for_the_chart() -> None:
 
 
 @pytest.mark.slow
-def test_a_picture_inside_a_chart_is_shown_under_the_page_s_policy(tmp_path: Any) -> None:
+def test_a_picture_inside_a_chart_is_shown_under_the_page_s_policy(tmp_path: Any, browser: Any) -> None:
     """Points of a large scan are a picture; the policy that forbids every request must not refuse it."""
     figure = new_figure()
     figure.subplots().scatter([1, 2], [1, 2], rasterized=True)
@@ -526,8 +526,8 @@ def test_a_picture_inside_a_chart_is_shown_under_the_page_s_policy(tmp_path: Any
     markup = parts.page_html(page)
     assert "data:image/png" in markup
     (tmp_path / "page.html").write_text(markup, encoding="utf-8")
-    with browsers.launched() as browser:
-        opened, said = browser.new_page(), []
-        opened.on("console", lambda message: said.append(message.text))
-        opened.goto((tmp_path / "page.html").as_uri())
-        assert said == []
+    opened, said = browser.new_page(), []
+    opened.on("console", lambda message: said.append(message.text))
+    opened.goto((tmp_path / "page.html").as_uri())
+    assert said == []
+    opened.close()
