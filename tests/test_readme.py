@@ -60,7 +60,8 @@ def test_table_of_numbers_is_current() -> None:
         # Σ (r−1) λ² with λ = (e^ε − 1)/(e^ε − 1 + r), as in the design, §3.9
         gain = np.expm1(asked) / (np.expm1(asked) + adult_domain().sizes)
         energy = np.sum((adult_domain().sizes - 1) * gain**2)
-        assert any_mechanism == pytest.approx(2 * np.arcsinh(np.sqrt(energy)), abs=6e-4)
+        # no lower than the energies alone prove, and no higher than a mechanism that meets every accuracy
+        assert 2 * np.arcsinh(np.sqrt(energy)) - 1e-3 <= any_mechanism <= plain.epsilon
 
 
 def test_picture_is_drawn_from_the_current_numbers() -> None:
