@@ -137,7 +137,7 @@ MOSTLY: dict[str, Callable[[], str]] = {
 }
 
 
-def refused_in_time(path: Path) -> str:
+def ends_in_time(path: Path) -> str:
     code, said, cost = cost_of_command("verify", str(path))
     print(f"exit {code}, {cost.processor_seconds:.1f} s, {cost.memory / 1e6:.0f} MB")
     assert code in (0, 1, 2) and said.count("\n") <= 1, said[:300]
@@ -150,23 +150,21 @@ def test_a_design_that_asks_for_much_work(kind: str, tmp_path: Path) -> None:
     m, tell = RESEALED[kind]
     content = json.loads(honest(m))
     tell(content)
-    refused_in_time(resealed(content, tmp_path / "d.json"))
+    ends_in_time(resealed(content, tmp_path / "d.json"))
 
 
 @pytest.mark.parametrize("kind", MOSTLY)
 def test_a_file_that_is_mostly_something_else(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(MOSTLY[kind](), encoding="utf-8")
-    assert refused_in_time(path).startswith("error: ")
+    assert ends_in_time(path).startswith("error: ")
 
 
 @pytest.mark.parametrize("m", [1000, 100_000])
 def test_an_honest_design_verifies(m: int, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(honest(m))
-    code, said, cost = cost_of_command("verify", str(path))
-    assert (code, said) == (0, "")
-    assert cost.processor_seconds < MOST_SECONDS / 2 and cost.memory < MOST_MEMORY
+    assert ends_in_time(path) == ""
 
 
 def automaton(m: int, states: int, bits: int) -> bytes:
@@ -199,7 +197,7 @@ def automaton(m: int, states: int, bits: int) -> bytes:
 def test_a_deployment_that_asks_for_much_work(m: int, states: int, bits: int, tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(automaton(m, states, bits))
-    refused_in_time(path)
+    ends_in_time(path)
 
 
 @pytest.mark.parametrize("between", ["", "\n"])
