@@ -16,8 +16,6 @@ else lives in its package: optrr.tables, optrr.models, optrr.designs, optrr.budg
 optrr.genomics. The solvers are a package of their own, optrr_solvers: arrays in, laws and bounds out.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

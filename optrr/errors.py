@@ -1,7 +1,5 @@
 """The errors a user meets, under one root; the family itself is the solvers' (:mod:`optrr_solvers.errors`)."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Iterable

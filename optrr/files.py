@@ -6,8 +6,6 @@ knows its content (:mod:`optrr.designs.design_file`, :mod:`optrr.ways.longitudin
 artefacts themselves know nothing of files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias, overload

@@ -13,8 +13,6 @@ instead, by the total that it needs for them. Beside all stands what no mechanis
 (:mod:`optrr_solvers.allocating.any_mechanism`), and beside the best law of change sets what no such law can.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

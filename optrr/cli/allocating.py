@@ -1,7 +1,5 @@
 """optrr allocate: compare protocols at one total epsilon."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

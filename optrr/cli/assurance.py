@@ -1,7 +1,5 @@
 """optrr verify, sign, audit and worksheet: why somebody should believe a file."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from dataclasses import replace

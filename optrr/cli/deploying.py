@@ -1,7 +1,5 @@
 """optrr export and serve: what devices need to randomize by a design, and surveys."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """optrr gwas-design and gwas-perturb."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path

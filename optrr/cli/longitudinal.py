@@ -1,7 +1,5 @@
 """optrr longitudinal-design, optrr longitudinal-perturb, optrr longitudinal-estimate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """optrr measure, share, contrast and quantile: what tables say of the true records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """optrr model, regress, synthesize and combine: models of the true records, and records that are drawn from one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

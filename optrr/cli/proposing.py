@@ -1,7 +1,5 @@
 """optrr spec: from data to a specification, a proposal that names what it took from them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """optrr perturb and account, and the options and messages about releases that commands share."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Sequence

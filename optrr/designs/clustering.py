@@ -38,8 +38,6 @@ That saves the other's ε and the cluster's combinations; the price is that noth
 beyond that conditional distribution.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -16,8 +16,6 @@ of bits, as decimal text. A digest over the whole content catches edits by hand;
 to pass the checks, which trust no number in the file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -10,8 +10,6 @@ at which values occur and how often, and says one sentence; none changes a value
 of little that is right, so each check asks for more than one sign.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shlex

@@ -14,8 +14,6 @@ A signature says whose file it is, not that its numbers hold: :func:`optrr.verif
 it is must be known from elsewhere; the fingerprint that is shown is the SHA-256 of the public key's DER form.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

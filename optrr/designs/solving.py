@@ -1,7 +1,5 @@
 """From what is asked for to a design: one solve, or a search for the accuracies that spend a given total (POR §IV)."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence

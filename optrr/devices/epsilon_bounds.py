@@ -11,8 +11,6 @@ bound of ε, whatever the client does with each record by itself. Other records 
 bound holds given that choice.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

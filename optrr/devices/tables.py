@@ -3,8 +3,6 @@
 A matrix is written row by row, so that memory does not grow with it. Files are complete or not there.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import itertools

@@ -4,8 +4,6 @@ Edges e_0 < e_1 < … < e_k make k categories. Closed on the left (the default),
 right, as ``pandas.cut`` does it, e_{j-1} < x ≤ e_j. The outer edges may be infinite, so that no value falls outside.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

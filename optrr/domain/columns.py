@@ -12,8 +12,6 @@ pandas types that Arrow has no plain type for, intervals (``pandas.cut``) and pe
 Which library a frame is of is asked without importing any: a frame's library is loaded already.
 """
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ licence CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/). Changes: the n
 the 32,561 training records; ``?`` (not stated) stays a category. ``benchmarks/make_data.py`` makes the file.
 """
 
-from __future__ import annotations
-
 import gzip
 from importlib.resources import files
 

@@ -20,8 +20,6 @@ The same as commands: ``optrr gwas-design``, ``gwas-perturb``, ``gwas``, ``gwas-
 what it costs.
 """
 
-from __future__ import annotations
-
 from optrr.genomics.asking import (
     AssociationDesign,
     GenomicDesign,

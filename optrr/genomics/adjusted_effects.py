@@ -21,8 +21,6 @@ and the interval holds every β with (U − βM)² ≤ t² V(β), which is a qua
 varies, without limits where noise leaves none, and at ε = ∞ it is Student's.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ first with a column of its own, and so are strata, whatever stands there. Empty 
 lacks a value of a column that is used is left out, and counted. No ε covers these columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

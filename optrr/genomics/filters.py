@@ -6,8 +6,6 @@ Of a VCF, records that did not pass its filters are left out unless they are ask
 and plink2 set those of low quality missing, and make calls of dosages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

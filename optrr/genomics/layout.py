@@ -13,8 +13,6 @@ All that association tests need of a law is λ_i, λ_s and λ_is for each varian
 them, so the cost is one marginal for each class, or O(m) arithmetic; nothing is quadratic in m.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ nothing here. A line is read up to a megabyte, and a value that is not what its 
 A list of people is a text file of names, one a line, or of FID and IID as PLINK's ``--keep`` has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path

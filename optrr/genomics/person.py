@@ -11,8 +11,6 @@ Variants are found by name. One that the design calls chrom:pos:A2:A1, because n
 alleles, whichever of them is the reference here, with ``chr`` or without.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields, replace

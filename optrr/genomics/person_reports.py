@@ -14,8 +14,6 @@ one given, that its values are the design's, and that no other has its id. Peopl
 so that nothing leads from a row back to the report, nor to whoever handed it in.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

@@ -6,8 +6,6 @@ Unless the values of cases are named, they are PLINK's: 2 is a case, 1 a control
 A value that is not what its column should hold is told by its kind, never by itself: it is somebody's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ files variants of more than two alleles are left out and counted; calls are the 
 texts beside a pgen file are read here: pvar (also ``.pvar.zst``) with or without a line of names, psam with one.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from io import BufferedReader, TextIOWrapper

@@ -11,8 +11,6 @@ Missing calls, where the design has no category for them, are refused, or stay m
 pattern of missing calls is published as it is, and no ε covers it.
 """
 
-from __future__ import annotations
-
 import tempfile
 from typing import Literal
 

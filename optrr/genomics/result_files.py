@@ -7,8 +7,6 @@ A scan's columns are taken by name: odds ratios of a status (OR), slopes of a tr
 them (Z_STAT, T_STAT) and else the root of χ² with the sign of the effect.
 """
 
-from __future__ import annotations
-
 import gzip
 import math
 from abc import abstractmethod

@@ -13,8 +13,6 @@ A compressed file may hold a thousand times its size, and htslib keeps a whole l
 first, a megabyte at a time, and a file beyond the limits is refused with the limit and the remedy.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -10,8 +10,6 @@ variants (both JSON), ``G`` one variant's codes (int8), ``S`` counts of what was
 library said of the file, ``M`` memory is used up, ``T`` too many records.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import struct

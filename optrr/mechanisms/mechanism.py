@@ -10,8 +10,6 @@ categories, each as likely: add a uniform 1..r_i−1 modulo r_i to its code (des
 A release has a note on how it was drawn, and is not randomized again by accident (:mod:`optrr.releases.provenance`).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

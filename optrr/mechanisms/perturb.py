@@ -10,8 +10,6 @@ first record goes into a pipe when the last has come in; frames, and batches wit
 is written has a note on its design (:mod:`optrr.releases.provenance`), and records that have one are not randomized again.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -25,8 +25,6 @@ towards more privacy, loses less, by up to 2^-64 e^ε. Sources: Kairouz, Bonawit
 discrete distribution estimation under locally differential privacy*, for ss (grr is its k = 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache

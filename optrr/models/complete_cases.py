@@ -8,8 +8,6 @@ of the table π, s = 1ᵀAπ̂ their estimated share and q = Aπ̂/s the table o
 Σ(π) the covariance of π̂. A test takes it at q of its hypothesis: π is then s q in the complete cells, and π̂ elsewhere.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

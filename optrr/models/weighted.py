@@ -25,8 +25,6 @@ Sources: Rao and Scott, Ann. Stat. 12 (1984), 46–60, the second-order correcti
 630–636, for F; R's ``survey::svychisq`` prints F of G V Gᵀ without randomization, and another ν, which is Satterthwaite's here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt

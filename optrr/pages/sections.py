@@ -3,8 +3,6 @@
 Pages as files.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

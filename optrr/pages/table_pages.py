@@ -5,8 +5,6 @@ The page of a result that is one table with warnings: measures of two attributes
 The page of an estimate: its table and chart, statistics of the table, what fake reports could do, and what to know of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch

@@ -8,8 +8,6 @@ as a description, which is read out in its place. What a script needs to move th
 frontier: where its axis begins and ends, and of which totals.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

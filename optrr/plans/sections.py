@@ -5,8 +5,6 @@ totals that were computed are previews, and carry ≈. The commands that the pag
 here, too: they allocate for the same question.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -6,8 +6,6 @@ which ``optrr allocate --json`` and ``optrr verify`` repeat. What is not promise
 what it says of files that are read and of waiting for them, which is nothing that a plan is about.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 from collections.abc import Iterator, Sequence

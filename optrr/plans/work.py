@@ -8,8 +8,6 @@ The process is started anew where another question is asked while it computes: a
 It is this module as a program, and not a child of Python's multiprocessing, which would run the caller's script once more.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

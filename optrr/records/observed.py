@@ -1,7 +1,5 @@
 """A domain read off data that are public: which categories occur in each column, and in which order."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime

@@ -10,8 +10,6 @@ folder until the target has moved. Until then a run that failed, or was killed, 
 :func:`undo_killed_run`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

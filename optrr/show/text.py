@@ -9,8 +9,6 @@ Numbers for people: an ε is rounded up and a bound down, so that what is read h
 Files and JSON have every digit. A sum of ε is rounded up to the next double.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 A design is one of whole records, or sampled tables, of which everybody answers one.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 from dataclasses import dataclass

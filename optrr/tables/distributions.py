@@ -3,8 +3,6 @@
 Methods are called as there: sf(x) = Pr(X > x), isf its inverse, cdf(x) = Pr(X < x), ppf its inverse, pdf the density.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

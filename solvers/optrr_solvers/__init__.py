@@ -4,8 +4,6 @@
 ``solution``, which recomputes its bounds before anybody sees it.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """The array types that signatures name, and what is a number."""
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 

@@ -7,8 +7,6 @@ ball solver and, unless these closed the gap, products of blocks, POR's heuristi
 of all laws that meet every requirement, with the largest lower bound of all certificates.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ rounded up, stays within it. It is found by a secant on ln s, kept inside a brac
 "too much" there. POR's heuristic is not monotone in s: then the whole range is looked at first (``scan``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

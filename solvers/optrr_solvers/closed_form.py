@@ -15,8 +15,6 @@ elsewhere,
     Q = 1 + m(d−f)/E[(mf−X)⁺].
 """
 
-from __future__ import annotations
-
 import math
 import time
 from fractions import Fraction

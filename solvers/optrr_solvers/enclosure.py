@@ -7,8 +7,6 @@ The upper side of a certificate for few cells uses them (design §3.4): densitie
 so Pr(i kept) and Pr(i changed) are enclosed, and with them a law's odds e^{ε_i} = (r_i−1) Pr(kept)/Pr(changed).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from decimal import Context, Decimal

@@ -11,8 +11,6 @@
 Each message is one line: what was received, where, and the remedy; never a person's true value.
 """
 
-from __future__ import annotations
-
 import traceback
 from itertools import takewhile
 

@@ -19,8 +19,6 @@ p, appear in logarithms only. O(m) instead of POR's O(m²).
 Letters: x, y densities before and after a step, e masses, d uniform flips, f flips. All ε in nats.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

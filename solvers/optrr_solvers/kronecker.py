@@ -3,8 +3,6 @@
 Every accuracy is met exactly and conditional ε_i = ε_i: the price is the total, which the optimum undercuts.
 """
 
-from __future__ import annotations
-
 import time
 
 from optrr_solvers.errors import InvalidProblem

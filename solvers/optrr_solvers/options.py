@@ -1,7 +1,5 @@
 """What every caller may ask of a solver."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

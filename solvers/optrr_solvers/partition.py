@@ -4,8 +4,6 @@ A partition is a tuple of index arrays. Certificates and records hold the same a
 they are written down; :func:`partition` brings any of these to arrays and is the only check that every attribute is in one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ heuristic (§IV-B2, §IV-B3), which may replace requested ε_i. It is here to co
 the smallest total that is known for them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from optrr_solvers import closed_form, inductive

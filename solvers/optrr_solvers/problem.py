@@ -7,8 +7,6 @@ An attribute with r categories that must be as accurate as randomized response a
 Letters: r sizes, ε epsilons, f flips, d uniform flips, f ≤ d always. All epsilons are in nats.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 

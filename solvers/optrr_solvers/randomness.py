@@ -4,8 +4,6 @@ Samplers only ever ask for uniform 64-bit words, so one protocol serves the secu
 threshold of 64 bits resolves the smallest event probabilities (about 1e-12 at sixteen attributes).
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Protocol

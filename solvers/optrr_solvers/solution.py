@@ -4,8 +4,6 @@ upper: the law's own ε, computed from the law alone; lower: the certificate's b
 number a backend reports about its own answer is used.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

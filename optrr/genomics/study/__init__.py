@@ -8,8 +8,6 @@ other trust, ``measures`` compares with the truth, ``running`` keeps what is don
 report. ``por`` is the experiment of POR's Fig. 5.
 """
 
-from __future__ import annotations
-
 from optrr.genomics.study.people import PlantedTrait
 from optrr.genomics.study.result import METHODS, Outcome, Study, StudyOptions
 from optrr.genomics.study.running import run_study

@@ -27,8 +27,6 @@ planted trait; otherwise those that the panel's own scan finds by Bonferroni's 5
                             inflation is confounding by groups
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

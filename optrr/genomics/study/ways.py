@@ -17,8 +17,6 @@ and under another trust than the local one, in :mod:`optrr.genomics.study.curato
 Every way turns true records into tests of all variants, an estimate of each true χ², and odds ratios.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from abc import ABC, abstractmethod

@@ -14,8 +14,6 @@ with people as sampling units (Schaid & Jacobsen 1999). Counting alleles as if e
 of different ancestry are pooled (Sasieni 1997), randomized or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial

@@ -5,8 +5,6 @@ attributes, or the ``table`` and ``cells`` of an answer. They come as columns of
 column of JSON text in CSV, Parquet or a database. A report of another design is refused; one that was sent twice counts once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any

@@ -8,8 +8,6 @@ What pages take once decoded is looked at before any of them is decoded. It stan
 the compact protocol (parquet.thrift, PageHeader). The reader acts on the sizes there, whatever the file's index says of them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

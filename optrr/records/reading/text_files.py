@@ -8,8 +8,6 @@ change a result: the delimiter is the one under which the first line holds the d
 and categories that are not declared, which are refused.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import io

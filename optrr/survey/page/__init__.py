@@ -41,8 +41,6 @@ any other 4xx (400, 404, 413, 415,     refused, with the collector's sentence: t
 =====================================  ================================================================================
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from importlib.resources import files

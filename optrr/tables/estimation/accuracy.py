@@ -10,8 +10,6 @@ with B the upper α/r quantile of χ² with one degree of freedom: simultaneous 
 and Σ c_W (1/λ_W² − 1) around the data set itself (π_W the effect component of W).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

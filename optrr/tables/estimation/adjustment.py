@@ -10,8 +10,6 @@ records are found by a linear program and removed, after which convergence is ge
 fitting cycles, and the result says that it did not converge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

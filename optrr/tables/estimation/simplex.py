@@ -8,8 +8,6 @@ its limit is the Euclidean projection, and it is computed as that.
 Both take a batch: the last axis holds the cells. Tables that are fitted otherwise say how the iteration ended.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

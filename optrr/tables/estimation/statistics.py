@@ -26,8 +26,6 @@ With s the error that the mechanism alone makes, s ψ(x/s) + x ln s estimates x 
 noise vanishes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args

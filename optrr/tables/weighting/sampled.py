@@ -1,7 +1,5 @@
 """Randomized records with their public columns: each one's cell, weight, cluster within its stratum, and group."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -37,8 +37,6 @@ effects (design §3.2), so λ_U of the report is the product of theirs. Estimate
 any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction

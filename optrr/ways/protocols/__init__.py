@@ -5,8 +5,6 @@ made from a :class:`Protocol`, whose account lists everything one person release
 has them by name, with the laws of clusters; ``sampled_tables`` are those in which a person answers one table.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from optrr.lazy_names import lazy_names

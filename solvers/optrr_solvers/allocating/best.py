@@ -10,8 +10,6 @@ The law of an allocation is also the answer to the design problem of its own acc
 bound.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass, replace

@@ -14,8 +14,6 @@ Floors and ceilings on λ_i enter as a stiff quadratic penalty, tightened a litt
 themselves; its multipliers are valid in the bound whatever they are (Lagrangian duality).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -5,8 +5,6 @@ from its densities so that its total is at most E to the last bit and its caps h
 recomputed from that law.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from functools import reduce

@@ -18,8 +18,6 @@ and any v with φ(v) ≤ 0 bounds the goal of every law. v is found by Dinkelbac
 few passes. Caps on the conditional ε tie cells together; then the goal is a linear program, solved by HiGHS.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -12,8 +12,6 @@ tables that minimum is a lower bound for every mechanism of that total. Where ta
 caps, their errors are moved onto the λ_i by ∂F/∂λ_i at the current law, and nothing is bounded here.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 

@@ -10,8 +10,6 @@ With p the share of likely patterns and g = e^ε − 1, e_i = (g/(1 + g p))² c_
 Letters: u price, κ chance of a match, φ an attribute's effect at a match or none, z pattern of matches.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

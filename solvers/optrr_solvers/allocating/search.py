@@ -5,8 +5,6 @@ workload. Kept pairs, conditional caps, and one-way tables of very many attribut
 certified design solver (:mod:`optrr_solvers.allocating.profiles`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from optrr_solvers.allocating import balls as allocation_balls

@@ -9,8 +9,6 @@ the blocks that W touches, so
 and ln F is convex: ln λ_b is concave, its second derivative being −e^ε/(e^ε−1)² − (R−1)e^ε/(e^ε+R−1)².
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

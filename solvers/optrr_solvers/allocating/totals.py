@@ -11,8 +11,6 @@ totals tell all change sets apart nothing is lost; for many attributes the sets 
 products over attributes outside W, and only non-negative numbers are ever added to μ(x): relative errors of some m roundings.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -14,8 +14,6 @@ questions promise at a total into a bound on the totals at which they could do.
 Letters: π share, t required energy, y multiplier, g = e^ε − 1, p share of likely patterns, c_i = e_i without its factor.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Both work on arrays and know how far a product of theirs can be off, so that wha
 outward.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -12,8 +12,6 @@ upper bound; it is met where one change set is extreme in every component, as fo
 All results are rounded up, but for the accuracies ε_i, which are rounded down.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import nullcontext

@@ -11,8 +11,6 @@ With few states all of it is done with sixty digits; beyond, doubles add some ro
 total is protected by δ, so that labels of single attributes are raised to what is proven of the integers.
 """
 
-from __future__ import annotations
-
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ before an attribute.
 The law that runs is therefore exactly a product of fractions a/2^k and (2^k − a)/2^k along every path.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -4,8 +4,6 @@ A uniform number of 8, 16, 32 or 64 bits is divided into as many equal parts as 
 drawn again. The number of its part, and one, is added to the value, modulo the number of categories.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Lower bounds at real weights: the whole numbers near them, and the certificate that is kept (design §3.4, §3.5)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ exact bound and every accuracy is met by construction, whatever the unit. What a
 of unit and width. The automaton has about Σ_i min(total so far, radius)/unit states.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

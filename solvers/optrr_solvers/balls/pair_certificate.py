@@ -1,7 +1,5 @@
 """From real multipliers of rank one to a certificate of whole numbers (design §3.6)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

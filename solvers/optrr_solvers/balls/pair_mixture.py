@@ -8,8 +8,6 @@ is bounded by a parabola, and the half-spaces that touch a parabola from outside
 balls come close to it.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

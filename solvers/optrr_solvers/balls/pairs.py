@@ -7,8 +7,6 @@ problem without pairs, which holds with them too. Each side helps the other: the
 and the ascended ball's multipliers are a good start for the lower side.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

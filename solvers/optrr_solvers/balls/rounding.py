@@ -8,8 +8,6 @@ smoothly in w. A few Newton steps with the smooth ball's Hessian put them back. 
 makes the worst attribute exact and the others at most more accurate than asked for.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

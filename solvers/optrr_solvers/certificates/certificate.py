@@ -17,8 +17,6 @@ arithmetic for few cells and otherwise in doubles with an a-priori error bound, 
 Attributes that are alike share their multipliers, so the sums run over counts per class, not over 2^m change sets.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

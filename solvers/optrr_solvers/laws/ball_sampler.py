@@ -14,8 +14,6 @@ answer (:mod:`excess`): 1e-11 of it at a hundred attributes, 1e-8 at 20,000, 1e-
 :func:`most_gain`, and a ball that would need more is refused.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Where change sets can be counted (at most 2^20 vectors of counts, whole weights)
 (:class:`CountedBall`), otherwise a Fourier sum (:class:`SpectralBall`). Alike attributes are one class and share all work.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

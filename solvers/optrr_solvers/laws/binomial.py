@@ -9,8 +9,6 @@ ln n! − ln k! − ln (n−k)! cancels: near n = 10^6 it is off by 1e-8. Loader
 with Stirling's remainder δ(n) = ln n! − (n+½) ln n + n − ½ ln 2π and the deviance D(x, y) = x ln(x/y) + y − x ≥ 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import gammaln
 

@@ -7,8 +7,6 @@ reduced by a factor of at least 1 + η, the sampled ratio e_k/α is at most the 
 sampled mechanism's ε is never above the law's. The uniform part gains about 1e-14 by it, invisible in any data set.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp

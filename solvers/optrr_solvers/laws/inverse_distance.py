@@ -12,8 +12,6 @@ equation 11 has 1/r in place of 1/w, and r for m.) As long as the record itself 
 Letters: r sizes, p retention, w how many attributes change, Z normaliser.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

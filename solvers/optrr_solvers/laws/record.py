@@ -4,8 +4,6 @@ Tables are mostly one value (at sixteen attributes 65,511 of 65,536 densities), 
 cells by number. What a record holds is checked here before arrays of its size are made.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -13,8 +13,6 @@ several tilts, e^{τx} N(x), each of which is accurate to a share of its own lar
 centre; every total takes the tilt that bounds its error best.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ and fall again are shells: they keep pairs visible (design §3.6).
 Letters: a floors, b fractions, G profile, given by its levels at integer knots and linear in between.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

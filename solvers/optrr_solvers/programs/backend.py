@@ -8,8 +8,6 @@ From 1.16 on HiGHS prints a banner while it is made, before any option can be se
 thread that prints in this moment would not be read either. So only what has no switch runs there, for about a millisecond.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -4,8 +4,6 @@ Cap rows tie neighbouring cells together, so nothing can be sifted: all 2^m dens
 small m only. As in :mod:`optrr_solvers.programs.lp` the program is solved in u, q = 1 + s u, and its basis solved again.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The checked answer of the reduced program on a lattice: by sifting, or by walking where HiGHS fails."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from optrr_solvers.arrays import FloatArray

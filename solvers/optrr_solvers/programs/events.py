@@ -6,8 +6,6 @@ event in which every attribute changes, which is fixed at 1 and has no column. P
 and divides row i of A_eq by r_i − 1; otherwise the program is the published one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,8 +9,6 @@ Every requirement is E_μ[q g] ≥ 0 (see :mod:`optrr_solvers.certificates.certi
 At large ε both χ and λ are near 1, so pair rows are computed from 1 − χ and 1 − λ, which lose no digits.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

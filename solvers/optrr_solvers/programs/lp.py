@@ -6,8 +6,6 @@ divided by Π r and by the spread f(1−f); the basis that comes back is then so
 has to agree with its certificate like any other.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

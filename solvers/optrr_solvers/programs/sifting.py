@@ -12,8 +12,6 @@ The backend's answer serves as a basis only. From the basis, w and the tied t ar
 well-scaled equations, and t is rebuilt from the sign of h everywhere else.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

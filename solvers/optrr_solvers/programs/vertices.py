@@ -11,8 +11,6 @@ passes every kink of D behind which D still falls: the long step of the bounded 
 and solved anew at each vertex. Ties of many alike cells, at small ε, can make the walk go round; HiGHS serves there.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass
