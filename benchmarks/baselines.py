@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from field_protocols import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from matplotlib import pyplot as plt
 from writing import save, write_csv, write_text
 
@@ -29,7 +30,6 @@ from optrr.records.counts import count_many
 from optrr.records.frames import FrameCodec
 from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr.tables.estimation.simplex import projection
-from optrr.ways.baselines import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
 
 SEED = 0

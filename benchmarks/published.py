@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
+from field_protocols import split, support_probabilities
+from scipy.special import expit
 
-from optrr.mechanisms.supports import report_error, support_probabilities
-from optrr.ways.baselines import split
 from optrr_solvers.allocating.best import most_accurate
 from optrr_solvers.allocating.mixture import best_shares
 from optrr_solvers.allocating.problem import AllocationProblem
@@ -97,8 +97,16 @@ def parity(workload: TableWorkload, total: float) -> float:
 
 def apart(workload: TableWorkload, total: float) -> float:
     """One random table, drawn as is best, answered by subset selection; each table from its own answers only."""
-    errors = [report_error("ss", cells(workload, t), total) for t in workload.tables]
+    errors = [subset_error(cells(workload, t), total) for t in workload.tables]
     return float(np.sum(np.sqrt(workload.weights * errors)) ** 2)
+
+
+def subset_error(count: int, total: float) -> float:
+    """V of subset selection (Ye & Barg 2018) on so many cells, with the better of the subset sizes around count/(e^ε + 1)."""
+    (k,) = whole_table((count,), total).subset_sizes
+    p = float(expit(total + math.log(k / (count - k))))
+    q = (p * (k - 1) + (1 - p) * k) / (count - 1)
+    return k * (1 - k / count) / (p - q) ** 2
 
 
 def combined(workload: TableWorkload, total: float) -> float:
@@ -110,7 +118,7 @@ def combined(workload: TableWorkload, total: float) -> float:
 def spl(workload: TableWorkload, total: float) -> float:
     """For tables of one or two attributes."""
     protocol = split(workload.sizes, total)
-    return float(workload.weights @ [protocol.table_error([str(i) for i in t]) for t in workload.tables])
+    return float(workload.weights @ [protocol.table_error(t) for t in workload.tables])
 
 
 def optimum(workload: TableWorkload, total: float) -> float:

@@ -28,6 +28,7 @@ import numpy as np
 import published
 import pyarrow as pa
 from any_mechanism import asked, populations
+from field_protocols import FieldProtocol, FieldReports, fake_data, sample, split
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 from public_optimiser import public_error
@@ -36,7 +37,6 @@ from writing import save, write_csv, write_text
 from optrr.domain.domain import Domain
 from optrr.show.charts import COLOURS
 from optrr.tables.estimation.simplex import projection
-from optrr.ways.baselines import FieldProtocol, FieldReports, fake_data, sample, split
 from optrr_solvers.allocating.any_mechanism import error_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.allocating.workload import TableWorkload
@@ -70,7 +70,7 @@ def fakes(workload: TableWorkload, total: float) -> float:
 
 
 def _one_way(workload: TableWorkload, protocol: FieldProtocol) -> float:
-    return float(workload.weights @ [protocol.table_error(str(i)) for (i,) in workload.tables])
+    return float(workload.weights @ [protocol.table_error(t) for t in workload.tables])
 
 
 OURS: dict[str, Way] = {

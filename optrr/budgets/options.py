@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from optrr.budgets.workload import Workload
-from optrr.designs.design import Asking, Design
+from optrr.designs.design import Design
 from optrr.designs.solving import baseline_design
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -79,11 +79,11 @@ class Option:
     conditional_epsilon: float
     pair_visibility: float | None
     gives_up: tuple[str, ...]
-    build: Callable[[], Asking] = field(repr=False, compare=False)
+    build: Callable[[], Design | SampledTables] = field(repr=False, compare=False)
     suits: bool = True
 
     @cached_property
-    def asking(self) -> Asking:
+    def asking(self) -> Design | SampledTables:
         """What can be saved, asked and estimated from."""
         return self.build()
 
@@ -191,7 +191,7 @@ def _on_its_own(domain: Domain, name: str, title: str, epsilons: FloatArray, err
     """Every attribute on its own at these ε."""
     gives_up = ("accuracy only: pairs, records and conditional privacy are all kept",)
 
-    def build() -> Asking:
+    def build() -> Design | SampledTables:
         return baseline_design(domain, ProductLaw(domain.sizes, epsilons), name)
 
     total, largest = float(epsilons.sum()), float(epsilons.max())
@@ -239,7 +239,7 @@ def _if_told(option: Option, domain: Domain, groups: Sequence[Sequence[int]], ep
     else:
         return option
 
-    def refuse() -> Asking:
+    def refuse() -> Design | SampledTables:
         raise InvalidInput(f"way {option.name!r}: {said}; raise the total, or choose another way")
 
     return replace(option.without(said), build=refuse)
@@ -254,7 +254,7 @@ def clustered(domain: Domain, wanted: Workload, total: float, clusters: Sequence
     shown = ", ".join("{" + ", ".join(domain.names[i] for i in g) + "}" for g in groups if len(g) > 1)
     epsilons = _within(split, total)
 
-    def build() -> Asking:
+    def build() -> Design | SampledTables:
         each = zip(groups, epsilons.tolist(), strict=True)
         law = BlockLaw([(list(g), joint_law(domain.sizes[list(g)], epsilon)) for g, epsilon in each])
         return baseline_design(domain, law, "clusters")
@@ -296,7 +296,7 @@ def sampling(
     arrays, best = wanted.arrays(domain), _best_shares(domain, wanted, total)
 
     def option(name: str, error: float) -> Option:
-        def build() -> Asking:
+        def build() -> Design | SampledTables:
             return sampled_tables(domain, wanted, total, even=name == "sampling-even")
 
         whole = any(len(t.attributes) == domain.m for t in wanted.tables)
@@ -337,14 +337,14 @@ def _questions(domain: Domain, wanted: Workload, mixed: MixedQuestions, total: f
     """Questions with their shares, as a way of asking."""
     names = tuple(tuple(domain.names[i] for i in q.attributes) for q in mixed.questions)
 
-    def build() -> Asking:
+    def build() -> Design | SampledTables:
         return SampledTables.within(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions))
 
     return _asked_at_random(wanted, name, total, mixed.error, build, any(len(t) == domain.m for t in names))
 
 
 def _asked_at_random(  # noqa: PLR0913 (what an option is made of)
-    wanted: Workload, name: str, total: float, error: float, build: Callable[[], Asking], whole: bool
+    wanted: Workload, name: str, total: float, error: float, build: Callable[[], Design | SampledTables], whole: bool
 ) -> Option:
     """Questions of which each person answers one; ``whole``: whether some are about all attributes."""
     what = "attribute" if all(len(t.attributes) == 1 for t in wanted.tables) else "table"

@@ -19,6 +19,7 @@ from optrr.errors import InvalidInput
 from optrr.show.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, new_figure, plain_logarithms
 from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount, bound_text, epsilon_text, nearness
+from optrr.ways.protocols.sampled_tables import SampledTables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -157,7 +158,7 @@ class Allocation(TableResult):
         return self.best_law.design
 
     @cached_property
-    def asking(self) -> Asking:
+    def asking(self) -> Design | SampledTables:
         """What to save, ask and estimate with: the chosen way."""
         asking = self.way.asking
         return replace(asking, public=self.public) if self.public and isinstance(asking, Design) else asking

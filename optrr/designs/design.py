@@ -1,8 +1,8 @@
 """Ways of asking people, and the design, the one whose every record can be used for any table.
 
 There is one type for all ways of asking: people give a randomized record (:class:`optrr.Design`), answer one random table each
-(:class:`optrr.SampledTables`), follow one of the papers' protocols (:mod:`optrr.ways.protocols`) or one that the field compares
-with (:mod:`optrr.ways.baselines`). Allocations compare ways of asking by what this type promises:
+(:class:`optrr.SampledTables`) or follow one of the papers' protocols (:mod:`optrr.ways.protocols`). Allocations compare ways of
+asking by what this type promises:
 
     epsilon              what one person spends in all, of the answers as they are drawn, rounded up
     table_error(U)       V_U, an upper bound over all populations of n E‖π̂_U − π_U‖² for many people; some reach it
@@ -97,6 +97,11 @@ class Asking(ABC):
 
     @property
     @abstractmethod
+    def digest(self) -> str:
+        """What identifies it wherever its answers go (:mod:`optrr.releases.provenance`)."""
+
+    @property
+    @abstractmethod
     def keeps_records(self) -> bool:
         """Whether any table can be estimated, now or later."""
 
@@ -143,11 +148,6 @@ class Asking(ABC):
         raise InvalidInput(f"{self.name} gives plain tables only: estimate(…)")
 
     @property
-    def digest(self) -> str:
-        """What identifies it wherever its answers go (:mod:`optrr.releases.provenance`)."""
-        raise InvalidInput(f"{self.name} is for studies, and its answers are not bound to it; use a design")
-
-    @property
     def earlier(self) -> tuple[Release, ...]:
         """Releases of the same people that this way of asking follows."""
         return ()
@@ -187,6 +187,7 @@ class Asking(ABC):
             return self.perturb(data, random_state)
         return self.release_file(data, target, random_state, ReleaseOptions(**options))
 
+    @abstractmethod
     def release_file(
         self,
         source: Places,
@@ -195,7 +196,6 @@ class Asking(ABC):
         options: ReleaseOptions | None = None,
     ) -> FileRelease:
         """The answers to the records of one file in another, as :meth:`randomize` with a ``target`` and options writes them."""
-        raise InvalidInput(f"{self.name} is for studies in memory; perturb a data frame, or use a design")
 
     def standard_error(self, names: str | Iterable[str], n: int) -> float:
         """Root mean square over the table's cells of the standard error with ``n`` people: √(V/(n Π r_i)), at most.

@@ -29,12 +29,12 @@ from optrr import files
 from optrr.budgets.allocate import Allocation, Keep, allocate
 from optrr.budgets.options import comparable
 from optrr.budgets.workload import WorkloadLike
-from optrr.designs.design import Asking, Design
+from optrr.designs.design import Design
 from optrr.designs.specification import Specification, declared, read_specification, toml_text
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
 from optrr.plans.meaning import Meaning
-from optrr.plans.plan_file import SeenWay, choice, digest_of, is_plan, meaning_of, plan_toml, read_plan
+from optrr.plans.plan_file import SeenWay, choice, is_plan, meaning_of, plan_toml, read_plan
 from optrr.plans.preview import POINTS, Point, Preview, allocated, point
 from optrr.plans.question import LEAST_TOTAL, MOST_PEOPLE, MOST_TOTAL, Question
 from optrr.plans.statement import statement
@@ -86,7 +86,7 @@ class Plan(Result):
         return allocated(self.question)
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> Design | SampledTables:
         """What to save, ask and estimate with."""
         return self.allocation.asking
 
@@ -382,19 +382,15 @@ if __name__ == "__main__":
 
 
 def hand_over(
-    folder: str | Path, preview: Preview, asking: Asking, *, decision_toml: str, statement_html: str
+    folder: str | Path, preview: Preview, asking: Design | SampledTables, *, decision_toml: str, statement_html: str
 ) -> tuple[Path, ...]:
     """Write everything into a folder, which is made where it is missing; returns the files, the plan first.
 
     Raises InvalidInput where a file of one of these names is no plan's, where reports may have been gathered by the plan that
-    stands there, and where the way of asking is for studies and has no file.
+    stands there.
     """
     place = Path(folder)
-    if not isinstance(asking, Design | SampledTables):
-        raise InvalidInput(
-            f"way {preview.point.way.name!r} is for studies and has no file; choose another way of asking"
-        )
-    refuse_foreign(place, digest_of(asking))
+    refuse_foreign(place, asking.digest)
     with TemporaryDirectory(prefix="optrr-plan-") as name:
         made = Path(name)
         (made / _PLAN).write_text(decision_toml, encoding="utf-8")

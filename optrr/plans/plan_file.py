@@ -77,17 +77,9 @@ def meaning_of(preview: Preview) -> Meaning:
     return Meaning(preview.point.epsilon, question.prior, conditional, question.releases)
 
 
-def digest_of(asking: Asking) -> str | None:
-    """What identifies the way of asking; None for those of studies, which have no digest and no file."""
-    try:
-        return asking.digest
-    except InvalidInput:
-        return None
-
-
 def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
     """The choice with its numbers, as plain values for TOML and JSON."""
-    point, digest = preview.point, digest_of(asking)
+    point = preview.point
     return {
         "total": float(point.epsilon),
         "way": point.way.name,
@@ -97,7 +89,7 @@ def choice(preview: Preview, asking: Asking) -> dict[str, Any]:
         "margin": float(preview.typical_margin),
         "conditional_epsilon": float(point.way.conditional_epsilon),
         "meaning": list(meaning_of(preview).sentences()),
-        **({} if digest is None else {"digest": digest}),
+        "digest": asking.digest,
         "question_digest": _question_digest(preview.question),
         "tables": [{"attributes": list(t.attributes), "margin": float(t.margin)} for t in preview.tables],
         "labels": [
@@ -245,7 +237,7 @@ def checked(path: str | Path) -> PlanCheck:
     beside = Path(path).with_name(_DESIGN)
     if beside.exists():
         saved = _saved(beside)
-        digest = saved if isinstance(saved, str) else digest_of(saved)
+        digest = saved if isinstance(saved, str) else saved.digest
         compared.append((beside.name, recorded.choice.get("digest"), digest))
         if digest != recorded.choice.get("digest"):
             differences.append(PlanDifference(*compared[-1]))

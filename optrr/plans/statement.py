@@ -14,7 +14,7 @@ from itertools import islice
 from optrr.designs.design import Asking, Design
 from optrr.designs.worksheet import Entry, worksheet
 from optrr.plans.meaning import chance_of_failure, comparisons
-from optrr.plans.plan_file import SeenWay, digest_of, meaning_of
+from optrr.plans.plan_file import SeenWay, meaning_of
 from optrr.plans.preview import POINTS, Expected, Preview
 from optrr.plans.question import Question
 from optrr.show.parts import Commands, Page, Part, Section, Table, Text
@@ -315,10 +315,11 @@ def _shortened(preview: Preview, asking: Asking, entries: dict[str, Entry]) -> d
 
 
 def _verified(preview: Preview, asking: Asking) -> list[Part]:
-    digest = digest_of(asking)
-    named = [] if digest is None else [f"The way of asking has the digest {digest}, which every report carries."]
-    text = "design.json and plan.toml come with this statement; nobody who made them need be trusted to recompute them."
-    return [Text(" ".join([text, *named])), Commands(list(commands(preview.question)))]
+    text = (
+        "design.json and plan.toml come with this statement; nobody who made them need be trusted to recompute them. "
+        f"The way of asking has the digest {asking.digest}, which every report carries."
+    )
+    return [Text(text), Commands(list(commands(preview.question)))]
 
 
 def commands(question: Question) -> Iterator[str]:

@@ -595,12 +595,3 @@ def test_a_plan_is_written_whole_or_not_at_all(plans, tmp_path, monkeypatch):
                 second.save(tmp_path / folder)
         assert content(tmp_path / "there") == before
         assert not (tmp_path / "new").exists()
-
-
-def test_a_way_for_studies_has_no_folder(plans: tuple[Plan, Plan], tmp_path: Path) -> None:
-    class Study:
-        digest = "none"
-
-    with pytest.raises(optrr.InvalidInput, match="for studies"):
-        plan_module.hand_over(tmp_path / "x", plans[0].preview, Study(), decision_toml="", statement_html="")  # type: ignore[arg-type]
-    assert not (tmp_path / "x").exists()

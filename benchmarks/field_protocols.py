@@ -5,6 +5,14 @@
     RS+FD    one attribute drawn at random and *not* told, reported with ε'; all others get fake, uniform answers
     RS+RFD   the same with fake answers drawn from a public guess of each distribution
 
+A report is k-ary randomized response (grr), one category that it supports, or optimised unary encoding (oue), r bits of which
+it supports those that are 1. It supports the true category with probability p and each other one with probability q:
+
+    grr   p = e^ε/(e^ε + r − 1)            q = 1/(e^ε + r − 1)
+    oue   p = 1/2                          q = 1/(e^ε + 1)                              (bits independent)
+
+n Σ_v var π̂_v is at most V = r γ(1−γ)/(p−q)², γ = q + (p−q)/r, reached by the uniform population.
+
 Whatever the protocol, category v of attribute i is supported by an answer with probability a_v where it is true and b_v
 where it is not, so with C_v supports among N answers
 
@@ -31,50 +39,98 @@ Arcolezi, Gambs, Couchot & Palamidessi (2023), *On the risks of collecting multi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from math import expm1, log1p
-from typing import Any, Literal
+from math import exp, expm1, log, log1p
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 from scipy.stats import binom
 
-from optrr.designs.design import Asking
-from optrr.domain.domain import Domain
-from optrr.errors import InvalidInput
-from optrr.mechanisms.kernel import WRITTEN_SUM
-from optrr.mechanisms.supports import (
-    Oracle,
-    drawn_epsilon,
-    indicators,
-    report,
-    report_error,
-    support_probabilities,
-    supports,
-)
-from optrr.records.counts import encoded_batches
-from optrr.releases.accounting import checked_epsilon
 from optrr.show.text import sum_of_epsilons
-from optrr.tables.estimation.estimator import Estimate, check_confidence, unbiased_estimate
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.problem import SIZE_RANGE
-from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded
+from optrr_solvers.enclosure import log_ceiling
+from optrr_solvers.problem import flip_probabilities, keep_probabilities
+from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, threshold
 
+Oracle = Literal["grr", "oue"]
 Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
 Fake = Literal["uniform", "zero"]
-# The reports that the published protocols use.
-_PUBLISHED: tuple[Oracle, ...] = ("grr", "oue")
 # Beyond this many standard deviations a binomial has less than 1e-30 of its mass.
 _DEVIATIONS = 12
 # Entries of a cumulative distribution compared with uniform words: 2^53 equal steps, as in numpy's own uniforms.
 _UNIFORM_BITS = 11
 
 
+def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[float, float]:
+    """(p, q): how often a report supports the true category, and each other one; ε in nats."""
+    if oracle == "oue":
+        return 0.5, float(expit(-epsilon))
+    return float(keep_probabilities(size, epsilon)), float(flip_probabilities(size, epsilon)) / (size - 1)
+
+
+def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
+    """V: n times the summed variance of the unbiased proportions, at most, over all populations."""
+    # written so that nothing cancels at small ε or overflows at large ε
+    away = -expm1(-epsilon)
+    if oracle == "grr":
+        return (1 - 1 / size) * (1 + exp(log(size) - epsilon) / away) ** 2
+    return 4 * size * exp(-epsilon) / away**2 + 2 - 1 / size
+
+
+def drawn_epsilon(oracle: Oracle, size: int, epsilon: float) -> float:
+    """ε in nats of the report as :func:`report` draws it, from its 64-bit thresholds in exact rationals, rounded up."""
+    if oracle == "oue":
+        p, q = (_drawn(x) for x in support_probabilities(oracle, size, epsilon))
+        return log_ceiling(p / q * (1 - q) / (1 - p))
+    moved = _drawn(float(flip_probabilities(size, epsilon)))
+    return log_ceiling((1 - moved) * (size - 1) / moved)
+
+
+def _drawn(probability: float) -> Fraction:
+    return Fraction(int(threshold(probability)), 1 << 64)
+
+
+def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: BitSource) -> NDArray[np.integer]:
+    """Randomized reports on true categories, shape (n,): codes (n,) for grr, bits (n, r) as uint8 for oue.
+
+    A code of −1 stands for nobody's category: oue of the zero vector (used as fake data); grr has no such report.
+    """
+    if oracle == "oue":
+        p, q = support_probabilities("oue", size, epsilon)
+        words = source.words(codes.size * size).reshape(codes.size, size)
+        bits = words < threshold(q)
+        rows = np.flatnonzero(codes >= 0)
+        bits[rows, codes[rows]] = words[rows, codes[rows]] < threshold(p)
+        return bits.astype(np.uint8)
+    moved = source.words(codes.size) < threshold(float(flip_probabilities(size, epsilon)))
+    out = codes.copy()
+    rows = np.flatnonzero(moved)
+    out[rows] = (out[rows] + 1 + bounded(source, rows.size, size - 1)) % size
+    return out
+
+
+def supports(answers: NDArray[np.integer], size: int) -> FloatArray:
+    """How many reports support each category, shape (r,)."""
+    if answers.ndim == 2:
+        return np.asarray(answers.sum(axis=0, dtype=np.float64))
+    return np.bincount(answers, minlength=size).astype(np.float64)
+
+
+def indicators(answers: NDArray[np.integer], size: int) -> FloatArray:
+    """Which categories each report supports, shape (n, r), zeros and ones."""
+    if answers.ndim == 2:
+        return answers.astype(np.float64)
+    return np.asarray(np.eye(size)[answers])
+
+
 @dataclass(frozen=True, eq=False)
-class FieldProtocol(Asking):
-    """One of the four, for attributes of given sizes r_i, shape (m,). Make it with :mod:`optrr.ways.baselines`.
+class FieldProtocol:
+    """One of the four, for attributes of given sizes r_i, shape (m,). Make it with split, sample or fake_data.
 
     ``answer_epsilon`` is what one attribute's true answer is randomized with, in nats; ``oracles`` are the reports of the
     attributes, and ``fakes`` their fake distributions, each of shape (r_i,), for RS+FD and RS+RFD: None means OUE of the zero
@@ -91,21 +147,6 @@ class FieldProtocol(Asking):
     def m(self) -> int:
         """Number of attributes."""
         return int(self.sizes.size)
-
-    @property
-    def name(self) -> str:
-        """The protocol with its reports, like RS+FD[grr]."""
-        return f"{self.kind}[{', '.join(dict.fromkeys(self.oracles))}]"
-
-    @cached_property
-    def domain(self) -> Domain:
-        """Attributes named by their numbers, with categories 0..r_i−1: these protocols know sizes only."""
-        return Domain.of({str(i): int(r) for i, r in enumerate(self.sizes)})
-
-    @property
-    def keeps_records(self) -> bool:
-        """Under SPL everybody answers for every attribute, and any two can be had; under the others nobody does."""
-        return self.kind == "SPL"
 
     @cached_property
     def epsilon(self) -> float:
@@ -125,58 +166,28 @@ class FieldProtocol(Asking):
             by_chance = fake
         return (p + (self.m - 1) * by_chance) / self.m, (q + (self.m - 1) * by_chance) / self.m
 
-    def table_error(self, names: str | Iterable[str]) -> float:
-        """V of one attribute, or of two under SPL; ``inf`` for other tables.
+    def table_error(self, table: Sequence[int]) -> float:
+        """n E‖π̂ − π‖² at the uniform population, of one attribute or of two under SPL; ``inf`` for other tables.
 
         The sum of γ_v(1 − γ_v) has Σ γ_v fixed, so it is largest where all γ_v are equal: the uniform population under all
-        but RS+RFD, whose bound need not be reached. Two attributes: :func:`optrr.ways.baselines.pair_variance` summed,
-        largest for the uniform population.
+        but RS+RFD, whose bound need not be reached. Two attributes: :func:`pair_variance` summed, largest there as well.
         """
-        chosen = self.domain.indices(names)
-        if len(chosen) == 1:
-            a, b = self.support(chosen[0])
+        if len(table) == 1:
+            a, b = self.support(table[0])
             step = float(a[0] - b[0])
             gamma = (float(b.sum()) + step) / a.size
             answering = self.m if self.kind == "SMP" else 1
             return answering * a.size * gamma * (1 - gamma) / step**2
-        if len(chosen) == 2 and self.kind == "SPL":
-            squares = [self.second_moments(i) for i in chosen]
-            sizes = [int(self.sizes[i]) for i in chosen]
-            each = [true + (r - 1) * other for (true, other), r in zip(squares, sizes, strict=True)]
-            return math.prod(each) - 1 / math.prod(sizes)
+        if len(table) == 2 and self.kind == "SPL":
+            sizes = [int(self.sizes[i]) for i in table]
+            joint = np.full(sizes, 1 / math.prod(sizes))
+            return float(pair_variance(self, table[0], table[1], joint, 1).sum())
         return math.inf
 
     def second_moments(self, i: int) -> tuple[float, float]:
         """E[z_v²] of attribute i's answer z_v = (1[v supported] − q)/(p − q), where v is true and where it is not."""
         p, q = support_probabilities(self.oracles[i], int(self.sizes[i]), self.answer_epsilon)
         return (p * (1 - q) ** 2 + (1 - p) * q**2) / (p - q) ** 2, q * (1 - q) / (p - q) ** 2
-
-    def perturb(self, data: Any, random_state: RandomState = None) -> FieldReports:
-        """Everybody's report on a frame with columns "0", "1", … of codes; :func:`collect` takes the codes themselves."""
-        return collect(self, np.concatenate(list(encoded_batches(data, self.domain, self.domain))), random_state)
-
-    def estimate(self, answers: Any, attributes: str | Iterable[str], confidence: float = 0.95) -> Estimate:
-        """Unbiased proportions of one attribute, or of two under SPL, from :class:`FieldReports`.
-
-        With standard errors by the observed shares, and no intervals: these protocols are compared by their errors.
-        """
-        chosen, n = self.domain.indices(attributes), answers.answers[0].shape[0]
-        if len(chosen) > 2:
-            raise InvalidInput(
-                f"{self.name} estimates one attribute, or two under SPL; ask for fewer than {len(chosen)}"
-            )
-        if len(chosen) == 1:
-            n = answers.answers[chosen[0]].shape[0]
-            table = answers.estimate_one(chosen[0])
-            a, b = self.support(chosen[0])
-            share = np.clip(b + table * (a - b), 0, 1)
-            errors = np.sqrt(share * (1 - share) / n) / (a - b)
-        else:
-            table = answers.estimate_pair(chosen[0], chosen[1])
-            errors = np.sqrt(np.maximum(pair_variance(self, chosen[0], chosen[1], table, n), 0))
-        check_confidence(confidence)
-        asked = self.domain.subset([self.domain.names[i] for i in chosen])
-        return unbiased_estimate(asked, n, table, errors, confidence)
 
     def inverse_answers(self, n: int) -> float:
         """E[1/N | N ≥ 1] for the number N of true or fake answers to one attribute, from n people."""
@@ -228,36 +239,17 @@ class FieldReports:
     answers: tuple[NDArray[np.integer], ...]
 
     def estimate(self) -> tuple[FloatArray, ...]:
-        """Unbiased proportions π̂ of every attribute, shape (r_i,), not clipped.
-
-        Raises InvalidInput where nobody answered an attribute (possible under SMP with few people).
-        """
+        """Unbiased proportions π̂ of every attribute, shape (r_i,), not clipped."""
         return tuple(self.estimate_one(i) for i in range(self.protocol.m))
 
     def estimate_one(self, i: int) -> FloatArray:
         """Unbiased proportions of attribute i, shape (r_i,)."""
         answers = self.answers[i]
-        if not answers.shape[0]:
-            raise InvalidInput(f"nobody was asked for attribute {i}; collect from more people")
         a, b = self.protocol.support(i)
         return np.asarray((supports(answers, a.size) / answers.shape[0] - b) / (a - b))
 
     def estimate_pair(self, i: int, j: int) -> FloatArray:
-        """Unbiased two-way proportions under SPL of two different attributes, shape (r_i, r_j), not clipped.
-
-        Raises InvalidInput under the other protocols, saying why it cannot be estimated; for an attribute paired with itself.
-        """
-        if i == j or not {i, j} <= set(range(self.protocol.m)):
-            raise InvalidInput(f"a pair of attributes {i} and {j} was asked for; name two of 0..{self.protocol.m - 1}")
-        if self.protocol.kind == "SMP":
-            raise InvalidInput(
-                "nobody reports two attributes under SMP, so no pair can be estimated; sample pairs instead"
-            )
-        if self.protocol.fakes:
-            raise InvalidInput(
-                f"under {self.protocol.kind} at most one answer of a report is true, so the eigenvalue of every pair is "
-                "0 and no pair can be estimated; split the budget or design with preserve='pairs'"
-            )
+        """Unbiased two-way proportions under SPL of two different attributes, shape (r_i, r_j), not clipped."""
         left, right = (self._debiased(k) for k in (i, j))
         return np.asarray(left.T @ right / left.shape[0])
 
@@ -268,22 +260,13 @@ class FieldReports:
 
 
 def collect(protocol: FieldProtocol, codes: NDArray[np.integer], random_state: RandomState = None) -> FieldReports:
-    """Every person's report; codes of shape (n, m).
+    """Every person's report; codes of shape (n, m), whole numbers 0..r_i−1.
 
     O(n Σ r_i) time and bytes with OUE, O(n m) with GRR.
-
-    Raises InvalidInput for codes that are not whole numbers within the protocol's sizes, or of nobody.
     """
-    array = np.asarray(codes)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise InvalidInput(f"codes are of type {array.dtype}; give whole numbers 0..r_i−1, one per attribute")
-    if array.ndim != 2 or array.shape[1] != protocol.m or not array.shape[0]:
-        raise InvalidInput(f"codes of shape {array.shape} do not fit {protocol.m} attributes; give (n, {protocol.m})")
-    if ((array < 0) | (array >= protocol.sizes)).any():
-        raise InvalidInput("a code lies outside 0..r_i−1; encode the records with the same sizes as the protocol")
     source = as_source(random_state)
-    chosen = None if protocol.kind == "SPL" else bounded(source, array.shape[0], protocol.m)
-    columns = (array[:, i].astype(np.int64) for i in range(protocol.m))
+    chosen = None if protocol.kind == "SPL" else bounded(source, codes.shape[0], protocol.m)
+    columns = (codes[:, i].astype(np.int64) for i in range(protocol.m))
     answers = tuple(_answers(protocol, i, column, chosen, source) for i, column in enumerate(columns))
     return FieldReports(protocol, answers)
 
@@ -330,15 +313,15 @@ def pair_variance(protocol: FieldProtocol, i: int, j: int, joint: FloatArray, n:
 
 def split(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> FieldProtocol:
     """SPL at total ε. ``best`` takes for each attribute the report with the smaller variance (see :func:`best_oracle`)."""
-    r = _checked_sizes(sizes)
-    each = checked_epsilon(epsilon) / r.size
+    r = np.asarray(sizes, dtype=np.int64)
+    each = epsilon / r.size
     return FieldProtocol(r, "SPL", each, _oracles(r, each, oracle))
 
 
 def sample(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = "best") -> FieldProtocol:
     """SMP at total ε; for pairs give the sizes of the pairs' product domains, and their codes when collecting."""
-    r = _checked_sizes(sizes)
-    return FieldProtocol(r, "SMP", checked_epsilon(epsilon), _oracles(r, epsilon, oracle))
+    r = np.asarray(sizes, dtype=np.int64)
+    return FieldProtocol(r, "SMP", epsilon, _oracles(r, epsilon, oracle))
 
 
 def fake_data(
@@ -352,54 +335,25 @@ def fake_data(
     """RS+FD, or RS+RFD where ``fakes`` lists a public distribution for every attribute.
 
     ``fakes`` are "uniform": a uniformly random category, reported as if true (for OUE: encoded and randomized); "zero": OUE of
-    the zero vector; or distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
+    the zero vector (oue only); or distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
     ``accounting`` is "record": ε is the whole record's, which is what every other mechanism here means by it; or "published": ε
     as RS+FD's papers count it, so that the record's ε becomes ln(m(e^ε − 1) + 1).
     """
-    r = _checked_sizes(sizes)
-    if accounting not in ("record", "published"):
-        raise InvalidInput(f"accounting = {accounting!r}; give 'record' or 'published'")
-    if oracle not in _PUBLISHED:
-        raise InvalidInput(f"oracle = {oracle!r}; fake data needs 'grr' or 'oue'")
-    given = checked_epsilon(epsilon)
-    local = given if accounting == "record" else log1p(r.size * expm1(given))
+    r = np.asarray(sizes, dtype=np.int64)
+    local = epsilon if accounting == "record" else log1p(r.size * expm1(epsilon))
     if isinstance(fakes, str):
-        if fakes not in ("uniform", "zero") or (fakes == "zero" and oracle == "grr"):
-            raise InvalidInput(f"fakes = {fakes!r} with {oracle}; give 'uniform', 'zero' (oue only) or distributions")
         rows = tuple(None if fakes == "zero" else np.full(int(k), 1 / k) for k in r)
         return FieldProtocol(r, "RS+FD", local, (oracle,) * r.size, rows)
-    return FieldProtocol(r, "RS+RFD", local, (oracle,) * r.size, _checked_fakes(r, fakes))
+    guessed = tuple(np.asarray(row, dtype=np.float64) for row in fakes)
+    return FieldProtocol(r, "RS+RFD", local, (oracle,) * r.size, guessed)
 
 
 def best_oracle(size: int, epsilon: float) -> Oracle:
-    """Of the published protocols' reports the one with the smaller summed variance: about grr for r < 3e^ε + 2, else oue."""
-    return min(_PUBLISHED, key=lambda oracle: report_error(oracle, size, epsilon))
+    """The report with the smaller summed variance: about grr for r < 3e^ε + 2, else oue."""
+    return min(get_args(Oracle), key=lambda oracle: report_error(oracle, size, epsilon))
 
 
-def _oracles(sizes: IntArray, epsilon: float, oracle: str) -> tuple[Oracle, ...]:
+def _oracles(sizes: IntArray, epsilon: float, oracle: Oracle | Literal["best"]) -> tuple[Oracle, ...]:
     if oracle == "best":
         return tuple(best_oracle(int(r), epsilon) for r in sizes)
-    if oracle not in _PUBLISHED:
-        raise InvalidInput(f"oracle = {oracle!r}; give 'grr', 'oue' or 'best'")
     return (oracle,) * sizes.size
-
-
-def _checked_sizes(sizes: ArrayLike) -> IntArray:
-    r = np.atleast_1d(np.asarray(sizes))
-    low, high = SIZE_RANGE
-    if r.ndim != 1 or not r.size or not np.all((r >= low) & (r <= high) & (r == np.round(r))):
-        raise InvalidInput(f"sizes = {sizes!r}; give a list of whole numbers from {low} to {high}")
-    return r.astype(np.int64)
-
-
-def _checked_fakes(sizes: IntArray, fakes: Sequence[ArrayLike]) -> tuple[FloatArray, ...]:
-    rows = tuple(np.asarray(row, dtype=np.float64) for row in fakes)
-    if len(rows) != sizes.size:
-        raise InvalidInput(f"{len(rows)} fake distributions for {sizes.size} attributes; give one for each")
-    for i, (row, size) in enumerate(zip(rows, sizes, strict=True)):
-        if row.shape != (size,) or not (row > 0).all() or abs(row.sum() - 1) > WRITTEN_SUM:
-            raise InvalidInput(
-                f"the fake distribution of attribute {i} must be {size} positive numbers that sum to 1 "
-                "(a category never faked would give its true holders away); add a little to every entry and rescale"
-            )
-    return tuple(row / row.sum() for row in rows)
