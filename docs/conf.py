@@ -41,7 +41,7 @@ suppress_warnings = [
 ]
 
 # Markdown
-myst_enable_extensions = ["deflist", "attrs_inline", "fieldlist"]
+myst_enable_extensions = ["deflist", "dollarmath", "attrs_inline", "fieldlist"]
 myst_heading_anchors = 4
 
 # Code blocks. A cache saves a second execution only as long as neither a page's code nor the package has changed.
@@ -67,6 +67,8 @@ napoleon_use_param = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 autosummary_generate = False
+
+html_math_renderer = "mathml"
 
 # The look. Nothing is loaded from elsewhere: the site is read offline as well.
 html_theme = "pydata_sphinx_theme"

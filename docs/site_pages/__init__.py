@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from site_pages import accessible, cells, commands, docstrings, gallery, names, outside, python
+from site_pages import accessible, cells, commands, docstrings, formulas, gallery, names, outside, python
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Sphinx calls this when it loads the extension."""
+    app.add_html_math_renderer("mathml", (formulas.write_inline, None), (formulas.write_block, None))
     app.connect("builder-inited", write_pages)
     app.connect("source-read", outside.keep_links)
     app.connect("doctree-read", cells.show_commands)
