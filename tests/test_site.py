@@ -189,6 +189,15 @@ def test_every_name_and_command_is_reached_from_the_front_page() -> None:
 
 
 @built
+@pytest.mark.parametrize("name", ["any-mechanism", "lower-bound"])
+def test_formulas_are_mathml(name: str) -> None:
+    page = (SITE / "how-it-works" / f"{name}.html").read_text(encoding="utf-8")
+    assert (
+        page.count("<math ") > 10 and "\\lambda" not in page and "$" not in re.sub(r"(?s)<script.*?</script>", "", page)
+    )
+
+
+@built
 @pytest.mark.parametrize("source", WITH_CELLS, ids=lambda source: source.stem)
 def test_cells_were_executed(source: Path) -> None:
     page = (SITE / source.relative_to(DOCS).with_suffix(".html")).read_text(encoding="utf-8")
