@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from check_any_mechanism import check
+from exact_optimum import domains, exact_optimum, spectra, workloads
 
 from optrr_solvers.allocating.any_mechanism import error_bound, error_certificate, total_bound
 from optrr_solvers.allocating.energy import energy_cap, entropy_cap
@@ -15,7 +16,7 @@ from optrr_solvers.allocating.mixture import best_shares, mixture, shared_error
 from optrr_solvers.allocating.questions import Question, SubsetReport, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, pairs
 from optrr_solvers.partition import alike, singles
-from tests.solvers.test_required import delsarte_rules, energy_rules, every_density
+from tests.solvers.test_required import delsarte_rules, energy_rules
 
 ADULT = np.array([9, 16, 7, 15, 6, 5, 2, 42, 2])
 
@@ -122,6 +123,30 @@ def least_error_of(of_effects, sizes, tables, weights):
     return errors.sum() * cp.Problem(goal, rules).solve(solver=cp.CLARABEL, **tolerances)
 
 
+def images(inside):
+    """Of a set of records, given by 0 and 1, each different one that exchanges of categories make of it."""
+    exchanges = itertools.product(*(itertools.permutations(range(r)) for r in inside.shape))
+    return np.unique([inside[np.ix_(*one)].ravel() for one in exchanges], axis=0)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 3), (3, 3), (2, 2, 3), (2, 2, 2, 2)])
+@pytest.mark.parametrize("total", [0.5, 2.0, 5.0])
+def test_a_channel_has_the_error_of_the_exact_optimum(sizes, total):
+    """One that draws a set, then one of its images, and says of which image the record is more likely a member."""
+    gain = math.expm1(total)
+    for _, workload in workloads(sizes, 5):
+        best, channel = exact_optimum(workload, total), []
+        assert best.lower == pytest.approx(best.error, rel=2e-9) and best.lower <= best.error * (1 + 1e-12)
+        for number, share in zip(spectra(sizes).sets.tolist(), best.shares, strict=True):
+            if share > 1e-12:
+                each = images(np.array([number >> k & 1 for k in range(math.prod(sizes))]).reshape(sizes))
+                channel.append((1 + gain * each.T) * share / len(each) / (1 + gain * each[0].mean()))
+        channel = np.hstack(channel)
+        assert channel.sum(axis=1) == pytest.approx(1, abs=1e-9)
+        assert channel.max(axis=0) == pytest.approx(channel.min(axis=0) * math.exp(total))
+        assert least_error(channel, sizes, workload.tables, workload.weights) == pytest.approx(best.error, rel=1e-6)
+
+
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
 @pytest.mark.parametrize("seed", range(16))
 def test_the_bound_lies_between_delsarte_s_program_and_the_exact_optimum(seed):
@@ -129,9 +154,19 @@ def test_the_bound_lies_between_delsarte_s_program_and_the_exact_optimum(seed):
     sizes = [(2, 2), (2, 3), (3, 3), (2, 2, 3), (2, 2, 2), (5,), (2, 5), (2, 2, 2, 2)][seed % 8]
     for total in (0.25, 1.0, 2.0, 4.0, 6.0, 10.0):
         tables, weights = random_workload(rng, len(sizes))
-        bound = error_bound(TableWorkload(*single(sizes), tables, weights), total)
+        workload = TableWorkload(*single(sizes), tables, weights)
+        bound = error_bound(workload, total)
         assert bound >= least_error_of(delsarte_rules(sizes, total), sizes, tables, weights) * (1 - 1e-7)
-        assert bound <= least_error_of(every_density(sizes, total), sizes, tables, weights) * (1 + 1e-6)
+        assert bound <= exact_optimum(workload, total).error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", domains())
+def test_the_bound_is_not_above_the_exact_optimum(sizes):
+    """Every domain of up to 16 cells, and twenty workloads of each that has more than one attribute."""
+    for total in (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0):
+        for _, workload in workloads(sizes):
+            assert error_bound(workload, total) <= exact_optimum(workload, total).error
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
+from exact_optimum import effects, spectra
 
 from optrr_solvers import Problem, solve
 from optrr_solvers.allocating.any_mechanism import accuracy_bound, total_bound
@@ -90,19 +91,10 @@ def delsarte_rules(sizes, total):
 
 def every_density(sizes, total):
     """All sets S, and e_S as a mixture of every two-valued density there is, hence of every mechanism."""
-    sets = [s for k in range(len(sizes) + 1) for s in itertools.combinations(range(len(sizes)), k)]
-    inside = np.array(list(itertools.product((0.0, 1.0), repeat=math.prod(sizes) - 1)))
-    # with the last record outside: complements have the same spectrum
-    inside = np.column_stack([inside, np.zeros(len(inside))]).reshape(-1, *sizes)[1:]
-    p, gain, squares = inside.reshape(len(inside), -1).mean(axis=1), math.expm1(total), {}
-    for s in sets:
-        outside = tuple(1 + i for i in range(len(sizes)) if i not in s)
-        mean = np.square(inside.mean(axis=outside)).reshape(len(inside), -1).mean(axis=1)
-        squares[s] = mean - sum(v for t, v in squares.items() if set(t) < set(s))
-    scale = np.square(gain / (1 + gain * np.minimum(p, 1 - p)))
-    columns = np.unique(np.round(np.stack([squares[s] for s in sets], axis=1) * scale[:, None], 12), axis=0)
-    often = cp.Variable(len(columns), nonneg=True)
-    return sets, columns.T @ often, [cp.sum(often) == 1]
+    every, gain = spectra(tuple(sizes)), math.expm1(total)
+    often = cp.Variable(every.share.size, nonneg=True)
+    columns = every.energies * np.square(gain / (1 + gain * every.share))[:, None]
+    return effects(sizes), columns.T @ often, [cp.sum(often) == 1]
 
 
 def least_excess(workload, targets, of_effects):
@@ -126,8 +118,8 @@ def test_the_bound_on_the_total_is_where_energies_suffice(seed):
     sizes, bound = workload.sizes.tolist(), accuracy_bound(workload, targets)
     above = bound * (1 + 1e-4)
     assert least_excess(workload, targets, delsarte_rules(sizes, above)) < 1 + 1e-4
-    effects, _, energy, rules = energy_rules(sizes, above, workload.tables)
-    assert least_excess(workload, targets, (effects, energy, rules)) < 1 + 1e-4
+    sets, _, energy, rules = energy_rules(sizes, above, workload.tables)
+    assert least_excess(workload, targets, (sets, energy, rules)) < 1 + 1e-4
     if math.prod(sizes) <= 12:
         assert least_excess(workload, targets, every_density(sizes, bound * (1 - 1e-4))) > 1
 
