@@ -1,10 +1,10 @@
 """Files made to take long: ``optrr verify`` ends each within 10 s of processor time and 1 GB, whatever it says of them."""
 
+import gzip
 import json
 import sys
 import tempfile
 import time
-import zlib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -250,14 +250,23 @@ def refused_at_once(said: str, read: Callable[[], object]) -> None:
     assert time.process_time() - start < 2 and "\n" not in str(refused.value) and len(str(refused.value)) < 1000
 
 
+@pytest.mark.parametrize("repeated", [b"\n", b"x\n" + b"\n" * 4096, b"x\n" + b" \n" * 300_000])
 @pytest.mark.parametrize(
     ("name", "head"), [("a.csv.gz", b"a,b\nx,y\n"), ("a.csv.gz", b"a\nx\n"), ("a.jsonl.gz", b'{"a":"x"}\n')]
 )
-def test_gigabytes_of_line_feeds_in_a_small_file_are_refused_at_once(tmp_path, name, head):
-    packer, path = zlib.compressobj(9, zlib.DEFLATED, 31), tmp_path / name
-    pieces = [packer.compress(head), *(packer.compress(b"\n" * (1 << 20)) for _ in range(500)), packer.flush()]
-    path.write_bytes(b"".join(pieces))
-    refused_at_once("blank characters in a row", lambda: list(open_source(path).batches(["a"])))
+def test_gigabytes_of_blank_lines_in_a_small_file_are_refused_at_once(tmp_path, name, head, repeated):
+    """Beside records, too: of what is repeated each megabyte is a member of its own."""
+    repeated = repeated.replace(b"x\n", head)
+    (tmp_path / name).write_bytes(
+        gzip.compress(head) + gzip.compress(repeated * ((1 << 20) // len(repeated) + 1)) * 500
+    )
+    refused_at_once("blank characters and", lambda: list(open_source(tmp_path / name).batches(["a"])))
+
+
+def test_gigabytes_before_the_names_of_columns_are_refused_at_once(tmp_path):
+    for piece in (b" \n", b"\xc2\xa0", b'""'):
+        (tmp_path / "a.csv.gz").write_bytes(gzip.compress(piece * (1 << 19)) * 500)
+        refused_at_once("more than 2097152 names or 16777216 bytes", lambda: open_source(tmp_path / "a.csv.gz"))
 
 
 def test_many_columns_are_refused_without_a_design(tmp_path):

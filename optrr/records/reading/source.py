@@ -334,8 +334,8 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 # Bytes of standard input that are looked at, and decompressed, at once.
 _LOOK, _PIECE = 1 << 20, 1 << 12
-# Blank characters in a row that no table has.
-_BLANK = 1 << 19
+# Blank characters that a compressed text may have in all, and for each other one.
+_BLANK, _BLANK_EACH = 1 << 19, 64
 
 
 def plain_suffix(name: str) -> str:
@@ -422,21 +422,24 @@ class StandardInput(io.RawIOBase):
 
 
 class _Text(io.RawIOBase):
-    """Decompressed text, in which no piece as long as ``_BLANK`` is blank."""
+    """Decompressed text that is not mostly blank: a few bytes may stand for gigabytes of blank lines."""
 
     def __init__(self, stream: Any, name: str) -> None:
-        self._stream, self._name = stream, name
+        self._stream, self._name, self._blank, self._other = stream, name, 0, 0
 
     def readable(self) -> bool:
         """It is."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes. Raises InvalidInput where they are many, and blank."""
+        """The next bytes. Raises InvalidInput where most so far are blank."""
         piece = bytes(self._stream.read(size))
-        if len(piece) >= _BLANK and piece.isspace():
+        blank = int(np.count_nonzero(np.frombuffer(piece, np.uint8) <= ord(" ")))
+        self._blank, self._other = self._blank + blank, self._other + len(piece) - blank
+        if self._blank > _BLANK + _BLANK_EACH * self._other:
             raise InvalidInput(
-                f"cannot read {self._name}: it holds {len(piece)} blank characters in a row; write it again without them"
+                f"cannot read {self._name}: it holds {self._blank} blank characters and {self._other} others; write it again "
+                "without blank lines and padding"
             )
         return piece
 
@@ -475,7 +478,7 @@ class ByteReader(BoundedSource):
         return raw if compression is None else pa.CompressedInputStream(raw, compression)
 
     def open_text(self) -> pa.NativeFile:
-        """As :meth:`open`; of compressed text, blank lines by the megabyte are refused, for which a few bytes may stand."""
+        """As :meth:`open`; compressed text that is mostly blank is refused."""
         stream = self.open()
         return pa.PythonFile(_Text(stream, self.name), mode="r") if self._is_compressed else stream
 

@@ -30,12 +30,12 @@ from optrr.records.reading.source import ByteReader, RecordsAt, plain_suffix, re
 
 DELIMITERS = (",", ";", "\t", "|")
 _CALLED = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-# A quotation mark, the end of a line, or a piece of what stands between.
-_MARKS = re.compile(r'"|[\r\n]+|[^\S\r\n]+|[^"\s]+')
+# A line with the line breaks inside its quotes. Nothing is tried again, whatever stands there.
+_LINE = re.compile(r'[^"\r\n]*+(?:"[^"]*+"[^"\r\n]*+)*+')
 _NO_DELIMITERS = '\0\r\n"'
 # Bytes that are looked at to tell the encoding, and those that a first line may take.
 _LOOK = 1 << 20
-_LONGEST_HEADER = 1 << 26
+_LONGEST_HEADER = 1 << 24
 # Names of a first line; no domain has more.
 _MOST_NAMES = 1 << 21
 # Columns that a file may have beside the declared ones, and columns and keys where none is declared: each costs time and memory
@@ -49,15 +49,9 @@ def _require_few(names: int, most: int, what: str) -> None:
 
 
 def _end_of_line(text: str) -> int | None:
-    quoted, seen = False, False
-    for mark in _MARKS.finditer(text):
-        if mark[0] == '"':
-            quoted, seen = not quoted, True
-        elif mark[0][0] not in "\r\n":
-            seen = seen or not mark[0].isspace()
-        elif seen and not quoted:
-            return mark.start()
-    return None
+    """Where the first line that is not blank ends; None where it goes on."""
+    line = _LINE.match(text, len(text) - len(text.lstrip()))
+    return line.end() if line and text[line.end() : line.end() + 1] in ("\r", "\n") else None
 
 
 def _split(header: str, delimiter: str) -> list[str]:
@@ -99,11 +93,8 @@ class CsvFile(ByteReader):
         if plain_suffix(self.name) in (".tsv", ".tab"):
             order = tuple(sorted(order, key=lambda d: d != "\t"))
         most = max(header.count(d) for d in order)
-        if len(header) >= _LONGEST_HEADER or most >= _MOST_NAMES:
-            raise InvalidInput(
-                f"the first line of {self.name} has {most + 1} names in {len(header)} characters or more, and {_MOST_NAMES} "
-                f"names in fewer than {_LONGEST_HEADER} are the most that are read; write the columns' names there"
-            )
+        if most >= _MOST_NAMES:
+            raise self._long_header()
         declared = frozenset(() if domain is None else domain.names)
         splits = {d: _split(header, d) for d in order}
         self._delimiter = max(order, key=lambda d: (len(declared.intersection(splits[d])), len(splits[d])))
@@ -159,9 +150,17 @@ class CsvFile(ByteReader):
                     f"{self.name} is not {self._encoding}; say which encoding it has, such as latin-1"
                 ) from None
             end = _end_of_line(text)
-            if end is not None or len(head) < size or size >= _LONGEST_HEADER:
+            if end is not None or len(head) < size:
                 return text[:end]
+            if size >= _LONGEST_HEADER:
+                raise self._long_header()
             size *= 4
+
+    def _long_header(self) -> InvalidInput:
+        return InvalidInput(
+            f"the first line of {self.name} has more than {_MOST_NAMES} names or {_LONGEST_HEADER} bytes; write the columns' "
+            "names there"
+        )
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         convert = pa_csv.ConvertOptions(
