@@ -1,7 +1,5 @@
 """Packages whose public names are imported on first use: a command that estimates need not load a solver."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """optrr design, compare and cluster: from a specification to a design, or to questions (--accuracy variance)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the commands on genotypes share: their options, what is checked of them first, and how a scan is written."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

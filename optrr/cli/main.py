@@ -15,8 +15,6 @@ that write records catch them, and only while they do: a solver that computes fo
 it is done.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import io

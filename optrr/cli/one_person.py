@@ -1,7 +1,5 @@
 """optrr gwas-perturb --status: one person's report, which is drawn once and remembered."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import IO, Any
 

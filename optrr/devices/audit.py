@@ -3,8 +3,6 @@
 Four checks have an equal share of the level: joint flips, replacements, repeats and lags, and a lower bound of the total ε.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

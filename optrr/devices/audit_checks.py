@@ -10,8 +10,6 @@ Repeats: two independent answers have the same noise with a known probability c.
 form disjoint pairs, so the number of equal pairs is exactly binomial.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol

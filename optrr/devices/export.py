@@ -10,8 +10,6 @@ at more, so that it never ends at a larger ε. Rungs between two of them are tak
 rung, for the same reason.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import math

@@ -1,7 +1,5 @@
 """The label of a design, deployment or file: ε, and which attributes change together."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ done (:func:`optrr.devices.exact.work`); a file that takes long is checked in a 
 of :mod:`optrr.designs.checks`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal

@@ -14,8 +14,6 @@ have them: 1/1 where somebody has one copy, and it is A1.
 bgzip's blocks (SAM specification, §4.1): gzip members of at most 64 KiB that say their own size, then an empty one.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator, Sequence

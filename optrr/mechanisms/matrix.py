@@ -35,8 +35,6 @@ x̂ at random from the posterior, so for true category v
 and RVL's error is 1 − Pr(v → v), or E(x̂ − x)² where categories are numbers. With two categories both are the same.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterable, Sequence

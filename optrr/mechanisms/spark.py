@@ -21,8 +21,6 @@ Needs PySpark 3.5 or later, and optrr on every worker. On one machine (``local``
 elsewhere PYSPARK_PYTHON or ``spark.pyspark.python`` names the one that has optrr.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

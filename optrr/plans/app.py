@@ -13,8 +13,6 @@ own page or from no page at all; and they have the token, which is compared in c
 here: no file is read, and no record of any person.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import json

@@ -27,8 +27,6 @@ errata (arXiv:2208.04591) restrict it to some kinds of reports. What the proof n
 all x, y and x₀ ≠ x₁: k-ary randomized response has it with that r; subsets, and designs for several attributes, mostly do not.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

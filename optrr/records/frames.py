@@ -10,8 +10,6 @@ Records of a Spark frame are not collected: its own workers see Arrow batches of
 are sums. Columns are renamed on the way in, since Spark takes a dot in a name for a path into a structure.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

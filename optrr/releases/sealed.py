@@ -5,8 +5,6 @@ key once, and by bytes that are read once. A device or a pipe has no size before
 kind of file is the part of its format before the version, such as ``optrr-design`` of ``optrr-design/1``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ Whatever goes wrong is answered in one JSON object with one sentence. An unexpec
 kind and place; neither the log nor the answer shows what was sent, and no log line has an address.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys

@@ -9,8 +9,6 @@ travels in the body of one form, never in an address. The cookie holds the time 
 that every collector with the same token accepts it without storing anything; a new token makes all cookies invalid.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -17,8 +17,6 @@ one sync of the disk, which takes the same time for one report as for a thousand
 it does not wait for others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

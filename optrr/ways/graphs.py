@@ -64,8 +64,6 @@ Laplace noise).
 Noise is drawn in double precision, whose low-order bits are known to leak (Mironov 2012): these are comparators for studies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

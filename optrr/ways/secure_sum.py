@@ -30,8 +30,6 @@ because the sum makes releases unlinkable; that rests on the secure sum, so the 
 holds whatever the others see, and the smaller figure stands in the warning. SIC §4 is §4.3 without the secure sum.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets

@@ -6,8 +6,6 @@ attributes together cannot be found. Cuts are made on sorted ε_i, where neighbo
 by dynamic programming over the blocks between any two cuts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -15,8 +15,6 @@ the copies,
 the noise is added, weighted by c: exact for the noise, and as good as the χ² limit for the people.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

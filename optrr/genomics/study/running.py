@@ -6,8 +6,6 @@ grid that was taken up again gives the same numbers to the last digit. The file 
 is of, then each finished cell. A line that was cut short, because the run was killed while it wrote, is dropped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

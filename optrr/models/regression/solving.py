@@ -41,8 +41,6 @@ solve their equations, θ moves along a line with the hypothesis b. So Ψ_k is l
 and E are quadratic. T = z² is an equation of degree four in b.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf, isinf, nan
 

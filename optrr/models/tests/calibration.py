@@ -33,8 +33,6 @@ Scans of many tables have p-values of score tests without simulation, as far as 
 One rule for both `optrr test` and `optrr gwas`: one table has one p-value.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -14,8 +14,6 @@ second allows. Of N surveys a share s rejects, by p-values from M statistics dra
 s(α) being the share that rejects at level α. The second part is 0 where p-values are those of χ² or counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -9,8 +9,6 @@ With s = 1 that is noncentral χ². Where some report is rare this law does not 
 see :mod:`optrr.models.tests.drawn_power`. And how many records make the intervals of a table narrow enough.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

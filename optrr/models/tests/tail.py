@@ -46,8 +46,6 @@ by χ² alone, and with the simulation beyond its limit:
     genotypic, n = 300          0.0055        0.0011             0.0019        0.0001
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ says where its buffers stand (Message.fbs); a compressed buffer begins with the 
 library acts on that number. A file has an index of its messages at its end (File.fbs).
 """
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Callable, Iterator

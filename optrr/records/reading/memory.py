@@ -7,8 +7,6 @@ Arrow has no such types. pandas stores a period as the number of periods since 1
 the field's metadata what they mean; where pandas is imported, the columns come with types of its own instead.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -7,8 +7,6 @@ text, since a name says no type; numbers meet their categories by their digits, 
 Records say where they come from by metadata (frames, Arrow, Parquet) or a sidecar (:mod:`optrr.releases.provenance`).
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence

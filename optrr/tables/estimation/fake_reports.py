@@ -17,8 +17,6 @@ other than the unbiased one are equal to it where no cell of it is negative ("ad
 proved of them stands in :attr:`Poisoning.note`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import ceil, inf, sqrt
 from typing import Any

@@ -10,8 +10,6 @@ twice the number of cells of all tables looked at (Bonferroni). What warns at :d
 at most that often. Data that are wrong but possible pass: no test that is valid for all records could refuse them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

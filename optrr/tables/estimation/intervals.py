@@ -36,8 +36,6 @@ U-statistics up to third order, so that no fourth moments enter their variance. 
 x ln x over cells and margins, each estimated by :mod:`optrr.tables.estimation.statistics`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property

@@ -26,8 +26,6 @@ the quadratic model has weights λ̂/λ² and targets 2λ − λ²/λ̂, and its
 (Kim & Park 2011, their full exchange). Three to five Newton steps of a few pivots each; a step costs O(K³ + K²R) a table.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

@@ -11,8 +11,6 @@ Whoever reads it repeats the optimum's checks, and recomputes every number of on
 draw.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -32,8 +32,6 @@ round of few reports decides, since the round's own interval (:mod:`optrr.tables
 reports. Where rounds are large they agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -35,8 +35,6 @@ Letters: W effect, v and w cells, x record, a_W what of an effect is seen, e_W i
 question.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ columns ``table`` and ``cells`` that :meth:`SampledTables.estimate` reads. The q
 them are those of :mod:`optrr.designs.worksheet`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path

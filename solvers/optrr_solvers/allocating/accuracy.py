@@ -13,8 +13,6 @@ program's multipliers y give the lower bound: a total E is impossible where, by 
 Σ y G > Σ y τ.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import time

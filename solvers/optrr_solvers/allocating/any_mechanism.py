@@ -9,8 +9,6 @@ variables. With few cells the sets' spectra w_S of every p = j/N, times how ofte
 own, whose dual variables are the multipliers.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 from collections.abc import Callable

@@ -24,8 +24,6 @@ among 50. Effects of three attributes or more, and pairs outside the largest cli
 get g = 0 and only the most that any law gives them alone: where the tables are mostly such, the bound says little.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

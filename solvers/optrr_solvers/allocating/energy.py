@@ -19,8 +19,6 @@ value t = K e^ε/(K − 1 + e^ε) that a margin over K cells can have. It helps 
 These limits stand beside Delsarte's in the lower bound of errors (:mod:`optrr_solvers.allocating.delsarte`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import combinations

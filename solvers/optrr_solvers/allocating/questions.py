@@ -13,8 +13,6 @@ and a subset of the cells of a table spreads the variance of its density evenly 
 Letters: S effect, κ chance of a match, φ and Φ one's and several attributes' effect.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ The total is what the search found; no mechanism of any form can be below
 :func:`optrr_solvers.allocating.any_mechanism.accuracy_bound`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

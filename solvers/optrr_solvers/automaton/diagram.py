@@ -14,8 +14,6 @@ A law that counts something (changes in a class, weights that changed, two stati
 :func:`totals_diagram`; independent blocks are :func:`in_sequence`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 

@@ -9,8 +9,6 @@ with E_μ[h⁺] estimated from change sets drawn under several tilts around f, w
 only steers; what is certified is computed anew.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ multipliers change smoothly, they are a better guide for columns and for the low
 columns, which sit at vertices.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -13,8 +13,6 @@ under a tilt (z_i = (r_i−1) e^{−θu_i−φb_i}) that keeps its numbers near 
 rounded up and −E_μ h down: the bound is never above the true one.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

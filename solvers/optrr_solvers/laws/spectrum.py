@@ -15,8 +15,6 @@ from the middle of its knots, and away from the saddle point the sum would be le
 a few hundred remain at most, whatever the number of attributes. Errors: about 1e-14 of the largest summand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ are numbers of order one times e^{…}, so that probabilities like e^{−1000} a
 point of the sums' Laplace transform, Σ n p w + 1/θ = R.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import expit
 

@@ -3,8 +3,6 @@
 By convexity the optimum treats alike attributes alike, so 2^m change sets collapse to Π(m_g+1) vectors of counts.
 """
 
-from __future__ import annotations
-
 import time
 
 from optrr_solvers.arrays import FloatArray

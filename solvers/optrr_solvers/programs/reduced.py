@@ -1,7 +1,5 @@
 """The exact optimum over all 2^m change sets, m up to 20 (POR §IV in the reduced form of design §3.3)."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np
