@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from optrr.genomics.study.por import CELLS, PEOPLE, SNP_EPSILONS
-
 # POR
 POR_COUNTS = (3, 5, 7, 10)
 POR_SETS = 200
@@ -19,9 +17,8 @@ POR_EPSILONS = {3: (1, 8), 5: (1, 8), 7: (1, 8), 10: (2, 8)}
 # Figs. 3, 4: this ε_i, a whole number of categories uniform from the first to the last, both included
 POR_EPSILON = 3.0
 POR_SIZES = {3: (2, 15), 5: (2, 9), 7: (2, 6), 10: (2, 4)}
-# Fig. 5: people, cells of allele × status, ε_i, as the command that repeats it has them; the printed errors are those of the
-# authors' public code, means of ten runs
-POR_PEOPLE, POR_CELLS, POR_SNP_EPSILONS = PEOPLE, CELLS, SNP_EPSILONS
+# Fig. 5: people, cells of allele × status, ε_i; the printed errors are those of the authors' public code, means of ten runs
+POR_PEOPLE, POR_CELLS, POR_SNP_EPSILONS = 2000, 4, (3, 5)
 POR_FIG5 = {
     "heuristic": {
         **{10: 18.740, 20: 21.926, 30: 23.445, 40: 20.523, 50: 18.664},

@@ -14,7 +14,6 @@ from optrr.cli.genotype_options import (
     phenotype_of,
     phenotype_options,
     progress_bar,
-    refuse_genotype_options,
     test_option,
 )
 from optrr.cli.inputs import FILE, refuse_options
@@ -23,39 +22,19 @@ from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_panel
 from optrr.genomics.study import METHODS, PlantedTrait, Study, StudyOptions, run_study
-from optrr.genomics.study.pages import all_figures, por_figures, por_page, study_page, write_figures
-from optrr.genomics.study.por import SIZES, PorSetting, run_por
+from optrr.genomics.study.pages import all_figures, study_page, write_figures
 from optrr.records.whole_files import held_back, whole_file
 from optrr.show.result import TableResult
 from optrr.show.text import counted
 
 _Number = TypeVar("_Number", int, float)
-POR = "por-fig5"
-# Options that have a meaning for people alone, and those of POR's figure alone.
-_OF_PEOPLE = (
-    *(
-        "totals",
-        "people",
-        "methods",
-        "test",
-        "alpha",
-        "top",
-        "missing",
-        "group_column",
-        "stretch",
-        "causal",
-        "odds_ratio",
-    ),
-    *("heritability", "cases_share", "structure", "phenotype_file", "sample_column", "phenotype_column", "sex_column"),
-    *("cases", "controls", "zero_one"),
-)
 _OF_TRAIT = ("odds_ratio", "heritability", "cases_share", "structure")
 _OF_STATUS = ("cases", "controls", "zero_one")
 _DEFAULT_ODDS = 1.3
 
 
 @click.command("gwas-study")
-@click.argument("input", metavar="[INPUT]", type=FILE, required=False)
+@click.argument("input", type=FILE)
 @click.option("--total-epsilon", "totals", multiple=True, help="Total epsilon, or several (1,2,4). Repeatable.")
 @click.option("--people", multiple=True, help="How many are drawn from INPUT for each repeat, or several. Repeatable.")
 @click.option("--repeats", type=int, default=20, help="How often everybody is randomized anew.")
@@ -92,9 +71,6 @@ _DEFAULT_ODDS = 1.3
 )
 @click.option("--random-state", type=click.IntRange(min=0), default=1, help="Seed.")
 @click.option("--state", type=OUTPUT, help="File that keeps what is done; a run that was interrupted goes on from it.")
-@click.option("--preset", type=click.Choice([POR]), help="Repeat a published study; INPUT is left out.")
-@click.option("--snps", multiple=True, help=f"Numbers of SNPs of --preset {POR}.  [default: 10,20,…,100]")
-@click.option("--optima", type=int, help=f"Draws of --preset {POR} with the optimum at 50 SNPs.  [default: 6]")
 @click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
 @click.option("--figures", type=FIGURES, help="Folder to write every figure (PDF) and its caption to.")
@@ -102,7 +78,7 @@ _DEFAULT_ODDS = 1.3
 @phenotype_options
 @json_option
 def gwas_study(
-    input: Path | None, output: Path | None, report: Path | None, figures: Path | None, as_json: bool, **options: Any
+    input: Path, output: Path | None, report: Path | None, figures: Path | None, as_json: bool, **options: Any
 ) -> None:
     """Randomize people of INPUT, or drawn from it, again and again, test, and compare with the truth.
 
@@ -110,15 +86,8 @@ def gwas_study(
     Ways (--methods): optimum, association, sampling, inductive (POR), kronecker, naive;
     labelled as of another trust: laplace, gaussian (a curator holds true records), unrandomized.
     Everybody of INPUT is randomized as they are, unless --people, --stretch or --causal draws people anew.
-    --preset por-fig5 repeats the experiment of POR's Fig. 5.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
     check_outputs([output, report, options["state"]], [input, options["phenotype_file"], options["keep"]])
-    if options["preset"] == POR:
-        _por(input, options, output, report, figures, as_json)
-        return
-    refuse_options(f"is for --preset {POR}; give it too, or leave it out", "snps", "optima")
-    if input is None:
-        raise InvalidInput(f"no genotypes are given; name a file, or a published study (--preset {POR})")
     chosen = _chosen(options)
     phenotype = replace(phenotype_of(options, input), group=options["group_column"])
     filters = genotype_filter(options)
@@ -166,36 +135,6 @@ def _trait(options: dict[str, Any]) -> PlantedTrait | None:
     given = {"cases": options["cases_share"], "structure": options["structure"]}
     known = {name: value for name, value in given.items() if value is not None}
     return PlantedTrait(options["causal"], odds, heritability, **known)
-
-
-def _por(
-    input: Path | None,
-    options: dict[str, Any],
-    output: Path | None,
-    report: Path | None,
-    figures: Path | None,
-    as_json: bool,
-) -> None:
-    if input is not None:
-        raise InvalidInput(f"{input} is given, and --preset {POR} draws its own people; leave out one of them")
-    refuse_options(f"is no setting of --preset {POR}, which draws its own people; leave it out", *_OF_PEOPLE)
-    refuse_genotype_options(f"is no setting of --preset {POR}, which reads no genotypes; leave it out")
-    given = {"optima": options["optima"]}
-    known = {name: value for name, value in given.items() if value is not None}
-    snps = _numbers("numbers of SNPs", options["snps"], int) or SIZES
-    setting = PorSetting(snps, options["repeats"], seed=options["random_state"], **known)
-    with progress_bar("POR Fig. 5") as progress:
-        errors = run_por(setting, progress, options["state"])
-    with held_back():
-        _write_rows(output, errors)
-        write_report(report, lambda: por_page(errors))
-        if figures is not None:
-            write_figures(por_figures(errors), figures)
-    if as_json:
-        print_json(errors.summary())
-    else:
-        table = errors.shown()
-        print_table(errors.headline(), table.columns, table.rows)
 
 
 def _show_study(study: Study) -> None:

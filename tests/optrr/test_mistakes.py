@@ -298,11 +298,6 @@ MISTAKES = [
             ("--max-combinations 12 --min-dependence 0.2 -o out.parquet", "a design is written as .json"),
         )
     ),
-    studied("g.csv --preset por-fig5", "draws its own people"),
-    studied("--preset por-fig5 --causal 3", "--causal is no setting of --preset"),
-    studied("--preset por-fig5 --snps 1", "at least 2"),
-    studied("--total-epsilon 1", "no genotypes are given"),
-    studied("g.csv --total-epsilon 1 --snps 10", "--snps is for --preset"),
     studied("g.csv --total-epsilon 1 --odds-ratio 2", "of a planted trait"),
     studied("g.csv --total-epsilon 1 --causal 2 --case yes --phenotype-column ill", "own statuses"),
     studied("g.csv --total-epsilon 1 --causal 2 --people x", "numbers of people 'x'"),

@@ -21,7 +21,6 @@ import optrr.tables.measures
 import optrr.tables.weighting.estimating
 from optrr import genomics
 from optrr.designs.design_file import verification
-from optrr.genomics.study.por import PorSetting, run_por
 from optrr.show.result import TableResult
 from optrr.ways import longitudinal
 
@@ -95,7 +94,6 @@ MADE = {
     "VariantReport": lambda: reported().variants(by_status=True),
     "Linkage": lambda: reported().linkage(2),
     "Sight": lambda: genomics.sight(genomics.Wanted(["v1", "v2"]), 8.0, genomics.PlannedScan(2000, frequencies=(0.2,))),
-    "PorErrors": lambda: run_por(PorSetting((3, 4), 2, optima=0)),
     "Study": lambda: genomics.run_study(cohort(), genomics.StudyOptions((8.0,), 2, ("kronecker",), top=3)),
 }
 

@@ -5,6 +5,7 @@ import json
 import math
 from pathlib import Path
 
+import genomics_fig5
 import mpmath as mp
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from optrr.genomics.study import METHODS, StudyOptions, run_study
 from optrr.genomics.study.curators import gaussian_deviation, noisy_tails, other_trust
 from optrr.genomics.study.pages import study_page
 from optrr.genomics.study.people import StudyPeople, permuted_status
-from optrr.genomics.study.por import PorSetting, allele_tables, naive_chi_squared, run_por
+from optrr.genomics.study.por import allele_tables, naive_chi_squared
 from optrr.genomics.study.running import run_grid, stream
 from optrr.genomics.study.ways import CURATED, local_way
 from optrr.show.parts import page_html
@@ -545,19 +546,17 @@ def test_tables_of_alleles_and_their_naive_chi_squared_are_counted_one_by_one() 
 @pytest.mark.slow
 def test_por_s_figure() -> None:
     """Signs and sizes that the published curve has, at 10 SNPs; the mended heuristic is that of its requested accuracies."""
-    errors = run_por(PorSetting((10,), 6, optima=0))
-    by_way = {row.method: row for row in errors.rows}
-    heuristic, kronecker = by_way["heuristic"], by_way["kronecker"]
-    assert heuristic.naive < by_way["published heuristic"].naive < 0.5 * kronecker.naive
+    rows = genomics_fig5.study((10,), 6, optima=0)
+    naive, error, unbiased, total = (
+        {str(row["method"]): float(str(row[key])) for row in rows} for key in ("naive", "naive_se", "unbiased", "total")
+    )
+    assert naive["heuristic"] < naive["published heuristic"] < 0.5 * naive["kronecker"]
     # printed: 18.7 and 59.4, means of ten runs; ours lay at 21.8 and 58.2
-    assert by_way["published heuristic"].naive == pytest.approx(18.7, abs=6) and kronecker.naive == pytest.approx(
-        59.4, abs=4
-    )
+    assert naive["published heuristic"] == pytest.approx(18.7, abs=6)
+    assert naive["kronecker"] == pytest.approx(59.4, abs=4)
     # whole records go through the law, and their SNPs have its marginals
-    assert abs(by_way["records"].naive - heuristic.naive) < 5 * math.hypot(
-        by_way["records"].naive_se, heuristic.naive_se
-    )
-    assert heuristic.unbiased < heuristic.naive and kronecker.total == heuristic.total
+    assert abs(naive["records"] - naive["heuristic"]) < 5 * math.hypot(error["records"], error["heuristic"])
+    assert unbiased["heuristic"] < naive["heuristic"] and total["kronecker"] == total["heuristic"]
 
 
 def write_panel(path: Path, cohort: Cohort, groups: np.ndarray) -> Path:
@@ -609,25 +608,6 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     before = page.read_bytes()
     assert run([*arguments, "--report", str(page), "--state", str(tmp_path / "state")]) == 0
     assert json.loads(capsys.readouterr().out) == printed and page.read_bytes() == before
-
-
-@pytest.mark.slow
-def test_por_s_figure_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page, state = tmp_path / "p.html", tmp_path / "state"
-    arguments = ["gwas-study", "--preset", "por-fig5", "--snps", "10,30", "--repeats", "2", "--optima", "0", "--json"]
-    arguments += ["--state", str(state), "--report", str(page), "--figures", str(tmp_path / "f")]
-    assert run(arguments) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert [(r["snps"], r["method"]) for r in printed["rows"]][:2] == [
-        (10, "published heuristic"),
-        (10, "published Kronecker"),
-    ]
-    assert printed["setting"]["snps"] == [10, 30]
-    assert page.read_text().count("<svg") == 2 == len(list((tmp_path / "f").glob("*.pdf")))
-    # finished numbers of SNPs are not drawn again
-    kept = state.read_text()
-    assert run(arguments) == 0 and state.read_text() == kept
-    assert json.loads(capsys.readouterr().out) == printed
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optrr.genomics.plots import manhattan, save_figure
-from optrr.genomics.study.por import PEOPLE, PUBLISHED, SNP_EPSILONS, PorErrors
 from optrr.genomics.study.result import Outcome, Study
 from optrr.genomics.study.ways import TRUST
 from optrr.records.whole_files import whole_file
@@ -94,14 +93,6 @@ CURVES = (
 )
 # Smaller shares of the noncentrality are not drawn: nobody has ten thousand times as many people.
 _LEAST_KEPT = 1e-5
-# Of POR's Fig. 5: label, colour and line.
-_POR_STYLES = {
-    "published heuristic": ("heuristic, with the slip", COLOURS[1], ":"),
-    "published Kronecker": ("Kronecker, with the slip", COLOURS[0], ":"),
-    "kronecker": ("Kronecker", COLOURS[0], "-"),
-    "heuristic": ("heuristic", COLOURS[1], "-"),
-    "optimum": ("optimum", COLOURS[2], "-"),
-}
 # Also drawn against the number of people, where there are several.
 _BY_PEOPLE = ("power", "power_genome_wide", "recall")
 
@@ -117,18 +108,6 @@ def study_page(study: Study, title: str) -> Page:
     )
     sections = [_cost(study), *_measured(study), _naive(study), _release(study), _inputs(study)]
     return Page(title, [s for s in sections if s is not None], lead)
-
-
-def por_page(errors: PorErrors) -> Page:
-    """The report of POR's Fig. 5."""
-    charts = [_chart(k + 1, figure) for k, figure in enumerate(por_figures(errors))]
-    said = (
-        "The authors' public code randomizes the last SNP's records for every SNP; the two ways with the slip repeat that, all "
-        "others do not. The total ε is that of the heuristic; Kronecker and the optimum may spend as much."
-    )
-    inputs = Table(["what", "value"], [("seed", errors.setting.seed), ("SHA-256 of the setting", errors.digest)])
-    sections = [Section("Errors", charts), Section("Table", [errors.shown()]), Section("Made from", [inputs])]
-    return Page("POR Fig. 5", sections, (f"{errors.headline()}.", said))
 
 
 def _who(study: Study) -> str:
@@ -385,35 +364,6 @@ def all_figures(study: Study) -> Iterator[StudyFigure]:
     if null is not None:
         yield null
     yield from release_figures(study)
-
-
-def por_figures(errors: PorErrors) -> Iterator[StudyFigure]:
-    """POR Fig. 5, and the same with unbiased statistics."""
-    for key, statistic in (
-        ("naive", "statistics of the perturbed counts, as published"),
-        ("unbiased", "unbiased statistics"),
-    ):
-        figure = new_figure(PAGE_WIDTH, 4.2)
-        axes: Any = figure.add_subplot()
-        for method, (label, colour, line) in _POR_STYLES.items():
-            mine = [r for r in errors.rows if r.method == method]
-            if not mine or (key == "unbiased" and method in PUBLISHED):
-                continue
-            x, y, bars = ([getattr(r, name) for r in mine] for name in ("snps", key, f"{key}_se"))
-            bars = np.nan_to_num(bars)
-            axes.errorbar(
-                x, y, yerr=bars, color=colour, linestyle=line, marker="o", markersize=4, capsize=2, label=label
-            )
-        axes.set_xlabel("SNPs")
-        axes.set_ylabel("mean |χ² − χ² of the true table|")
-        axes.set_ylim(bottom=0)
-        legend_below(figure, 2)
-        caption = (
-            f"POR Fig. 5: mean error of χ² against the number of SNPs, {PEOPLE:,} people, one allele × status attribute for "
-            f"each SNP, ε_i uniform in {SNP_EPSILONS[0]}..{SNP_EPSILONS[1]}, equal total ε; {statistic}. Points: means of "
-            f"{errors.setting.repeats} draws of the ε_i (fewer of the optimum); bars: one standard error up and down."
-        )
-        yield StudyFigure(f"por_fig5_{key}", figure, caption)
 
 
 def write_figures(figures: Iterator[StudyFigure], folder: Path) -> None:
