@@ -388,10 +388,10 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
         said.append(
             "its name stores accents apart from their letters (not Unicode's NFC), so it is not found as it is typed"
         )
-    words = [v for v in known if isinstance(v, str)]
+    words = {v: _plain(v) for v in known if isinstance(v, str)}
     alike: dict[str, list[str]] = defaultdict(list)
-    for word in words:
-        alike[_plain(word)].append(word)
+    for word, plain in words.items():
+        alike[plain].append(word)
     several = [values for values in alike.values() if len(values) > 1]
     spaced = [values[0] for values in alike.values() if values[0] != values[0].strip()]
     if several:
@@ -417,10 +417,10 @@ def doubtful(name: str, known: Mapping[Any, int], missing: Sequence[str]) -> lis
             f"{shown(same[0])} and {shown(other)} are one number, and would be different categories; write them alike"
         )
     if marks := no_answers(known):
-        plain = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
-        more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in plain)
+        quoted = [text if re.fullmatch(r"[\w/.]+", text) else f"'{text}'" for text in map(str, marks[:4])]
+        more, each = "also " if missing else "", " ".join(f"--missing {text}" for text in quoted)
         said.append(f"{listed(marks)} may {more}stand for a missing answer; if so, propose again with {each}")
-    scaled = [[v for v in words if _plain(v) in ranks] for ranks in _RANKS]
+    scaled = [[v for v, plain in words.items() if plain in ranks] for ranks in _RANKS]
     enough = next((values for values in scaled if len(values) >= _FEWEST_WORDS), None)
     if enough and scale_order(v for v in known if not (isinstance(v, str) and _is_mark(v))) is None:
         said.append(f"{listed(enough)} look like a scale, and stand in the order of the alphabet; declare their order")

@@ -269,6 +269,33 @@ def test_gigabytes_before_the_names_of_columns_are_refused_at_once(tmp_path):
         refused_at_once("more than 2097152 names or 16777216 bytes", lambda: open_source(tmp_path / "a.csv.gz"))
 
 
+@pytest.mark.parametrize(
+    ("name", "pieces", "said"),
+    [
+        # a table of 9 billion cells
+        (
+            "a.jsonl",
+            (json.dumps(dict.fromkeys(map(str, range(9000)), 1)).encode(), b"\n{}" * 1_000_000),
+            "few of their 9000",
+        ),
+        # a line of half a gigabyte
+        ("a.jsonl.gz", (b'{"a":"x"}\n', *[b"[" * (1 << 20)] * 500), "line 2 is longer than 4 MB"),
+        # a fault behind a hundred million fields
+        ("a.csv.gz", (b"a,b\n", *[b"x,y\n" * (1 << 20)] * 20, b"x\n"), "a record has 1 fields"),
+    ],
+)
+def test_a_fault_is_named_at_once(tmp_path, name, pieces, said):
+    packed = {piece: gzip.compress(piece) if name.endswith(".gz") else piece for piece in set(pieces)}
+    (tmp_path / name).write_bytes(b"".join(packed[piece] for piece in pieces))
+
+    def read() -> None:
+        source = open_source(tmp_path / name)
+        for _ in source.batches(source.column_names()):
+            pass
+
+    refused_at_once(said, read)
+
+
 def test_many_columns_are_refused_without_a_design(tmp_path):
     (tmp_path / "a.csv").write_text(",".join(f"c{k}" for k in range(1_000_000)) + "\n")
     refused_at_once("has 1000000 columns, and 131072 are the most", lambda: open_source(tmp_path / "a.csv"))

@@ -16,6 +16,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -38,6 +39,8 @@ _LOOK = 1 << 20
 _LONGEST_HEADER = 1 << 24
 # Names of a first line; no domain has more.
 _MOST_NAMES = 1 << 21
+# Records among which the one at fault is looked for, to name its number.
+_LOOKED_AT = 200_000
 # Columns that a file may have beside the declared ones, and columns and keys where none is declared: each costs time and memory
 # out of proportion to its bytes.
 _MOST_UNDECLARED, _MOST_COLUMNS, _MOST_KEYS = 10_000, 1 << 17, 1 << 15
@@ -113,10 +116,11 @@ class CsvFile(ByteReader):
 
     def _of_qualtrics(self) -> bool:
         """Whether two more rows of headers follow the names, the questions and {"ImportId": …} of every column."""
-        head = io.StringIO(self.head(_LOOK).decode(self._encoding, "replace"), newline="")
         try:
+            # not every codec can replace what it cannot read
+            head = io.StringIO(self.head(_LOOK).decode(self._encoding, "replace"), newline="")
             rows = list(islice(csv.reader(head, delimiter=self._delimiter), 3))
-        except csv.Error:
+        except (csv.Error, UnicodeError):
             return False
         return len(rows) == 3 and rows[2] != [] and all('"ImportId"' in field for field in rows[2])
 
@@ -231,7 +235,7 @@ class CsvFile(ByteReader):
         return "it is not CSV with one record a line; check how it was written"
 
     def _first_ragged(self) -> int | None:
-        """The record of another number of fields, counted from 1; None where it cannot be looked for again."""
+        """The record of another number of fields, counted from 1; None where it cannot be looked for again, or comes late."""
         if self.path is None:
             return None
         # only fields are counted, so that a text in another encoding does no harm
@@ -239,9 +243,9 @@ class CsvFile(ByteReader):
             rows = csv.reader(text, delimiter=self._delimiter)
             try:
                 next(rows, None)
-                records = enumerate(filter(None, rows), 1)
+                records = islice(enumerate(filter(None, rows), 1), _LOOKED_AT)
                 return next((at for at, row in records if len(row) != len(self.schema)), None)
-            except csv.Error:  # a field is longer than this reader takes
+            except (csv.Error, UnicodeError):  # a field is longer than this reader takes
                 return None
 
 
@@ -271,8 +275,8 @@ def _empty_fields(batch: pa.RecordBatch, domain: Domain) -> pa.RecordBatch:
 
 # Bytes read at once; a line must not be longer.
 _BLOCK = 1 << 22
-# Cells of a table that is made at once: a record without a column takes as much of it as one with.
-_JSON_CELLS = 1 << 24
+# Cells of a table that is made at once, and for each byte: a record without a column takes as much of it as one with.
+_JSON_CELLS, _CELLS_EACH = 1 << 24, 64
 # Objects and lists inside one another; Arrow's parser calls itself for each, until the process runs out of stack.
 _DEEPEST = 64
 # What is said where every line is a record of its own, and Arrow does not read them together.
@@ -303,9 +307,10 @@ class JsonLines(ByteReader):
         self.schema = sound_schema(self._parsed(first, None).schema, self.name)
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        options = pa_json.ParseOptions(explicit_schema=self.schema, unexpected_field_behavior="ignore")
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
         with readable(self.name), self.open_text() as stream:
-            for lines in (piece for block in self._blocks(stream) for piece in self._tables(block, len(self.schema))):
+            for lines in (piece for block in self._blocks(stream) for piece in self._tables(block, len(columns))):
                 for batch in self._parsed(lines, options).select(columns).to_batches():
                     yield sound(batch, self.name)
 
@@ -325,9 +330,14 @@ class JsonLines(ByteReader):
     def _tables(self, block: bytes, columns: int) -> Iterator[bytes]:
         """The block in pieces of whole lines that fill at most ``_JSON_CELLS`` cells of ``columns`` columns each."""
         most = max(1, _JSON_CELLS // max(1, columns))
-        if block.count(b"{") <= most:  # at least as many as there are records
+        count = block.count(b"{")
+        if count <= most:  # at least as many as there are records
             yield block
             return
+        if count * columns > _CELLS_EACH * len(block):
+            raise InvalidInput(
+                f"cannot read {self.name}: its records hold few of their {columns} fields; write it as CSV or Parquet"
+            )
         piece: list[bytes] = []
         records = 0
         for line in io.BytesIO(block):
@@ -359,7 +369,8 @@ class JsonLines(ByteReader):
         """Which line is no record, of a pipe in the ``block`` at hand, or what is ``said``; Arrow's own words may hold one."""
         kinds: dict[str, type] = {}
         again = io.BytesIO(block) if self.path is None else self.open()
-        with io.TextIOWrapper(again, encoding="utf-8", errors="replace") as lines:
+        with io.TextIOWrapper(again, encoding="utf-8", errors="replace") as text:
+            lines = islice(iter(partial(text.readline, 2 * _BLOCK), ""), _LOOKED_AT)
             faults = ((at, fault) for at, line in enumerate(lines, 1) if (fault := _fault(line, kinds)))
             for at, fault in faults:
                 said = f"a line {fault}" if self.path is None else f"line {at} {fault}"
@@ -383,6 +394,8 @@ def _depth(text: bytes) -> int:
 def _fault(line: str, kinds: dict[str, type]) -> str | None:
     if not line.strip():
         return None
+    if len(line) >= 2 * _BLOCK:
+        return f"is longer than {_BLOCK >> 20} MB"
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
