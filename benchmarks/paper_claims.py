@@ -25,14 +25,13 @@ from paper_settings import (
     RIJ_RETAINED,
     RIJ_SWEPT,
 )
-from rij import cramers_v, kronecker, product_estimate, shares, synthetic
+from rij import cramers_v, kronecker, mean_absolute_error, mean_squared_error, product_estimate, shares, synthetic
 from writing import RESULTS, markdown, write_text
 
 from optrr import count
 from optrr.domain.datasets import adult, adult_domain
 from optrr.mechanisms.kernel import EffectKernel
 from optrr.mechanisms.matrix import laplace, randomized_response, reconstruction_probability
-from optrr.tables.estimation.accuracy import mean_absolute_error, mean_squared_error
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
 QUICK = True

@@ -23,7 +23,6 @@ from writing import markdown, save, write_csv, write_text
 from optrr import count
 from optrr.domain import datasets
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.tables.estimation.accuracy import independence_bound, mean_absolute_error, mean_squared_error
 from optrr_solvers.problem import keep_probabilities
 
 QUICK = True
@@ -40,6 +39,25 @@ SWEEPS = {
 }
 AXES = {"v": "Cramér's V", "epsilon": "ε (nats)", "n": "people", "d": "values of each attribute"}
 METHODS = {"rr_ind": "RR-Ind", "rr_ind_joint": "RR-Ind-Joint"}
+
+
+def mean_absolute_error(estimated: np.ndarray, true: np.ndarray) -> float:
+    """Mean over the cells of |π̂ − π| (§3.5)."""
+    return float(np.mean(np.abs(estimated - true)))
+
+
+def mean_squared_error(estimated: np.ndarray, true: np.ndarray) -> float:
+    """Mean over the cells of (π̂ − π)²."""
+    return float(np.mean((estimated - true) ** 2))
+
+
+def independence_bound(cramers_v: float, size: int) -> float:
+    """Theorem 3 as printed: V²/d, for two attributes of size d, said to bound the MSE of RR-Independent from above.
+
+    It holds, loosely, though the printed proof's inequalities do not show it: with φ² = (d−1)V², the MSE of the product
+    of the true margins is at most φ² max(π_a π_b)/d² ≤ (d−1)V²/d² < V²/d. Errors of sampling and randomization come on top.
+    """
+    return cramers_v**2 / size
 
 
 def cramers_v(pi: np.ndarray) -> float:

@@ -46,7 +46,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
 
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput
@@ -65,11 +64,8 @@ __all__ = [
     "from_probabilities",
     "laplace",
     "laplace_enclosure",
-    "laplace_epsilon",
-    "optimal_cuts",
     "posterior",
     "randomized_response",
-    "reconstruction_error",
     "reconstruction_probability",
     "reconstruction_squared_error",
     "truncated_geometric",
@@ -226,12 +222,6 @@ def _checked(probabilities: Any) -> FloatArray:
     return p
 
 
-# The numerical search for cut points starts here inside [u, u+1]: away from the middle, so that it has to find the optimum.
-_START = 0.1
-# The trace is flat to second order at its maximum, so an error of 1e-16 in it leaves 1e-8 in a cut point.
-CUT_TOLERANCE = 1e-6
-
-
 def randomized_response(size: int, epsilon: float) -> DistortionMatrix:
     """RVL eq. 19 at ε nats; the matrix's exact ε is at most the one given, up to the rounding of its label."""
     _check(size, epsilon)
@@ -269,41 +259,6 @@ def laplace_enclosure(size: int, epsilon: float, cuts: Sequence[float] | None = 
         below = [zero, *(_distribution(c - v, rate) for c in points), one]
         rows.append([_between(points, u, v, rate, below) for u in range(1, size + 1)])
     return rows
-
-
-def laplace_epsilon(size: int, epsilon: float, cuts: Sequence[float] | None = None) -> float:
-    """Upper bound on the ε of the ideal Laplace matrix, proved in interval arithmetic, in nats."""
-    ratios = []
-    for column in zip(*laplace_enclosure(size, epsilon, cuts), strict=True):
-        smallest = min(low for low, _ in column)
-        if smallest <= 0:
-            raise OverflowError("an entry is too small to be told from 0 with 55 digits")
-        ratios.append(max(high for _, high in column) / smallest)
-    return log_ceiling(max(ratios))
-
-
-def optimal_cuts(size: int, epsilon: float) -> FloatArray:
-    """The cut points that maximise the trace, found numerically, shape (t−1,), good to 1e-6: u + ½."""
-    _check(size, epsilon)
-    below = np.arange(1, size, dtype=np.float64)
-    rate = epsilon / (size - 1)
-
-    def missing(c: FloatArray) -> tuple[float, FloatArray]:
-        left, right = np.exp(-rate * (c - below)), np.exp(-rate * (below + 1 - c))
-        return float(np.sum(left + right)), np.asarray(rate * (right - left))
-
-    bounds = [(u, u + 1) for u in below]
-    # scaled so that the second derivative at the optimum is of order 1 for every ε, because the stopping rule is absolute
-    scale = np.exp(rate / 2) / rate**2
-    optimum = minimize(
-        lambda c: tuple(scale * part for part in missing(c)),
-        below + _START,
-        jac=True,
-        bounds=bounds,
-        method="L-BFGS-B",
-        options={"ftol": 0.0, "gtol": CUT_TOLERANCE / 10, "maxiter": 1000},
-    )
-    return np.asarray(optimum.x)
 
 
 def truncated_geometric(size: int, epsilon: float) -> DistortionMatrix:
@@ -348,11 +303,6 @@ def posterior(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
 def reconstruction_probability(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
     """RVL eq. 14 for every true category v, shape (r,)."""
     return np.asarray(np.einsum("vu,uv->v", matrix.probabilities, posterior(matrix, prior)))
-
-
-def reconstruction_error(matrix: DistortionMatrix, prior: ArrayLike) -> FloatArray:
-    """1 − eq. 14 for every true category, shape (r,): eq. 12 where right counts 0 and wrong counts 1."""
-    return np.asarray(1 - reconstruction_probability(matrix, prior))
 
 
 def reconstruction_squared_error(

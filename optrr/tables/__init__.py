@@ -12,7 +12,6 @@ __getattr__, __dir__ = lazy_names(
         "optrr.tables.estimation.derived": ("Derived", "derive"),
         "optrr.tables.estimation.estimator": ("Estimate", "estimate"),
         "optrr.tables.estimation.fake_reports": ("Poisoning", "poisoning"),
-        "optrr.tables.measures.among": ("count_query",),
         "optrr.tables.measures": (
             "Comparing",
             "Measures",

@@ -301,21 +301,6 @@ def tables_of(counts: IntArray, domain: Domain) -> PairTables:
     return {p: c.reshape(domain[p[0]].size, domain[p[1]].size) for p, c in zip(names, pieces, strict=True)}
 
 
-def checked_margins(tables: PairTables) -> PairTables:
-    """The tables themselves, if they count true values, which must agree on every attribute.
-
-    Raises SecureSumFailed where two tables disagree: some party broke the protocol.
-    """
-    seen: dict[str, IntArray] = {}
-    for (a, b), table in tables.items():
-        for name, marginal in ((a, table.sum(axis=1)), (b, table.sum(axis=0))):
-            if not np.array_equal(seen.setdefault(name, marginal), marginal):
-                raise SecureSumFailed(
-                    f"the tables disagree on the counts of {name!r}: some party broke the protocol; start a new session"
-                )
-    return tables
-
-
 def tallied(cells: IntArray, domain: Domain) -> PairTables:
     """Pair tables counted by whoever sees all the cells: the same result as any secure sum, for studies and for SIC §4."""
     counts = [np.bincount(column, minlength=size) for column, size in zip(cells.T, pair_cells(domain), strict=True)]

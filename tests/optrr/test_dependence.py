@@ -200,7 +200,7 @@ def test_pairs_are_randomized_at_a_sensible_epsilon(pair_epsilon):
 def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     rng = np.random.default_rng(12)
     data = records(rng, 30)
-    tables = secure_sum.checked_margins(secure_sum.securely_summed(secure_sum.cells_of(data, DOMAIN), DOMAIN))
+    tables = secure_sum.securely_summed(secure_sum.cells_of(data, DOMAIN), DOMAIN)
     for (a, b), table in tables.items():
         i, j = DOMAIN.index(a), DOMAIN.index(b)
         expected = np.zeros_like(table)
@@ -211,18 +211,6 @@ def test_learning_by_secure_sum_is_exact_and_says_it_is_not_private():
     assert np.array_equal(learned.matrix, dependences_of(data, DOMAIN).matrix)
     assert math.isinf(learned.account.epsilon)
     assert "not differentially private" in learned.account.steps[0].warning
-
-
-def test_tables_that_disagree_on_a_margin_are_refused():
-    data = records(np.random.default_rng(13), 5)
-    total = sum(secure_sum.pair_vector(cells, DOMAIN) for cells in secure_sum.cells_of(data, DOMAIN))
-    secure_sum.checked_margins(secure_sum.tables_of(total, DOMAIN))
-    # a cheat that keeps every table's total but moves one person in one table only
-    first = np.flatnonzero(total[:9])[0]
-    total[first] -= 1
-    total[(first + 3) % 9] += 1
-    with pytest.raises(secure_sum.SecureSumFailed, match="disagree on the counts of 'a'"):
-        secure_sum.checked_margins(secure_sum.tables_of(total, DOMAIN))
 
 
 def test_randomized_pairs_under_a_real_secure_sum_give_what_the_tally_gives():

@@ -20,7 +20,6 @@ from optrr.tables.estimation.adjustment import adjust
 from optrr.tables.estimation.estimator import METHODS, estimate, estimate_adjusted
 from optrr.tables.estimation.impossible import FALSE_ALARMS, Observed, impossible, impossible_tables, log_chance_bound
 from optrr.tables.estimation.simplex import clip, projection
-from optrr.tables.measures.among import box, count_query, query_errors, records
 from optrr.tables.weighting.estimating import estimate_weighted
 from optrr.ways.protocols import Collector, rr_clusters, rr_independent
 from optrr.ways.protocols.protocol import cluster_design, of_design
@@ -489,66 +488,6 @@ def queried_by():
     return design(QUERIED, [1.0, 1.0, 1.2], preserve="pairs").mechanism
 
 
-@pytest.fixture(scope="module")
-def queried():
-    return Counts(QUERIED.subset(["a", "b"]), np.array([[420, 380], [300, 280], [310, 310]]))
-
-
-def test_a_query_sums_the_estimate_and_its_covariance(queried_by, queried):
-    subset = box(queried.domain, {"a": ["x", "z"], "b": [1]})
-    assert subset.tolist() == [[False, True], [False, False], [False, True]]
-    answered = count_query(queried, queried_by, subset)
-    p = queried_by.matrix(("a", "b"))
-    q = np.linalg.inv(p.T)
-    lam = queried.proportions.ravel()
-    covariance = q @ (np.diag(lam) - np.outer(lam, lam)) @ q.T / (queried.n - 1)
-    chosen = subset.ravel()
-    assert answered.count == pytest.approx(queried.n * (q @ lam)[chosen].sum())
-    error = queried.n * np.sqrt(covariance[np.ix_(chosen, chosen)].sum())
-    assert answered.standard_error == pytest.approx(error)
-    # far from 0 and from all records the interval is nearly the normal one
-    assert answered.upper - answered.count == pytest.approx(norm.isf(0.025) * error, rel=0.02)
-    assert answered.count - answered.lower == pytest.approx(norm.isf(0.025) * error, rel=0.02)
-    assert estimate(queried, queried_by).counts[subset].sum() == pytest.approx(answered.count)
-    everything = count_query(queried, queried_by, np.ones((3, 2), dtype=bool))
-    assert everything.count == pytest.approx(queried.n) and everything.standard_error < 1e-4
-
-
-def test_subsets(queried_by, queried):
-    one = records(queried.domain, [("y", 0), ("x", 1)])
-    assert one.sum() == 2 and one[1, 0] and one[0, 1]
-    with pytest.raises(InvalidInput, match="no category 'w'"):
-        box(queried.domain, {"a": ["w"]})
-    with pytest.raises(InvalidInput, match=r"box\(\)"):
-        count_query(queried, queried_by, np.ones((2, 2), dtype=bool))
-    with pytest.raises(InvalidInput, match="one for each of 2"):
-        records(queried.domain, [("y",)])
-    for wrong in (0, 1, 1.5, np.nan):
-        with pytest.raises(InvalidInput, match="confidence"):
-            count_query(queried, queried_by, one, confidence=wrong)
-
-
-def test_query_errors_are_mdr_16():
-    assert query_errors(90, 100) == (10, 0.1)
-    assert query_errors(3, 0) == (3, float("inf")) and query_errors(0, 0) == (0, 0)
-
-
-def test_a_count_from_reports_that_are_all_alike_has_no_standard_error():
-    domain = Domain.of({"a": 3, "b": 2})
-    queried_by = design(domain, 2.0, method="kronecker").mechanism
-    queried = Counts(domain, np.array([[40, 0], [0, 0], [0, 0]]))
-    inside = np.zeros((3, 2), dtype=bool)
-    inside[0] = True
-    some, everyone = (
-        count_query(queried, queried_by, inside),
-        count_query(queried, queried_by, np.ones((3, 2), dtype=bool)),
-    )
-    assert np.isnan(some.standard_error) and 0 <= some.lower < some.upper == 40
-    # the number of all records is known
-    assert everyone.count == pytest.approx(40) and everyone.standard_error == pytest.approx(0, abs=1e-9)
-    assert everyone.lower == everyone.upper == everyone.count
-
-
 def test_mdr_errors():
     """MDR §2.3: B is the upper α/r quantile of χ²_1, that is z² at α/(2r); §3.2: e_rel above 200 % where n = r."""
     assert accuracy.bonferroni_quantile(10) == pytest.approx(norm.isf(0.0025) ** 2)
@@ -578,21 +517,6 @@ def test_mdr_errors():
 def test_errors_of_nothing_are_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
-
-
-def test_mean_errors_and_rij_theorem_3():
-    assert accuracy.mean_absolute_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.1)
-    assert accuracy.mean_squared_error([0.2, 0.8], [0.1, 0.9]) == pytest.approx(0.01)
-    with pytest.raises(InvalidInput, match="one shape"):
-        accuracy.mean_absolute_error([0.5, 0.5], [1.0])
-    rng = np.random.default_rng(0)
-    for d in (2, 3, 7):
-        for _ in range(50):
-            pi = rng.dirichlet(np.full(d * d, 0.2)).reshape(d, d) + 1e-9
-            pi /= pi.sum()
-            product = np.outer(pi.sum(1), pi.sum(0))
-            v = np.sqrt(((pi - product) ** 2 / product).sum() / (d - 1))
-            assert accuracy.mean_squared_error(product, pi) <= accuracy.independence_bound(v, d)
 
 
 @pytest.mark.parametrize("names", [("a",), ("b", "c"), ("a", "b", "c")])

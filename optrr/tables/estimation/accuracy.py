@@ -36,7 +36,7 @@ def absolute_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
     """e_abs: with confidence 1−α no observed proportion is further than this from its expectation (MDR eq. 5).
 
     Raises InvalidInput for observed values that are not proportions summing to 1, n below 1, or an α outside (0, 1); so for the
-    next two.
+    next one.
     """
     lam = _observed(observed)
     _check_records(n)
@@ -50,26 +50,6 @@ def relative_error(observed: ArrayLike, n: int, alpha: float = 0.05) -> float:
     if lam.min() <= 0:
         return float("inf")
     return float(np.sqrt(bonferroni_quantile(lam.size, alpha) * (1 - lam) / (lam * n)).max())
-
-
-def mean_absolute_error(estimated: ArrayLike, true: ArrayLike) -> float:
-    """MAE: mean over the cells of |π̂ − π| (RIJ §3.5)."""
-    return float(np.mean(np.abs(_difference(estimated, true))))
-
-
-def mean_squared_error(estimated: ArrayLike, true: ArrayLike) -> float:
-    """MSE: mean over the cells of (π̂ − π)²."""
-    return float(np.mean(_difference(estimated, true) ** 2))
-
-
-def independence_bound(cramers_v: float, size: int) -> float:
-    """RIJ Theorem 3 as printed: V²/d, for two attributes of size d, said to bound the MSE of RR-Independent from above.
-
-    It holds, loosely, though the printed proof's inequalities do not show it: with φ² = (d−1)V², the MSE of the product
-    of the true margins is at most φ² max(π_a π_b)/d² ≤ (d−1)V²/d² < V²/d. For even margins it is (d−1)V²/d⁴. Sampling
-    and randomization error come on top.
-    """
-    return cramers_v**2 / size
 
 
 def expected_squared_error(
@@ -117,10 +97,3 @@ def _observed(values: ArrayLike) -> FloatArray:
 def _check_records(n: int) -> None:
     if not 1 <= n < float("inf"):
         raise InvalidInput(f"n = {n}; give a number of records of at least 1")
-
-
-def _difference(estimated: ArrayLike, true: ArrayLike) -> FloatArray:
-    a, b = np.asarray(estimated, dtype=np.float64), np.asarray(true, dtype=np.float64)
-    if a.shape != b.shape:
-        raise InvalidInput(f"the estimate has shape {a.shape} and the truth {b.shape}; compare tables of one shape")
-    return np.asarray(a - b)

@@ -9,10 +9,6 @@ Who gave no answer is a category of its own where an attribute declares a missin
 restriction to all its other categories, and says something of these people alone, unless who answers is *ignorable*: among
 people alike in the other attributes asked, it does not depend on the answer (missing at random: Rubin, Biometrika 63, 1976).
 Whoever declares that gets numbers of everybody (:mod:`optrr.tables.measures.shares` for tables, :func:`ignored` for measures).
-
-The number of people in a subset S of the cells (MDR §3, §6.5) is estimated by n Σ_{u∈S} π̂_u. From the unbiased estimate its
-variance is exact, through P⁻¹ applied to the subset's indicator. Its interval inverts a test
-(:mod:`optrr.tables.estimation.score_interval`). Errors of MDR §6.5: e_S = |Y_S − X_S| and r_S = e_S/X_S (eq. 16).
 """
 
 from __future__ import annotations
@@ -21,27 +17,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from optrr.domain.domain import Attribute, Category, Domain, category_text, listed, shown
 from optrr.errors import InvalidInput
-from optrr.mechanisms.mechanism import Randomizer
-from optrr.records.counts import Counts
 from optrr.show.text import MISSING, category_word
-from optrr.tables.estimation.estimator import check_confidence, check_records
-from optrr.tables.estimation.impossible import counted_table
-from optrr.tables.estimation.score_interval import score_intervals, subset_mean
 from optrr.tables.measures.quantities import Odds
 from optrr_solvers.arrays import FloatArray, IntArray
 
 # By attribute the categories that are kept, or the only one.
 Among = Mapping[str, Category | Sequence[Category]]
-# Which cells of a table are meant, in the table's shape.
-Subset = NDArray[np.bool_]
 # Sums of cells times cells of the counts: an interval takes some 60 laws of so many cells, a few seconds in all.
 MOST_WORK = 1 << 18
-# A standard error of a proportion below this is rounding: 10^15 records would have a larger one.
-_NO_ERROR = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +91,13 @@ def kept_codes(domain: Domain, among: Among) -> dict[str, list[int]]:
 
 def marked(domain: Domain, among: Among) -> np.ndarray:
     """Which cells of the domain are kept, a table of true and false."""
-    return box(domain, {name: as_list(kept) for name, kept in among.items()})
+    out = np.ones(tuple(domain.sizes), dtype=np.bool_)
+    for name, kept in among.items():
+        i = domain.index(name)
+        inside = np.zeros(domain.attributes[i].size, dtype=np.bool_)
+        inside[[code_of(domain.attributes[i], c) for c in as_list(kept)]] = True
+        out &= inside.reshape([-1 if k == i else 1 for k in range(domain.m)])
+    return out
 
 
 def as_list(kept: Category | Sequence[Category]) -> list[Category]:
@@ -234,83 +226,6 @@ def check_work(sums: int, domain: Domain) -> None:
             f"{sums} shares of {cells} cells of {listed(domain.names)} are asked for, and at most {MOST_WORK} shares times "
             "cells take a few seconds; ask for fewer, or restrict by fewer attributes"
         )
-
-
-@dataclass(frozen=True)
-class QueryAnswer:
-    """Estimated count of a subset with its standard error and interval, in records.
-
-    The interval lies within 0 and the number of records and contains the count where that does. The error is NaN where all
-    reports that tell about the subset are alike, so that the data show none.
-    """
-
-    count: float
-    standard_error: float
-    lower: float
-    upper: float
-    confidence: float
-
-
-def box(domain: Domain, categories: Mapping[str, Iterable[Category]]) -> Subset:
-    """The subset of cells whose named attributes take one of the given categories; the other attributes are free."""
-    out = np.ones(tuple(domain.sizes), dtype=np.bool_)
-    for name, wanted in categories.items():
-        i = domain.index(name)
-        attribute = domain.attributes[i]
-        inside = np.zeros(attribute.size, dtype=np.bool_)
-        inside[[code_of(attribute, c) for c in wanted]] = True
-        shape = [1] * domain.m
-        shape[i] = -1
-        out &= inside.reshape(shape)
-    return out
-
-
-def records(domain: Domain, wanted: Iterable[Sequence[Category]]) -> Subset:
-    """The subset of exactly these records, each a sequence of categories in the domain's order."""
-    out = np.zeros(tuple(domain.sizes), dtype=np.bool_)
-    for record in wanted:
-        if len(record) != domain.m:
-            raise InvalidInput(
-                f"the record {tuple(record)!r} has {len(record)} values; give one for each of {domain.m}"
-            )
-        out[tuple(code_of(attribute, c) for attribute, c in zip(domain, record, strict=True))] = True
-    return out
-
-
-def count_query(counts: Counts, mechanism: Randomizer, subset: Subset, confidence: float = 0.95) -> QueryAnswer:
-    """Unbiased count of a subset of the counts' domain, with the population as target of its interval.
-
-    Raises InvalidInput where the subset has another shape, the confidence is not between 0 and 1, or fewer than two records
-    were counted. SingularMarginal where the mechanism hides an effect of this attribute set.
-    """
-    inside, shape = np.asarray(subset), tuple(map(int, counts.domain.sizes))
-    if inside.shape != shape or inside.dtype != np.bool_:
-        raise InvalidInput(
-            f"a subset is a table of true and false of shape {shape}, got {inside.shape} of {inside.dtype}; make one with "
-            "box() or records()"
-        )
-    check_confidence(confidence)
-    check_records(counts.n)
-    kernel = counted_table(counts, mechanism).kernel
-    lam = counts.proportions
-    value = counts.n * float(kernel.solve(lam)[inside].sum())
-    error = counts.n * float(np.sqrt(kernel.functional_variance(inside.astype(np.float64), lam, counts.n)))
-    # the number of all records, or of none, is known without error
-    if inside.any() and not inside.all() and error <= _NO_ERROR * counts.n:
-        error = float("nan")
-    if inside.all() or not inside.any():
-        return QueryAnswer(value, error, value, value, confidence)
-    means = subset_mean(kernel, lam, counts.n, inside.astype(np.float64))
-    low, high = (counts.n * float(end[0]) for end in score_intervals(means, 1 - confidence))
-    return QueryAnswer(value, error, low, high, confidence)
-
-
-def query_errors(estimated: float, true: float) -> tuple[float, float]:
-    """e_S and r_S of MDR §6.5, eq. 16; r_S is infinite where the true count is 0 and the estimate is not."""
-    absolute = abs(estimated - true)
-    if true == 0:
-        return absolute, 0.0 if absolute == 0 else float("inf")
-    return absolute, absolute / abs(true)
 
 
 def code_of(attribute: Attribute, category: Category) -> int:
