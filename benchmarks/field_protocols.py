@@ -3,7 +3,6 @@
     SPL      every attribute reported, each with ε/m (the budget is split)
     SMP      one attribute drawn at random, its name told, reported with all of ε
     RS+FD    one attribute drawn at random and *not* told, reported with ε'; all others get fake, uniform answers
-    RS+RFD   the same with fake answers drawn from a public guess of each distribution
 
 A report is k-ary randomized response (grr), one category that it supports, or optimised unary encoding (oue), r bits of which
 it supports those that are 1. It supports the true category with probability p and each other one with probability q:
@@ -11,29 +10,25 @@ it supports those that are 1. It supports the true category with probability p a
     grr   p = e^ε/(e^ε + r − 1)            q = 1/(e^ε + r − 1)
     oue   p = 1/2                          q = 1/(e^ε + 1)                              (bits independent)
 
-n Σ_v var π̂_v is at most V = r γ(1−γ)/(p−q)², γ = q + (p−q)/r, reached by the uniform population.
+Whatever the protocol, category v of attribute i is supported by an answer with probability a where it is true and b where it
+is not, so with C_v supports among N answers
 
-Whatever the protocol, category v of attribute i is supported by an answer with probability a_v where it is true and b_v
-where it is not, so with C_v supports among N answers
-
-    π̂_v = (C_v/N − b_v)/(a_v − b_v),      E π̂_v = π_v,
-    var π̂_v = γ_v(1 − γ_v) / (N (a_v − b_v)²),  γ_v = b_v + π_v(a_v − b_v)          (people drawn at random)
+    π̂_v = (C_v/N − b)/(a − b),      E π̂_v = π_v,
+    var π̂_v = γ_v(1 − γ_v) / (N (a − b)²),  γ_v = b + π_v(a − b)          (people drawn at random)
 
 and nothing is clipped. Under SMP N is binomial, and 1/N is replaced by its mean.
 
 **What RS+FD's ε means.** The papers set ε' = ln(m(e^ε − 1) + 1), "amplified by sampling". That argument needs answers that
 do not depend on the record when the attribute is not drawn; but *some* attribute is always drawn. Compare two records
 that differ everywhere, with a report that agrees with one of them everywhere: the probability ratio is e^{ε'} exactly
-(``proofs/prove_fake_data.py``). The published ε is what is lost when *one* attribute changes and all are of one size. Here
-``epsilon`` is that of the whole record, ε', computed from the thresholds that are drawn with, and rounded up, as a design's.
+(``proofs/prove_fake_data.py``). The published ε is what is lost when *one* attribute changes and all are of one size.
 
 **Two-way tables.** Under SPL, with z_v = (1[v supported] − q)/(p − q) for each attribute, the mean of z_v z'_w over people is
 unbiased for π_vw, because the two reports of one person are independent given the record. Under SMP nobody reports two
 attributes (sample pairs instead: give the protocol the pairs' product domains). Under RS+FD a report holds at most one true
 answer, so the joint distribution of two answers shows the two marginals and nothing else: the eigenvalue λ_ij is 0.
 
-Sources: Wang, Blocki, Li & Jha (2017); Arcolezi, Couchot, Al Bouna & Xiao (2021), *Random sampling plus fake data*;
-Arcolezi, Gambs, Couchot & Palamidessi (2023), *On the risks of collecting multidimensional data under LDP* (RS+RFD).
+Sources: Wang, Blocki, Li & Jha (2017); Arcolezi, Couchot, Al Bouna & Xiao (2021), *Random sampling plus fake data*.
 """
 
 from __future__ import annotations
@@ -41,9 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
-from math import exp, expm1, log, log1p
+from math import expm1, log1p
 from typing import Literal, get_args
 
 import numpy as np
@@ -51,19 +44,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from scipy.stats import binom
 
-from optrr.show.text import sum_of_epsilons
 from optrr_solvers.arrays import FloatArray, IntArray
-from optrr_solvers.enclosure import log_ceiling
 from optrr_solvers.problem import flip_probabilities, keep_probabilities
 from optrr_solvers.randomness import BitSource, RandomState, as_source, bounded, threshold
 
 Oracle = Literal["grr", "oue"]
-Kind = Literal["SPL", "SMP", "RS+FD", "RS+RFD"]
-Fake = Literal["uniform", "zero"]
+Kind = Literal["SPL", "SMP", "RS+FD"]
 # Beyond this many standard deviations a binomial has less than 1e-30 of its mass.
 _DEVIATIONS = 12
-# Entries of a cumulative distribution compared with uniform words: 2^53 equal steps, as in numpy's own uniforms.
-_UNIFORM_BITS = 11
 
 
 def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[float, float]:
@@ -74,25 +62,10 @@ def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[fl
 
 
 def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
-    """V: n times the summed variance of the unbiased proportions, at most, over all populations."""
-    # written so that nothing cancels at small ε or overflows at large ε
-    away = -expm1(-epsilon)
-    if oracle == "grr":
-        return (1 - 1 / size) * (1 + exp(log(size) - epsilon) / away) ** 2
-    return 4 * size * exp(-epsilon) / away**2 + 2 - 1 / size
-
-
-def drawn_epsilon(oracle: Oracle, size: int, epsilon: float) -> float:
-    """ε in nats of the report as :func:`report` draws it, from its 64-bit thresholds in exact rationals, rounded up."""
-    if oracle == "oue":
-        p, q = (_drawn(x) for x in support_probabilities(oracle, size, epsilon))
-        return log_ceiling(p / q * (1 - q) / (1 - p))
-    moved = _drawn(float(flip_probabilities(size, epsilon)))
-    return log_ceiling((1 - moved) * (size - 1) / moved)
-
-
-def _drawn(probability: float) -> Fraction:
-    return Fraction(int(threshold(probability)), 1 << 64)
+    """n times the summed variance of the unbiased proportions, at most, over all populations; the uniform one reaches it."""
+    p, q = support_probabilities(oracle, size, epsilon)
+    gamma = q + (p - q) / size
+    return size * gamma * (1 - gamma) / (p - q) ** 2
 
 
 def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: BitSource) -> NDArray[np.integer]:
@@ -130,54 +103,38 @@ def indicators(answers: NDArray[np.integer], size: int) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FieldProtocol:
-    """One of the four, for attributes of given sizes r_i, shape (m,). Make it with split, sample or fake_data.
+    """One of the three, for attributes of given sizes r_i, shape (m,). Make it with split, sample or fake_data.
 
     ``answer_epsilon`` is what one attribute's true answer is randomized with, in nats; ``oracles`` are the reports of the
-    attributes, and ``fakes`` their fake distributions, each of shape (r_i,), for RS+FD and RS+RFD: None means OUE of the zero
-    vector.
+    attributes. Fake answers are those to a uniformly random category, or, with ``zeros``, OUE of the zero vector.
     """
 
     sizes: IntArray
     kind: Kind
     answer_epsilon: float
     oracles: tuple[Oracle, ...]
-    fakes: tuple[FloatArray | None, ...] = ()
+    zeros: bool = False
 
     @property
     def m(self) -> int:
         """Number of attributes."""
         return int(self.sizes.size)
 
-    @cached_property
-    def epsilon(self) -> float:
-        """Total ε in nats, local differential privacy of the whole record, of the answers as drawn; rounded up."""
-        answers = [drawn_epsilon(o, int(r), self.answer_epsilon) for o, r in zip(self.oracles, self.sizes, strict=True)]
-        return sum_of_epsilons(answers) if self.kind == "SPL" else max(answers)
-
-    def support(self, i: int) -> tuple[FloatArray, FloatArray]:
-        """a and b of attribute i, each of shape (r_i,): Pr(v supported | v true), Pr(v supported | v not true)."""
+    def support(self, i: int) -> tuple[float, float]:
+        """a and b of attribute i: Pr(v supported | v true), Pr(v supported | v not true)."""
         size = int(self.sizes[i])
         p, q = support_probabilities(self.oracles[i], size, self.answer_epsilon)
-        if not self.fakes:
-            return np.full(size, p), np.full(size, q)
-        fake = self.fakes[i]
-        by_chance = np.full(size, q) if fake is None else q + fake * (p - q)
-        if self.oracles[i] == "grr" and fake is not None:
-            by_chance = fake
+        if self.kind != "RS+FD":
+            return p, q
+        by_chance = 1 / size if self.oracles[i] == "grr" else q if self.zeros else q + (p - q) / size
         return (p + (self.m - 1) * by_chance) / self.m, (q + (self.m - 1) * by_chance) / self.m
 
     def table_error(self, table: Sequence[int]) -> float:
-        """n E‖π̂ − π‖² at the uniform population, of one attribute or of two under SPL; ``inf`` for other tables.
-
-        The sum of γ_v(1 − γ_v) has Σ γ_v fixed, so it is largest where all γ_v are equal: the uniform population under all
-        but RS+RFD, whose bound need not be reached. Two attributes: :func:`pair_variance` summed, largest there as well.
-        """
+        """n E‖π̂ − π‖² at the uniform population, where it is largest: one attribute, or two under SPL; else ``inf``."""
         if len(table) == 1:
-            a, b = self.support(table[0])
-            step = float(a[0] - b[0])
-            gamma = (float(b.sum()) + step) / a.size
-            answering = self.m if self.kind == "SMP" else 1
-            return answering * a.size * gamma * (1 - gamma) / step**2
+            (a, b), size = self.support(table[0]), int(self.sizes[table[0]])
+            gamma = b + (a - b) / size
+            return (self.m if self.kind == "SMP" else 1) * size * gamma * (1 - gamma) / (a - b) ** 2
         if len(table) == 2 and self.kind == "SPL":
             sizes = [int(self.sizes[i]) for i in table]
             joint = np.full(sizes, 1 / math.prod(sizes))
@@ -189,33 +146,18 @@ class FieldProtocol:
         p, q = support_probabilities(self.oracles[i], int(self.sizes[i]), self.answer_epsilon)
         return (p * (1 - q) ** 2 + (1 - p) * q**2) / (p - q) ** 2, q * (1 - q) / (p - q) ** 2
 
-    def inverse_answers(self, n: int) -> float:
-        """E[1/N | N ≥ 1] for the number N of true or fake answers to one attribute, from n people."""
-        if self.kind != "SMP":
-            return 1 / n
-        return mean_reciprocal(n, 1 / self.m)
-
-    def variance(self, proportions: Sequence[ArrayLike], n: int) -> tuple[FloatArray, ...]:
-        """Variance of every π̂_v, per attribute shape (r_i,), for n people drawn from a population of these proportions."""
-        return tuple(self._variance(i, np.asarray(pi, dtype=np.float64), n) for i, pi in enumerate(proportions))
-
-    def _variance(self, i: int, pi: FloatArray, n: int) -> FloatArray:
-        a, b = self.support(i)
-        gamma = b + pi * (a - b)
-        return np.asarray(gamma * (1 - gamma) / (a - b) ** 2 * self.inverse_answers(n))
-
     def data_variance(self, proportions: Sequence[ArrayLike], n: int) -> tuple[FloatArray, ...]:
-        """The same with these n people's records held fixed: only the protocol's own randomness, draws included.
+        """Variance of every π̂_v around these n people's own proportions, per attribute shape (r_i,): the protocol's randomness.
 
-        π̂_v then misses the data set's own proportion: γ(1−γ)/(N(a−b)²) loses π_v(1−π_v)/n (under SMP also through drawing
-        people without replacement).
+        It is var π̂_v without the chance that draws people, π_v(1−π_v)/n (under SMP also through drawing them without
+        replacement).
         """
         out = []
         for i, given in enumerate(proportions):
             pi = np.asarray(given, dtype=np.float64)
             a, b = self.support(i)
             within = (pi * a * (1 - a) + (1 - pi) * b * (1 - b)) / (a - b) ** 2
-            inverse = self.inverse_answers(n)
+            inverse = mean_reciprocal(n, 1 / self.m) if self.kind == "SMP" else 1 / n
             drawn = (n * inverse - 1) / (n - 1) if n > 1 else 0.0
             out.append(within * inverse + pi * (1 - pi) * drawn)
         return tuple(out)
@@ -240,13 +182,11 @@ class FieldReports:
 
     def estimate(self) -> tuple[FloatArray, ...]:
         """Unbiased proportions π̂ of every attribute, shape (r_i,), not clipped."""
-        return tuple(self.estimate_one(i) for i in range(self.protocol.m))
-
-    def estimate_one(self, i: int) -> FloatArray:
-        """Unbiased proportions of attribute i, shape (r_i,)."""
-        answers = self.answers[i]
-        a, b = self.protocol.support(i)
-        return np.asarray((supports(answers, a.size) / answers.shape[0] - b) / (a - b))
+        out = []
+        for i, answers in enumerate(self.answers):
+            a, b = self.protocol.support(i)
+            out.append((supports(answers, int(self.protocol.sizes[i])) / answers.shape[0] - b) / (a - b))
+        return tuple(out)
 
     def estimate_pair(self, i: int, j: int) -> FloatArray:
         """Unbiased two-way proportions under SPL of two different attributes, shape (r_i, r_j), not clipped."""
@@ -275,23 +215,14 @@ def _answers(
     protocol: FieldProtocol, i: int, column: NDArray[np.int64], chosen: NDArray[np.int64] | None, source: BitSource
 ) -> NDArray[np.integer]:
     oracle, size = protocol.oracles[i], int(protocol.sizes[i])
-    if chosen is not None and not protocol.fakes:
-        column = column[chosen == i]
-    if chosen is None or not protocol.fakes:
-        return report(column, oracle, size, protocol.answer_epsilon, source)
-    fake = protocol.fakes[i]
+    if protocol.kind != "RS+FD" or chosen is None:
+        return report(column if chosen is None else column[chosen == i], oracle, size, protocol.answer_epsilon, source)
     true = chosen == i
-    if oracle == "grr" and fake is not None:
-        out = _draw(fake, column.size, source)
-        out[true] = report(column[true], oracle, size, protocol.answer_epsilon, source)
-        return out
-    shown = np.full(column.size, -1) if fake is None else _draw(fake, column.size, source)
-    return report(np.where(true, column, shown), oracle, size, protocol.answer_epsilon, source)
-
-
-def _draw(distribution: FloatArray, n: int, source: BitSource) -> NDArray[np.int64]:
-    uniform = (source.words(n) >> np.uint64(_UNIFORM_BITS)) * 2.0 ** -(64 - _UNIFORM_BITS)
-    return np.minimum(np.searchsorted(np.cumsum(distribution), uniform, side="right"), distribution.size - 1)
+    fake = np.full(column.size, -1) if protocol.zeros else bounded(source, column.size, size)
+    if oracle == "grr":
+        fake[true] = report(column[true], oracle, size, protocol.answer_epsilon, source)
+        return fake
+    return report(np.where(true, column, fake), oracle, size, protocol.answer_epsilon, source)
 
 
 def pair_variance(protocol: FieldProtocol, i: int, j: int, joint: FloatArray, n: int) -> FloatArray:
@@ -325,27 +256,12 @@ def sample(sizes: ArrayLike, epsilon: float, oracle: Oracle | Literal["best"] = 
 
 
 def fake_data(
-    sizes: ArrayLike,
-    epsilon: float,
-    oracle: Oracle = "grr",
-    *,
-    fakes: Fake | Sequence[ArrayLike] = "uniform",
-    accounting: Literal["record", "published"] = "record",
+    sizes: ArrayLike, epsilon: float, oracle: Oracle = "grr", *, zeros: bool = False, published: bool = False
 ) -> FieldProtocol:
-    """RS+FD, or RS+RFD where ``fakes`` lists a public distribution for every attribute.
-
-    ``fakes`` are "uniform": a uniformly random category, reported as if true (for OUE: encoded and randomized); "zero": OUE of
-    the zero vector (oue only); or distributions of shapes (r_i,): RS+RFD. They must not be computed from the protected records.
-    ``accounting`` is "record": ε is the whole record's, which is what every other mechanism here means by it; or "published": ε
-    as RS+FD's papers count it, so that the record's ε becomes ln(m(e^ε − 1) + 1).
-    """
+    """RS+FD at this ε of the whole record, or, ``published``, as its paper counts it: the record's is ln(m(e^ε − 1) + 1)."""
     r = np.asarray(sizes, dtype=np.int64)
-    local = epsilon if accounting == "record" else log1p(r.size * expm1(epsilon))
-    if isinstance(fakes, str):
-        rows = tuple(None if fakes == "zero" else np.full(int(k), 1 / k) for k in r)
-        return FieldProtocol(r, "RS+FD", local, (oracle,) * r.size, rows)
-    guessed = tuple(np.asarray(row, dtype=np.float64) for row in fakes)
-    return FieldProtocol(r, "RS+RFD", local, (oracle,) * r.size, guessed)
+    local = log1p(r.size * expm1(epsilon)) if published else epsilon
+    return FieldProtocol(r, "RS+FD", local, (oracle,) * r.size, zeros)
 
 
 def best_oracle(size: int, epsilon: float) -> Oracle:

@@ -28,7 +28,7 @@ import numpy as np
 import published
 import pyarrow as pa
 from any_mechanism import asked, populations
-from field_protocols import FieldProtocol, FieldReports, fake_data, sample, split
+from field_protocols import FieldProtocol, FieldReports, Oracle, fake_data, sample, split
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
 from public_optimiser import public_error
@@ -65,8 +65,8 @@ def smp(workload: TableWorkload, total: float) -> float:
 
 def fakes(workload: TableWorkload, total: float) -> float:
     """RS+FD at this ε of the whole record, by the best of its three kinds of fake answers."""
-    kinds = (("grr", "uniform"), ("oue", "uniform"), ("oue", "zero"))
-    return min(_one_way(workload, fake_data(workload.sizes, total, o, fakes=f)) for o, f in kinds)  # type: ignore[arg-type]
+    kinds: tuple[tuple[Oracle, bool], ...] = (("grr", False), ("oue", False), ("oue", True))
+    return min(_one_way(workload, fake_data(workload.sizes, total, o, zeros=z)) for o, z in kinds)
 
 
 def _one_way(workload: TableWorkload, protocol: FieldProtocol) -> float:

@@ -1,16 +1,14 @@
 """Published ways of asking, as the benchmarks compare them: privacy and errors against enumeration and simulations."""
 
 import math
-from fractions import Fraction
 from itertools import combinations, product
 
 import field_protocols
-import mpmath
 import numpy as np
 import public_optimiser
 import published
 import pytest
-from field_protocols import FieldProtocol, drawn_epsilon
+from field_protocols import FieldProtocol
 from scipy.stats import binom
 
 from optrr.domain.domain import Domain
@@ -19,7 +17,6 @@ from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr_solvers.allocating.any_mechanism import error_bound
 from optrr_solvers.allocating.mixture import mixture
 from optrr_solvers.laws import ProductLaw
-from optrr_solvers.randomness import threshold
 
 
 @pytest.mark.parametrize("total", [0.5, 2.0, 5.0])
@@ -101,9 +98,7 @@ def test_covering_views_hold_every_pair():
         assert held == set(combinations(range(m), 2))
 
 
-SIZES = (2, 3, 4)
-PRIORS = ([0.7, 0.3], [0.2, 0.5, 0.3], [0.1, 0.2, 0.3, 0.4])
-EPSILON = 1.3
+SIZES, EPSILON = (2, 3, 4), 1.3
 
 
 def protocols() -> dict[str, FieldProtocol]:
@@ -114,10 +109,8 @@ def protocols() -> dict[str, FieldProtocol]:
         "smp grr": field_protocols.sample(SIZES, EPSILON, "grr"),
         "smp oue": field_protocols.sample(SIZES, EPSILON, "oue"),
         "rsfd grr": field_protocols.fake_data(SIZES, EPSILON, "grr"),
-        "rsfd oue-z": field_protocols.fake_data(SIZES, EPSILON, "oue", fakes="zero"),
+        "rsfd oue-z": field_protocols.fake_data(SIZES, EPSILON, "oue", zeros=True),
         "rsfd oue-r": field_protocols.fake_data(SIZES, EPSILON, "oue"),
-        "rsrfd grr": field_protocols.fake_data(SIZES, EPSILON, "grr", fakes=PRIORS),
-        "rsrfd oue": field_protocols.fake_data(SIZES, EPSILON, "oue", fakes=PRIORS),
     }
 
 
@@ -136,74 +129,31 @@ def answer_law(oracle: str, size: int, epsilon: float, true: int | None) -> dict
     return law
 
 
-def fake_law(oracle: str, size: int, epsilon: float, fake) -> dict:
-    if fake is None:
-        return answer_law(oracle, size, epsilon, None)
+def fake_law(protocol: FieldProtocol, i: int) -> dict:
+    oracle, size = protocol.oracles[i], int(protocol.sizes[i])
+    if protocol.zeros:
+        return answer_law(oracle, size, protocol.answer_epsilon, None)
     if oracle == "grr":
-        return dict(enumerate(fake))
-    parts = [answer_law(oracle, size, epsilon, v) for v in range(size)]
-    return {y: sum(f * part[y] for f, part in zip(fake, parts, strict=True)) for y in parts[0]}
+        return dict.fromkeys(range(size), 1 / size)
+    parts = [answer_law(oracle, size, protocol.answer_epsilon, v) for v in range(size)]
+    return {y: sum(part[y] for part in parts) / size for y in parts[0]}
 
 
-def record_epsilon(protocol: FieldProtocol) -> float:
+@pytest.mark.parametrize("published", [False, True])
+@pytest.mark.parametrize("name", ["rsfd grr", "rsfd oue-z", "rsfd oue-r"])
+def test_fake_data_consume_the_answer_s_epsilon_of_the_whole_record(name, published):
     """ln of the largest ratio of report probabilities over all pairs of records, by enumerating everything."""
-    sizes, e = protocol.sizes.tolist(), protocol.answer_epsilon
-    true = [[answer_law(o, r, e, v) for v in range(r)] for o, r in zip(protocol.oracles, sizes, strict=True)]
-    fakes = protocol.fakes
-    fake = [fake_law(o, r, e, f) for o, r, f in zip(protocol.oracles, sizes, fakes, strict=True)] if fakes else []
-    worst = 1.0
-    for y in product(*(t[0] for t in true)):
-        chances = []
-        for x in product(*(range(r) for r in sizes)):
-            own = [true[i][x[i]][y[i]] for i in range(len(sizes))]
-            if not fakes:
-                chances.append(math.prod(own))
-                continue
-            others = [fake[i][y[i]] for i in range(len(sizes))]
-            mixed = (own[j] * math.prod(others[:j] + others[j + 1 :]) for j in range(len(sizes)))
-            chances.append(sum(mixed) / len(sizes))
+    chosen = protocols()[name]
+    protocol = field_protocols.fake_data(SIZES, EPSILON, chosen.oracles[0], zeros=chosen.zeros, published=published)
+    e, m = protocol.answer_epsilon, protocol.m
+    true = [[answer_law(o, r, e, v) for v in range(r)] for o, r in zip(protocol.oracles, SIZES, strict=True)]
+    fake, worst = [fake_law(protocol, i) for i in range(m)], 1.0
+    for y in product(*fake):
+        others = [math.prod(fake[i][y[i]] for i in range(m) if i != j) for j in range(m)]
+        chances = [sum(true[j][x[j]][y[j]] * others[j] for j in range(m)) for x in product(*map(range, SIZES))]
         worst = max(worst, max(chances) / min(chances))
-    return math.log(worst)
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("smp")])
-def test_epsilon_is_the_whole_records(name):
-    protocol = protocols()[name]
-    assert record_epsilon(protocol) == pytest.approx(protocol.epsilon, rel=1e-12)
-
-
-@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1.0, 8.0, 20.0, 45.0])
-def test_the_label_is_the_drawn_reports_own(epsilon):
-    # the report's law from its thresholds, words counted exactly: GRR moves for t of 2^64 words, OUE sets bits likewise
-    for oracle, size in (("grr", 2), ("grr", 7), ("oue", 3)):
-        p, q = field_protocols.support_probabilities(oracle, size, epsilon)
-        if oracle == "grr":
-            moved = Fraction(int(threshold((size - 1) * q)), 2**64)
-            exact = (1 - moved) / (moved / (size - 1))
-        else:
-            one, zero = (Fraction(int(threshold(x)), 2**64) for x in (p, q))
-            exact = (one * (1 - zero)) / ((1 - one) * zero)
-        with mpmath.workdps(50):
-            true = mpmath.log(mpmath.mpf(exact.numerator) / exact.denominator)
-        label = drawn_epsilon(oracle, size, epsilon)
-        assert true <= label <= true + 1e-14 * max(1, epsilon)
-        assert label <= epsilon + 1e-9 * epsilon + 1e-14
-    for protocol in (
-        field_protocols.split([3, 2], min(epsilon * 2, 50.0)),
-        field_protocols.sample([3, 2], epsilon),
-        field_protocols.fake_data([3, 2], epsilon),
-    ):
-        assert protocol.epsilon >= max(
-            drawn_epsilon(o, int(r), protocol.answer_epsilon)
-            for o, r in zip(protocol.oracles, protocol.sizes, strict=True)
-        )
-
-
-def test_published_accounting_of_fake_data_understates_the_record():
-    protocol = field_protocols.fake_data(SIZES, EPSILON, "grr", accounting="published")
-    assert math.log1p(math.expm1(protocol.answer_epsilon) / 3) == pytest.approx(EPSILON, rel=1e-12)
-    assert record_epsilon(protocol) == pytest.approx(math.log(3 * math.expm1(EPSILON) + 1), rel=1e-12)
-    assert protocol.epsilon > 1.5 * EPSILON
+    assert math.log(worst) == pytest.approx(e, rel=1e-12)
+    assert e == pytest.approx(math.log(3 * math.expm1(EPSILON) + 1) if published else EPSILON, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -212,14 +162,13 @@ def test_supports_by_enumeration(name):
     for i, size in enumerate(protocol.sizes.tolist()):
         oracle, m = protocol.oracles[i], protocol.m
         a, b = protocol.support(i)
-        for v in range(size):
-            for w in range(size):
-                law = answer_law(oracle, size, protocol.answer_epsilon, w)
-                if protocol.fakes:
-                    other = fake_law(oracle, size, protocol.answer_epsilon, protocol.fakes[i])
-                    law = {y: (law[y] + (m - 1) * other[y]) / m for y in law}
-                supported = sum(c for y, c in law.items() if (y == v if oracle == "grr" else y[v]))
-                assert supported == pytest.approx((a if v == w else b)[v], rel=1e-12)
+        for v, w in product(range(size), repeat=2):
+            law = answer_law(oracle, size, protocol.answer_epsilon, w)
+            if protocol.kind == "RS+FD":
+                other = fake_law(protocol, i)
+                law = {y: (law[y] + (m - 1) * other[y]) / m for y in law}
+            supported = sum(c for y, c in law.items() if (y == v if oracle == "grr" else y[v]))
+            assert supported == pytest.approx(a if v == w else b, rel=1e-12)
 
 
 @pytest.mark.slow
@@ -231,17 +180,13 @@ def test_estimates_are_unbiased_with_the_stated_variance(name):
     protocol, n, runs = protocols()[name], 300, 2000
     rng = np.random.default_rng(NAMES.index(name))
     codes = np.column_stack([rng.integers(0, r, n) ** 2 // r for r in SIZES])
-    truth = np.concatenate([np.bincount(codes[:, i], minlength=r) / n for i, r in enumerate(SIZES)])
+    truth = [np.bincount(codes[:, i], minlength=r) / n for i, r in enumerate(SIZES)]
     estimates = np.array(
         [np.concatenate(field_protocols.collect(protocol, codes, rng).estimate()) for _ in range(runs)]
     )
-    per_attribute = np.split(truth, np.cumsum(SIZES)[:-1])
-    fixed = np.concatenate(protocol.data_variance(per_attribute, n))
-    assert np.all(np.abs(estimates.mean(axis=0) - truth) < 4.5 * np.sqrt(fixed / runs))
+    fixed = np.concatenate(protocol.data_variance(truth, n))
+    assert np.all(np.abs(estimates.mean(axis=0) - np.concatenate(truth)) < 4.5 * np.sqrt(fixed / runs))
     assert estimates.var(axis=0, ddof=1).sum() == pytest.approx(fixed.sum(), rel=0.08)
-    drawn = np.concatenate(protocol.variance(per_attribute, n))
-    # drawing the people adds the variance of their proportions
-    np.testing.assert_allclose(drawn - truth * (1 - truth) / n, fixed, rtol=0.02 if name.startswith("smp") else 1e-10)
 
 
 @pytest.mark.slow
@@ -254,9 +199,8 @@ def test_pairs_under_splitting(oracle):
     estimates = []
     for _ in range(runs):
         cells = rng.choice(12, size=n, p=joint.ravel())
-        estimates.append(
-            field_protocols.collect(protocol, np.column_stack([cells // 4, cells % 4]), rng).estimate_pair(0, 1)
-        )
+        reports = field_protocols.collect(protocol, np.column_stack([cells // 4, cells % 4]), rng)
+        estimates.append(reports.estimate_pair(0, 1))
     expected = field_protocols.pair_variance(protocol, 0, 1, joint, n)
     assert np.all(np.abs(np.mean(estimates, axis=0) - joint) < 4.5 * np.sqrt(expected / runs))
     assert np.var(estimates, axis=0, ddof=1).sum() == pytest.approx(expected.sum(), rel=0.08)
@@ -268,13 +212,11 @@ def test_splitting_with_randomized_response_is_kronecker():
     mechanism = Mechanism(Domain.of({"a": 3, "b": 4}), ProductLaw(np.array([3, 4]), np.array([0.7, 0.7])))
     protocol = field_protocols.split((3, 4), 1.4, "grr")
     joint = rng.dirichlet(np.ones(12)).reshape(3, 4)
-    assert protocol.epsilon == pytest.approx(mechanism.epsilon, rel=1e-12)
-    margins = [joint.sum(axis=1), joint.sum(axis=0)]
-    drawn, fixed = protocol.variance(margins, n), protocol.data_variance(margins, n)
+    fixed = protocol.data_variance([joint.sum(axis=1), joint.sum(axis=0)], n)
     for i, name in enumerate("ab"):
         kernel = mechanism.kernel(name)
-        assert drawn[i].sum() == pytest.approx(expected_squared_error(kernel, n, margins[i]), rel=1e-12)
         assert fixed[i].sum() == pytest.approx(expected_squared_error(kernel, n, target="data"), rel=1e-12)
+        assert protocol.table_error((i,)) == pytest.approx(expected_squared_error(kernel, 1), rel=1e-12)
     both = mechanism.kernel(("a", "b"))
     assert field_protocols.pair_variance(protocol, 0, 1, joint, n).sum() == pytest.approx(
         expected_squared_error(both, n, joint), rel=1e-12
@@ -286,10 +228,6 @@ def test_best_oracle_follows_wangs_rule():
         border = 3 * math.exp(epsilon) + 2
         assert field_protocols.best_oracle(max(2, int(border * 0.8)), epsilon) == "grr"
         assert field_protocols.best_oracle(int(border * 1.3) + 2, epsilon) == "oue"
-    for oracle in ("grr", "oue"):
-        p, q = field_protocols.support_probabilities(oracle, 5, 1.0)
-        e = math.e
-        assert (p, q) == pytest.approx((0.5, 1 / (e + 1)) if oracle == "oue" else (e / (e + 4), 1 / (e + 4)))
 
 
 def test_no_other_report_on_one_table_is_more_accurate_than_a_subset():
