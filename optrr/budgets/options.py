@@ -18,8 +18,6 @@ are does not matter: alike ones are counted once, and a way of asking is built o
 is about all attributes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -102,7 +100,7 @@ class Option:
         """Its title within a sentence."""
         return self.title[0].lower() + self.title[1:]
 
-    def without(self, missing: str) -> Option:
+    def without(self, missing: str) -> "Option":
         """The same, which does not have something that was asked for."""
         return replace(self, gives_up=(*self.gives_up, missing), suits=False)
 

@@ -1,7 +1,5 @@
 """What an allocation hands back: every way of asking, the best one's predicted errors, and what no mechanism can be below."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -138,7 +136,7 @@ class Allocation(TableResult):
             raise InvalidInput(f"no way of asking {name!r}; choose among {', '.join(o.name for o in self.ways)}")
         return chosen
 
-    def choosing(self, name: str) -> Allocation:
+    def choosing(self, name: str) -> "Allocation":
         """The same with the way of that name chosen. Raises InvalidInput where there is none, or it keeps no records."""
         chosen = self.option(name)
         if self.keep is not None and not chosen.keeps_records:
@@ -304,7 +302,7 @@ class Allocation(TableResult):
         names = ("table", "weight", "cells", "error", "sampling_error", "standard_error")
         return pa.table({name: [row[name] for row in rows] for name in names})
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The error of each way of asking, the smallest on top; a way that cannot estimate every table has no dot."""
         shown = self.ways[::-1]
         errors = [o.error if self.n is None else float(self.typical_standard_error(o) or np.nan) for o in shown]

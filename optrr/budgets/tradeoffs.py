@@ -10,8 +10,6 @@ Errors are the workload's Σ weight G_U; with n also as a typical standard error
 tables.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -66,7 +64,7 @@ class Tradeoff(TableResult):
 
     def beside(
         self, name: str, errors: Sequence[float], standard_errors: Sequence[float | None], at: Sequence[float] = ()
-    ) -> Tradeoff:
+    ) -> "Tradeoff":
         """The same with one more curve, over the first one's abscissae or ``at`` others: a point, such as what was chosen."""
         curve = Curve(name, tuple(at) or self.curves[0].abscissae, tuple(errors), tuple(standard_errors))
         return Tradeoff(self.axis, (*self.curves, curve), self.n)
@@ -84,7 +82,7 @@ class Tradeoff(TableResult):
         ]
         return pa.Table.from_pylist(points)
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """All curves, logarithmic in the error."""
         figure = new_figure(PAGE_WIDTH, 3.6 + 0.2 * len(self.curves))
         axes = figure.subplots()

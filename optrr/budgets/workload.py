@@ -10,8 +10,6 @@ where ``marginals`` and ``pairs`` add all such tables with that weight. A table'
 over its cells, of proportions: √(n E‖π̂_U − π_U‖² / (n Π r_i)).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -88,7 +86,7 @@ class Workload:
         weights = np.asarray([t.weight for t in self.tables])
         return TableWorkload(domain.sizes, singles(domain.m), tables, weights)
 
-    def requiring(self, standard_error: float | None) -> Workload:
+    def requiring(self, standard_error: float | None) -> "Workload":
         """The same tables, each with this standard error to reach where it has none of its own."""
         if standard_error is None:
             return self

@@ -1,7 +1,5 @@
 """optrr gwas and gwas-variants: what already randomized genotypes say of diseases, and of themselves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -210,7 +208,7 @@ class _Given:
         cohort = randomized_people(self.path, phenotype_of(options, self.path), design.domain, genotype_filter(options))
         return aligned(cohort, layout_of(design.domain))
 
-    def page(self, design: Design | SampledVariants, design_file: Path) -> Given | None:
+    def page(self, design: Design | SampledVariants, design_file: Path) -> "Given | None":
         """Where a page says that records come from; nothing of answers and of single people's reports."""
         if isinstance(design, SampledVariants) or self.collected is not None:
             return None

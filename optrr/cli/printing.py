@@ -1,7 +1,5 @@
 """What commands print: one JSON object for machines, or tables for people; progress on standard error."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -62,7 +60,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     (console if known else Console(width=_PAGE)).print(table)
 
 
-def print_shown(title: str, table: Table) -> None:
+def print_shown(title: str, table: "Table") -> None:
     """A result's table, as its report shows it."""
     print_table(title, table.columns, table.rows)
 
@@ -157,7 +155,7 @@ def late_bar() -> Iterator[Callable[[str, float | None], None]]:
 
 
 @contextmanager
-def watched(description: str, **options: Any) -> Iterator[SolveOptions]:
+def watched(description: str, **options: Any) -> "Iterator[SolveOptions]":
     """Solver options that report to a late progress bar."""
     from optrr_solvers import SolveOptions  # noqa: PLC0415 (brings numpy, which --help and --version need not wait for)
 

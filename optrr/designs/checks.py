@@ -9,8 +9,6 @@ takes too much: there what the checks take is measured. A file that takes long t
 The process imports the same code, gets the file's bytes through standard input, and answers with the checks or with a refusal.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import os
@@ -162,7 +160,7 @@ class Limits:
     memory: int
 
     @staticmethod
-    def of(raw: bytes, loading: bool = False) -> Limits:
+    def of(raw: bytes, loading: bool = False) -> "Limits":
         """What a file of these bytes may take; more for a large one where it is loaded to work with."""
         more = max(0, len(raw) - _SMALL) if loading else 0
         return Limits(math.ceil(_SECONDS + _SECONDS_EACH * more), round(_MEMORY + _MEMORY_EACH * more))
@@ -298,7 +296,7 @@ class Work:
     seconds: float
     memory: float
 
-    def __add__(self, other: Work) -> Work:
+    def __add__(self, other: "Work") -> "Work":
         return Work(self.seconds + other.seconds, self.memory + other.memory)
 
 

@@ -22,8 +22,6 @@ laws, in ``proofs/prove_dependence.py``). Each û_ab takes four values, so the s
 is Bergsma's correction carried over to randomized data (λ = 1 gives (r−1)(c−1)/n under independence).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -191,7 +189,7 @@ class RandomizedPair:
             raise InvalidInput(f"the table of {', '.join(self.kernel.names)} counts no records; give at least one")
 
     @classmethod
-    def of(cls, counts: IntArray, mechanism: Mechanism, names: tuple[str, str]) -> RandomizedPair:
+    def of(cls, counts: IntArray, mechanism: Mechanism, names: tuple[str, str]) -> "RandomizedPair":
         """The pair of these attributes under a mechanism."""
         indices = mechanism.domain.indices(names)
         sizes = mechanism.domain.sizes[list(indices)]

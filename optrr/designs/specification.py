@@ -12,8 +12,6 @@ and are not randomized, as ``weight``, ``stratum``, ``cluster`` or ``group``. Wh
 Messages name the attribute and the key in the words of the file; a schema library's would name types and paths.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import math
@@ -275,7 +273,7 @@ class Specification:
         return self.epsilons
 
     @classmethod
-    def from_frame(cls, data: Any, proposing: Proposing | None = None, epsilon: float | None = None) -> Specification:
+    def from_frame(cls, data: Any, proposing: Proposing | None = None, epsilon: float | None = None) -> "Specification":
         """A specification read off PUBLIC data, a frame or whatever else holds records; see :func:`propose`.
 
         Never use it on the records to be protected without asking who may see the result: which categories occur, and where

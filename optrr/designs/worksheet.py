@@ -6,8 +6,6 @@ texts are in ``templates/worksheet.md`` and, for designs and for mixtures of loc
 This module computes their numbers.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -139,7 +137,7 @@ def filled(template: str, asking: Asking, records: int, verified: Verification, 
 
 
 @cache
-def _environment() -> Environment:
+def _environment() -> "Environment":
     """Templates whose expressions print text that Markdown shows as it is."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only worksheets need it)
 

@@ -4,8 +4,6 @@ Every run of a client is a process of its own, and both runs start at the same t
 source of random bits from before a fork) shows as answers that resemble each other.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess
@@ -94,7 +92,7 @@ class _Child:
         self._process.start()
         theirs.close()
 
-    def __enter__(self) -> _Child:
+    def __enter__(self) -> "_Child":
         return self
 
     def __exit__(self, *_: object) -> None:

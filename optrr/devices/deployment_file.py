@@ -8,8 +8,6 @@ There is one way to write a file's JSON (RFC 8785), so that a digest means the s
 that only sorted keys, the spacing and the escapes need care.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -245,7 +243,7 @@ class Deployment(DeploymentFile):
         }
 
     @classmethod
-    def of_content(cls, content: dict[str, Any], intact: bool) -> Deployment:
+    def of_content(cls, content: dict[str, Any], intact: bool) -> "Deployment":
         """As of every :class:`DeploymentFile`."""
         record, domain = _converted(content, _AutomatonRecord, FORMAT)
         _check_stated(record.epsilon, domain.m)
@@ -310,7 +308,7 @@ class DeployedQuestions(DeploymentFile):
         return f"{threshold:0{self.bits // 4}x}"
 
     @classmethod
-    def of_content(cls, content: dict[str, Any], intact: bool) -> DeployedQuestions:
+    def of_content(cls, content: dict[str, Any], intact: bool) -> "DeployedQuestions":
         """As of every :class:`DeploymentFile`."""
         record, domain = _converted(content, _QuestionsRecord, "a file of questions")
         if not record.questions:

@@ -13,8 +13,6 @@ left, within the tolerance. One threshold of every layer has more digits and is 
 before: accuracies do not move.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -199,7 +197,7 @@ class _Ways:
     states: tuple[IntArray, ...]
 
     @classmethod
-    def of(cls, layer: Layer, bits: int, size: int) -> _Ways:
+    def of(cls, layer: Layer, bits: int, size: int) -> "_Ways":
         if layer.uniform:
             return cls((np.array([Decimal(1)] * layer.states, dtype=object),), (layer.kept,))
         a, b = thresholds(layer)

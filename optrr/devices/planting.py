@@ -12,8 +12,6 @@ value. It answers with the randomized record in the same form, as an object with
 docs/deployment-format.md) or as a list alone. Other keys of the object are ignored.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -53,7 +51,7 @@ class PlantedRecords:
     again: int
 
     @classmethod
-    def of(cls, queries: int, width: int) -> PlantedRecords:
+    def of(cls, queries: int, width: int) -> "PlantedRecords":
         """Divide this many queries between two runs; ask fewer where records are wide.
 
         Raises InvalidInput for fewer than 200 queries.

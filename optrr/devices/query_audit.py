@@ -6,8 +6,6 @@ answer, Π k_i or r_i − k_i: divided by it, its probability is a mean over pai
 :mod:`optrr.devices.epsilon_bounds` explains.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -78,7 +76,7 @@ class QueryLabel:
             out[row, 1 : 1 + len(members)] = members
         return out
 
-    def answers(self, records: Codes, codes: Codes) -> QueryAnswers:
+    def answers(self, records: Codes, codes: Codes) -> "QueryAnswers":
         """Compare records, shape (n, m), with answers, shape (n, ``width``)."""
         return QueryAnswers(self.deployed, records.T.astype(np.int64), codes)
 

@@ -1,7 +1,5 @@
 """The label of a mechanism of records, and answers to it as evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -59,7 +57,7 @@ class Label:
         """Read the codes of ``count`` lines; see :func:`answered_codes`."""
         return answered_codes(lines, self.domain, count, name)
 
-    def answers(self, records: Codes, codes: Codes) -> RecordAnswers:
+    def answers(self, records: Codes, codes: Codes) -> "RecordAnswers":
         """Compare records with answers, shape (n, m) each."""
         noise = np.empty((self.domain.m, len(records)), dtype=np.min_scalar_type(int(self.sizes.max())))
         for i, r in enumerate(self.sizes.tolist()):

@@ -5,8 +5,6 @@ These hold for any number of records: binomial tails, Clopper–Pearson, and a b
 No normal or χ² approximation is used, because an auditor works at levels like 10^-6, far out where these are wrong.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,7 +117,7 @@ class Finding:
     bound: float | None = None
 
     @classmethod
-    def of_tests(cls, check: str, worst: Worst, level: float) -> Finding:
+    def of_tests(cls, check: str, worst: Worst, level: float) -> "Finding":
         """From many tests of one check."""
         p = min(1.0, worst.adjusted * CHECKS)
         if p > level:
@@ -186,7 +184,7 @@ class Audit(TableResult):
             f"{bound_text(self.epsilon_bound)}; {self.queries} queries to {self.client}"
         )
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row per check: check, violates, says, p_value, tests, stated, bound."""
         import pyarrow as pa  # noqa: PLC0415 (takes longer to import than a small audit takes)
 

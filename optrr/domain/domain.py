@@ -17,8 +17,6 @@ are all finite numbers counts by these: 0, 1, 5, 10 cigarettes a day are no even
 categories' positions 0..r−1. Whoever asks may give other numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -287,7 +285,7 @@ class Domain:
             raise InvalidInput(f"attribute {twice!r} is declared twice; give every attribute its own name")
 
     @classmethod
-    def of(cls, declared: Mapping[str, int | Bins | Iterable[Category]]) -> Domain:
+    def of(cls, declared: Mapping[str, int | Bins | Iterable[Category]]) -> "Domain":
         """A domain from ``{"sex": ["F", "M"], "age": 5}``; a number r stands for the categories 0..r−1, bins for theirs."""
         if not isinstance(declared, Mapping):
             raise InvalidInput(
@@ -350,7 +348,7 @@ class Domain:
             raise InvalidInput(f"attribute {twice!r} is asked for twice; name it once")
         return out
 
-    def subset(self, names: str | Iterable[str]) -> Domain:
+    def subset(self, names: str | Iterable[str]) -> "Domain":
         """The domain of these attributes only, in this order."""
         return Domain(tuple(self.attributes[i] for i in self.indices(names)))
 

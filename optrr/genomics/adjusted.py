@@ -46,8 +46,6 @@ that near the middle it is the χ² limit,
 and p is the sum of both tails. As everywhere in the project this is for p-values of the χ² limit below 0.0455.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +81,7 @@ class UnbiasedReports:
     every: FloatArray
 
     @classmethod
-    def of(cls, codes: Codes, status: Codes, kernel: EffectKernel) -> UnbiasedReports:
+    def of(cls, codes: Codes, status: Codes, kernel: EffectKernel) -> "UnbiasedReports":
         """Of reported genotypes (n, V) and status (n,). A missing call that the kernel does not randomize weighs nothing."""
         rows = kernel.sizes[0]
         w = kernel.inverse().reshape(*kernel.batch, rows, 2, rows, 2)[..., :GENOTYPES, :]
@@ -102,7 +100,7 @@ class UnbiasedReports:
         """c~, (n, V)."""
         return np.asarray(self.every.sum(axis=0))
 
-    def part(self, which: NDArray[np.bool_] | IntArray) -> UnbiasedReports:
+    def part(self, which: NDArray[np.bool_] | IntArray) -> "UnbiasedReports":
         """Some of the variants."""
         return UnbiasedReports(self.cases[:, :, which], self.every[:, :, which])
 

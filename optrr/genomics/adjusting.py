@@ -7,8 +7,6 @@ Variants of chromosome X have sex as one more covariate, as plink2 --glm does, s
 does no harm; men's codes are 0 and 2 there. Of Y and MT, where a code is one copy or none, effects are per copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,7 +63,7 @@ class _Group:
     alone: int
 
     @classmethod
-    def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> _Group:
+    def of(cls, kind: str, values: CovariateValues, male: NDArray[np.bool_] | None) -> "_Group":
         n = values.rows.size
         number = copies(kind, n, male)
         people = number > 0

@@ -9,8 +9,6 @@ associations, and at small totals nothing else (:mod:`optrr.genomics.sampled_var
 Where every person randomizes at home, ``report`` is one person's, and ``read_reports`` is the collector's side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +57,7 @@ class GenomicDesign:
 
     def randomize(
         self, cohort: Cohort, random_state: RandomState = None, missing: MissingPolicy = "refuse"
-    ) -> GenomicReports:
+    ) -> "GenomicReports":
         """Everybody's randomized genotypes and status, in memory and in the cohort's order, which no ε covers.
 
         Parameters
@@ -104,7 +102,7 @@ class GenomicDesign:
         """
         return report_once(self.design, lambda: self.records(_one(person), missing), folder, limit)[0]
 
-    def read_reports(self, place: Path) -> GenomicReports:
+    def read_reports(self, place: Path) -> "GenomicReports":
         """Reports of different people, from a folder or a file of one on each line, in random order.
 
         Raises InvalidInput as :func:`optrr.genomics.person_reports.read_reports`.

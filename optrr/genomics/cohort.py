@@ -5,8 +5,6 @@ status, or in the table only, are left out and counted, and so are people of unk
 X or Y; a table that names nobody of the genotype file is refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -127,7 +125,7 @@ class Cohort:
             "independent, so p-values come out too small where relatives are alike in status: keep one of each family"
         ]
 
-    def with_status(self, status: Codes) -> Cohort:
+    def with_status(self, status: Codes) -> "Cohort":
         """The same people with another status, for permutations."""
         return replace(self, status=status)
 

@@ -18,8 +18,6 @@ compared by the share of a true record's information that they keep, on average 
 that are expected. No genotype is looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -69,7 +67,7 @@ class _Compared:
     unknown: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, variants: Variants, layout: Layout) -> _Compared:
+    def of(cls, variants: Variants, layout: Layout) -> "_Compared":
         """Raises InvalidInput as :func:`aligned`."""
         wanted = dict(zip(layout.names, layout.alleles, strict=True))
         designs = [wanted.get(name, ("", "")) for name in variants.name]
@@ -221,7 +219,7 @@ class Wanted:
     @classmethod
     def of(
         cls, variants: Variants, missing: bool = False, method: str = "auto", preserve_pairs: bool = False
-    ) -> Wanted:
+    ) -> "Wanted":
         """With everything that a file says of the variants."""
         names = [str(name) for name in variants.name]
         return cls(names, missing, method, preserve_pairs, allele_pairs(variants), variants.places)
@@ -443,7 +441,7 @@ class _Classes:
     turned: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, count: int, frequencies: ArrayLike | None) -> _Classes:
+    def of(cls, count: int, frequencies: ArrayLike | None) -> "_Classes":
         if frequencies is None:
             return cls((_FREQUENCIES,), np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_))
         known = np.asarray(frequencies, dtype=np.float64)

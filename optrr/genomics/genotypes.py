@@ -11,8 +11,6 @@ missing. The two stretches that X and Y share are diploid: PLINK calls them XY (
 Readers of the field's formats are an extra; asking for one that is not installed says how to get it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 from collections import Counter
@@ -54,14 +52,14 @@ class Variants:
     def __len__(self) -> int:
         return int(self.name.size)
 
-    def take(self, chosen: NDArray[np.integer] | slice) -> Variants:
+    def take(self, chosen: NDArray[np.integer] | slice) -> "Variants":
         """These variants only."""
         return Variants(
             self.chromosome[chosen], self.position[chosen], self.name[chosen], self.a1[chosen], self.a2[chosen]
         )
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[str, int, str, str, str]]) -> Variants:
+    def of(cls, rows: Sequence[tuple[str, int, str, str, str]]) -> "Variants":
         """From rows of chromosome, position, name, A1, A2; unnamed and repeated names become chrom:pos:A2:A1.
 
         Raises
@@ -77,7 +75,7 @@ class Variants:
     @classmethod
     def named(
         cls, names: Sequence[str], alleles: Sequence[tuple[str, str]] = (), places: Sequence[str] = ()
-    ) -> Variants:
+    ) -> "Variants":
         """Variants by name; ``alleles`` are A1 and A2, ``places`` CHROMOSOME:POSITION, empty texts where they are not known."""
         blank = np.full(len(names), ".", dtype=object)
         a1, a2 = (np.array([pair[k] or "." for pair in alleles], dtype=object) if alleles else blank for k in (0, 1))

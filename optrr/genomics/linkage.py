@@ -26,8 +26,6 @@ Pairs are of variants at most ``window`` places apart in the file, on one chromo
 chromosome X, their tables are of women.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -206,7 +204,7 @@ class Linkage(ColumnsResult):
             list(rows), [list(row) for row in zip(*(column.tolist() for column in rows.values()), strict=True)]
         )
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The pairs of largest r² with their intervals."""
         rows = self.rows(self.top(_SHOWN))
         names = [f"{a} × {b}" for a, b in zip(rows["SNP_A"], rows["SNP_B"], strict=True)]

@@ -1,7 +1,5 @@
 """A scan of randomized records as one page, and what they say of each variant: what to know of it, plots, and tables."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from optrr.designs.design import Design
@@ -36,7 +34,7 @@ _ESTIMATES = (
 
 
 def scan_page(
-    associations: Associations, design: Design | SampledVariants, title: str, given: Given | None = None
+    associations: Associations, design: Design | SampledVariants, title: str, given: "Given | None" = None
 ) -> Page:
     """The page of a scan: what to know of it, a Manhattan plot, a QQ plot and the variants with the smallest p-values.
 
@@ -114,7 +112,7 @@ def variants_page(
     pairs: Linkage | None,
     design: Design | SampledVariants,
     title: str,
-    given: Given | None = None,
+    given: "Given | None" = None,
 ) -> Page:
     """The page of :class:`VariantReport` and, where they were asked for, of pairs; ``given`` as in :func:`scan_page`."""
     remarks = warned([*report.warnings, *(() if pairs is None else pairs.warnings)])

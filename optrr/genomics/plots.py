@@ -1,7 +1,5 @@
 """Plots of a scan: Manhattan and QQ plots, as matplotlib figures made without a display."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +37,7 @@ def minus_log10(p: FloatArray) -> FloatArray:
     return np.asarray(-np.log10(np.maximum(p, _SMALLEST)))
 
 
-def manhattan(variants: Variants, p: FloatArray, title: str = "") -> Figure:
+def manhattan(variants: Variants, p: FloatArray, title: str = "") -> "Figure":
     """−log10 p along the genome, with lines at 5e-8 and at Bonferroni's 5 %."""
     figure = new_figure(8.0, 3.6)
     axes: Any = figure.add_subplot()
@@ -140,7 +138,7 @@ def pooled_qq_slope(repeats: Sequence[FloatArray]) -> tuple[float, float]:
     return slope, float(np.sqrt((len(repeats) - 1) * np.var(without)))
 
 
-def qq(series: Mapping[str, FloatArray]) -> Figure:
+def qq(series: Mapping[str, FloatArray]) -> "Figure":
     """QQ plot of −log10 p of one or more tests against the uniform law, with a band that holds 95 % at every rank.
 
     The band is that of independent tests: variants near each other stray together, and further from the line.
@@ -193,7 +191,7 @@ def check_plot(target: Path) -> None:
         raise InvalidInput(f"{target} ends in {target.suffix!r}; plots are written as .svg, .png or .pdf")
 
 
-def save_figure(figure: Figure, target: Path) -> None:
+def save_figure(figure: "Figure", target: Path) -> None:
     """Write as .svg, .png or .pdf, whole or not at all."""
     check_plot(target)
     with whole_file(target) as partial:

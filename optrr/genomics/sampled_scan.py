@@ -26,8 +26,6 @@ The trend test of a scan is this one. Where a cell of the table is named, there 
 :mod:`optrr.genomics.tests`, too, as of any randomized table.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -177,7 +175,7 @@ class _Slope:
     seen: FloatArray
 
     @classmethod
-    def of(cls, theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatArray) -> _Slope:
+    def of(cls, theta: FloatArray, tilt: FloatArray, answers: Told, channel: FloatArray) -> "_Slope":
         chances, seen = _seen(theta, tilt, answers.cases, channel)
         gradient = np.einsum("by,bky->bk", answers.all_counts, seen[:, 1:])
         information = np.einsum("by,bky,bly->bkl", answers.people * chances, seen, seen)

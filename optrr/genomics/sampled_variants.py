@@ -17,8 +17,6 @@ The file that both the people asked and those who test work from is versioned JS
 2·genotype + status, and their weights).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -88,7 +86,7 @@ class Told:
     status: FloatArray
     status_channel: FloatArray
 
-    def part(self, which: slice | IntArray) -> Told:
+    def part(self, which: slice | IntArray) -> "Told":
         """Some of the variants."""
         return Told(self.counts[which], self.channel, self.status[which], self.status_channel)
 

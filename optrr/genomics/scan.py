@@ -25,8 +25,6 @@ because cases may depart from them by the association. Where missing calls are n
 and the call rate is what it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -243,7 +241,7 @@ class Associations(ColumnsResult):
         # odds ratios take most of the time, so they are worked out for the rows shown only
         return arrow_columns(self.rows(slice(count))), len(self.variants)
 
-    def plot(self, kind: str = "manhattan") -> Figure:
+    def plot(self, kind: str = "manhattan") -> "Figure":
         """One of ``PLOTS``: manhattan or qq. Raises InvalidInput for another kind."""
         from optrr.genomics import plots  # noqa: PLC0415 (matplotlib takes a second to import)
 

@@ -13,8 +13,6 @@ the scan's own p-values. Drawing also counts the tests that a scan refuses, beca
 needed are by the expected reports alone, to which so many people come close.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from bisect import bisect_left
@@ -142,7 +140,7 @@ class SeenInRecords:
     kernel: Kernel
 
     @classmethod
-    def of(cls, design: Design) -> SeenInRecords:
+    def of(cls, design: Design) -> "SeenInRecords":
         """Of the variant whose association with the status is seen about as well as half of them.
 
         Raises InvalidInput for associations that cannot be seen.
@@ -179,7 +177,7 @@ class SeenInAnswers:
     others: float
 
     @classmethod
-    def of(cls, asking: SampledVariants) -> list[SeenInAnswers]:
+    def of(cls, asking: SampledVariants) -> "list[SeenInAnswers]":
         """One for each report."""
         others = asking.status_share if asking.reports else 1 - asking.asked_share
         blank = [asking.answers(k, np.empty((0, 0)), np.empty((0, 2))) for k in range(max(len(asking.reports), 1))]
@@ -314,7 +312,7 @@ class Sight(TableResult):
         """The command line's JSON object, with the rows; infinite numbers are null."""
         return super().summary() | {"rows": [in_json(vars(row)) for row in self.rows]}
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row for each way and frequency."""
         return arrow_rows(self.rows, ("way",), _NUMBERS)
 

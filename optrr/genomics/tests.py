@@ -11,8 +11,6 @@ which is (λ_is − λ_i λ_s) times the two margins' departures from uniform on
 a margin is uniform. Elsewhere its statistic is shifted by about what it gives for the expected table itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -156,7 +154,7 @@ class Scores:
     @classmethod
     def of_one(
         cls, statistic: FloatArray, p_value: FloatArray, expected: FloatArray, tested: IntArray, n: FloatArray
-    ) -> Scores:
+    ) -> "Scores":
         """Tests of 1 degree of freedom that have no null fit to show; ``n`` of those ``tested``."""
         one = np.ones(statistic.size, dtype=np.int64)
         return cls(statistic, one, p_value, expected, None, tested, n, -one)
@@ -251,7 +249,7 @@ class CopyTables:
     two: IntArray
     one: IntArray
 
-    def part(self, which: slice | IntArray) -> CopyTables:
+    def part(self, which: slice | IntArray) -> "CopyTables":
         """Some of the variants."""
         return CopyTables(self.two[which], self.one[which])
 

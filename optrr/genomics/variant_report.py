@@ -13,8 +13,6 @@ One row for each variant, as a TSV:
 Estimates are unbiased, so that noise may take them outside 0..1; intervals of 95 % are inside. Undefined numbers are NA.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -114,7 +112,7 @@ class VariantReport(ColumnsResult):
         left_out = len(self.variants) - len(rows)
         return Table(names, rows, note=f"… and {left_out} more variants" if left_out else "")
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Frequencies of A1 with their intervals, of the first variants."""
         names, f = [str(name) for name in self.variants.name[:_DRAWN]], self.frequency
         return interval_figure(names, f.estimate[:_DRAWN], (f.low[:_DRAWN], f.high[:_DRAWN]), "frequency of A1", None)

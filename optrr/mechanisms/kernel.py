@@ -14,8 +14,6 @@ Tables have the attribute set's shape in their last k axes; axes before these ar
 batch, with eigenvalues of its own for each table: ten thousand variants beside one status are one kernel.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache, reduce
@@ -74,7 +72,7 @@ class Kernel(ABC):
     # the shape of what stands before a table's own axes where every table has a kernel of its own; () where one serves all
     batch: tuple[int, ...] = ()
 
-    def part(self, which: int | slice | IntArray) -> Kernel:
+    def part(self, which: int | slice | IntArray) -> "Kernel":
         """The kernels of some of the tables, of one without a batch; itself where one kernel serves them all."""
         return self
 
@@ -307,7 +305,7 @@ class EffectKernel(Kernel):
             )
         self.batch = self.eigenvalues.shape[:-k]
 
-    def part(self, which: int | slice | IntArray) -> EffectKernel:
+    def part(self, which: int | slice | IntArray) -> "EffectKernel":
         """The kernels of some of the tables; itself where one kernel serves them all."""
         if not self.batch:
             return self

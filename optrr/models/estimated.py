@@ -32,8 +32,6 @@ The moments of a linear model are sums of cells, B π̂, with covariance B Σ B�
 Letters: R cells of the predictors, r outcomes, p parameters, T effects that are told.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -353,7 +351,7 @@ class AnsweredEquations(LikelihoodEquations):
         del theta
         return None
 
-    def part(self, which: IntArray) -> AnsweredEquations:
+    def part(self, which: IntArray) -> "AnsweredEquations":
         """There is one data set."""
         del which
         return self

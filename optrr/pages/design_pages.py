@@ -3,8 +3,6 @@
 The page of a design: what it promises, what was asked of it, what it buys, which pairs stay visible, and how to check it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -300,7 +298,7 @@ def _comparison(designs: Sequence[Design]) -> list[str]:
     ]
 
 
-def _bars(designs: Sequence[Design]) -> Figure:
+def _bars(designs: Sequence[Design]) -> "Figure":
     figure = new_figure(PAGE_WIDTH, 0.8 + 0.4 * len(designs))
     axes = figure.subplots()
     names = [d.method for d in designs][::-1]

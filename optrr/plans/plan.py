@@ -10,8 +10,6 @@ plan are replaced, and no others. ``sampler.design.json`` is there where the sam
 ``tables.toml`` where the tables have no name of their own.
 """
 
-from __future__ import annotations
-
 import math
 import shlex
 import shutil
@@ -72,7 +70,7 @@ class Plan(Result):
     drawn: ClassVar[tuple[str, ...]] = ("margin",)
 
     @classmethod
-    def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> Plan:
+    def of(cls, question: Question, reason: str = "", seen: Sequence[SeenWay] = ()) -> "Plan":
         """The plan of a question, by an allocation. Raises as :func:`optrr.allocate`."""
         made = allocated(question)
         out = cls(question, point(question, made), reason, tuple(seen))
@@ -129,7 +127,7 @@ class Plan(Result):
             "warnings": list(self.warnings),
         }
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row per wanted table: cells, and ± percentage points (95 % confidence) in all and by sampling alone."""
         import pyarrow as pa  # noqa: PLC0415 (slow to import, and --help needs none of it)
 

@@ -13,8 +13,6 @@ Margins are ± percentage points with 95 % confidence. Whoever reads a plan reco
 by number with what follows from its question.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -59,7 +57,7 @@ class SeenWay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     over_bound: float
 
     @classmethod
-    def of(cls, preview: Preview) -> SeenWay:
+    def of(cls, preview: Preview) -> "SeenWay":
         """What an exact preview shows."""
         return cls(
             float(preview.question.total),

@@ -7,8 +7,6 @@ called so. A :class:`Preview` is a point seen with n people.
 An allocation takes seconds, an interpolation no time; what no mechanism can be below is computed at once in both.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +50,7 @@ class Way:
     suits: bool
 
     @classmethod
-    def of(cls, option: Option) -> Way:
+    def of(cls, option: Option) -> "Way":
         """What an allocation compared."""
         return cls(**{name: getattr(option, name) for name in cls.__dataclass_fields__})
 

@@ -4,8 +4,6 @@ A question is plain data: the page sends it as JSON, ``plan.toml`` holds the sam
 arguments. Nothing in it comes from people's records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -66,7 +64,7 @@ class Question:
             raise InvalidInput(f"way {brief(self.way)}; give the name of a way of asking, or leave it out")
 
     @classmethod
-    def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> Question:
+    def of(cls, specification: Specification, learn: WorkloadLike = "marginals", **choices: Any) -> "Question":
         """The question with tables by name or as :func:`optrr.allocate` takes them; ``choices`` are the other fields."""
         if any(None in a.categories[:-1] for a in specification.domain):
             # a plan's file has a missing value behind all other categories
@@ -74,7 +72,7 @@ class Question:
         return cls(specification, workload_of(learn, specification.domain), **choices)
 
     @classmethod
-    def from_state(cls, state: Any) -> Question:
+    def from_state(cls, state: Any) -> "Question":
         """What :meth:`state` made, or a stranger wrote. Raises InvalidInput with the key, what it holds and what it should."""
         if not isinstance(state, Mapping):
             raise InvalidInput("a question is an object with attributes; give the one that the page holds")
@@ -106,7 +104,7 @@ class Question:
         """The attributes."""
         return self.specification.domain
 
-    def at(self, total: float) -> Question:
+    def at(self, total: float) -> "Question":
         """The same question with another total."""
         return replace(self, total=total)
 

@@ -11,8 +11,6 @@ tables of all attribute sets are filled from combined codes. Memory: the tables,
 O(n · number of sets).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -131,14 +129,14 @@ class Counts(CellsResult):
             raise InvalidInput("the table counts no records, so it has no proportions; count at least one")
         return np.asarray(self.table / self.n)
 
-    def marginal(self, names: str | Iterable[str]) -> Counts:
+    def marginal(self, names: str | Iterable[str]) -> "Counts":
         """Counts of these attributes only, axes in the order asked for."""
         chosen = self.domain.indices(names)
         rest = tuple(i for i in range(self.domain.m) if i not in chosen)
         table = np.transpose(self.table.sum(axis=rest), np.argsort(np.argsort(chosen)))
         return Counts(Domain(tuple(self.domain.attributes[i] for i in chosen)), table, self.origins)
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: "Counts") -> "Counts":
         if not isinstance(other, Counts):
             return NotImplemented
         if other.domain != self.domain:

@@ -15,8 +15,6 @@ text that begins with one of = + - @ or their wide forms, also after white space
 text.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile
@@ -116,7 +114,7 @@ class RecordWriter:
             records += batch.num_rows
         return records
 
-    def __enter__(self) -> RecordWriter:
+    def __enter__(self) -> "RecordWriter":
         return self
 
     def __exit__(self, *exception: object) -> None:

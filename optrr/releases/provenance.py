@@ -13,8 +13,6 @@ The note does not depend on the records, and nothing binds it to them: a file th
 is not noticed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -124,7 +122,7 @@ class Provenance:
         return msgspec.json.encode(record).decode()
 
     @staticmethod
-    def from_json(text: str | bytes, what: str) -> Provenance:
+    def from_json(text: str | bytes, what: str) -> "Provenance":
         """Read what :meth:`to_json` wrote, the note of ``what``.
 
         Raises InvalidInput if it is malformed, of another version, or of synthetic records.
@@ -139,7 +137,7 @@ class Provenance:
         return {KEY: self.to_json()}
 
     @staticmethod
-    def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> Provenance | None:
+    def from_metadata(metadata: Mapping[bytes, bytes] | None, what: str) -> "Provenance | None":
         """Read the note in the schema metadata of ``what``, as Arrow or pandas writes it; None if there is none."""
         text: Any = (metadata or {}).get(KEY.encode())
         if text is None and metadata is not None and _PANDAS_ATTRS in metadata:

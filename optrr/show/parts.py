@@ -6,8 +6,6 @@ points that are too many for paths are a picture inside their chart. The page's 
 so nothing that a category or a file name says can make a reader's browser fetch or run anything; all text is escaped.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -92,7 +90,7 @@ class Table:
         given = [[row[k] for row in self.rows if row[k] is not None] for k in range(len(self.columns))]
         return [bool(column) and all(_to_the_right(v) for v in column) for column in given]
 
-    def first(self, most: int) -> Table:
+    def first(self, most: int) -> "Table":
         """The first rows, with a note on how many there are where some are left out."""
         if len(self.rows) <= most:
             return self
@@ -177,7 +175,7 @@ def cell_text(value: object) -> str:
 
 
 @cache
-def page_environment(*packages: str) -> Environment:
+def page_environment(*packages: str) -> "Environment":
     """Templates of these packages, and the page of this one: all text is escaped, and an unknown name is an error."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 (only pages need it)
 

@@ -14,8 +14,6 @@ sends is one report as JSON, checked before anything is kept. A refusal is one s
 was sent, because a broken client might send what its person entered.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -49,7 +47,7 @@ _KEPT = json_response({"kept": True})
 _CONFLICT = "another report has this id; what was kept first stays, and nothing was changed"
 
 
-def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> SurveyApp:
+def survey_app(survey: Survey, engine: sa.Engine, admission: Admission, secure: bool) -> "SurveyApp":
     """The application that serves this survey and keeps its reports in the engine's database.
 
     Raises InvalidInput where the database cannot be used, or holds another survey.

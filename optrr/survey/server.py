@@ -9,8 +9,6 @@ with everybody; and behind a proxy, where all come from one address, the longest
 collector, because its request is whole and not answered yet, never gives way. Addresses are known while they are connected.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket
@@ -67,7 +65,7 @@ class Crowd:
         # of each address, in the order in which they began to wait
         self._waiting: dict[str, dict[PatientProtocol, None]] = {}
 
-    def enter(self, guest: PatientProtocol, host: str) -> bool:
+    def enter(self, guest: "PatientProtocol", host: str) -> bool:
         """Give it a place, if need be another one's; False where none can be had: everybody waits for an answer."""
         if len(self._origins) >= self._places and not self._give_way():
             return False
@@ -75,14 +73,14 @@ class Crowd:
         self.waits(guest)
         return True
 
-    def waits(self, guest: PatientProtocol) -> None:
+    def waits(self, guest: "PatientProtocol") -> None:
         """It begins to wait."""
         if guest in self._origins:
             others = self._waiting.setdefault(self._origins[guest], {})
             others.pop(guest, None)
             others[guest] = None
 
-    def leave(self, guest: PatientProtocol) -> None:
+    def leave(self, guest: "PatientProtocol") -> None:
         """It needs no place any more; it may have none."""
         address = self._origins.pop(guest, None)
         if address is not None:

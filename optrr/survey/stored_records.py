@@ -10,8 +10,6 @@ attributes takes nine bytes, and a column of stored records becomes an array of 
 is stored as its table's number and its cells, ``3 0 2|1``, the text that clients send.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -108,7 +106,7 @@ class _DesignRecord(msgspec.Struct):
     attributes: list[_StoredAttribute]
 
 
-def survey_records(where: RecordsAt, _domain: Domain | None) -> StoredRecords:
+def survey_records(where: RecordsAt, _domain: Domain | None) -> "StoredRecords":
     """The records of the survey's database at this place: the path of a SQLite file, or ``postgresql://…``.
 
     Raises InvalidInput where there is no such database, or it holds no survey.

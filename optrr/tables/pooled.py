@@ -10,8 +10,6 @@ nothing need be known of them, estimates of pooled cells are sums of estimates o
 have fewer parameters. Which categories are pooled is declared, or decided by estimated shares of the attribute alone, and said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -138,7 +136,7 @@ class PooledAsking:
         object.__setattr__(self, "digest", self.asking.digest)
 
     @classmethod
-    def declared(cls, asking: Any, pool: Mapping[str, Iterable[Category]]) -> PooledAsking:
+    def declared(cls, asking: Any, pool: Mapping[str, Iterable[Category]]) -> "PooledAsking":
         """By attribute the categories that count as one.
 
         Raises InvalidInput for an attribute or a category that there is not, fewer than two categories of one attribute, or all
@@ -160,7 +158,7 @@ class PooledAsking:
         return cls(asking, parts)
 
     @classmethod
-    def below(cls, asking: Any, share: float, estimates: Mapping[str, FloatArray]) -> PooledAsking:
+    def below(cls, asking: Any, share: float, estimates: Mapping[str, FloatArray]) -> "PooledAsking":
         """The categories whose estimated shares are below ``share``, and with a single one the next rarest."""
         if not 0 < share < 1:
             raise InvalidInput(

@@ -3,8 +3,6 @@
 Its figures have captions that stand on their own: for the page, and as files for a paper.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -172,7 +170,7 @@ def _measured(study: Study) -> list[Section]:
     return [*out, Section("Tables", tables)]
 
 
-def _chart(number: int, figure: StudyFigure) -> Chart:
+def _chart(number: int, figure: "StudyFigure") -> Chart:
     return Chart(figure_svg(figure.figure), f"Figure {number}. {figure.caption}")
 
 
@@ -236,7 +234,7 @@ class StudyFigure:
     """A figure, the name of its file, and its caption."""
 
     name: str
-    figure: Figure
+    figure: "Figure"
     caption: str
 
 
@@ -278,7 +276,7 @@ def curve_figure(
     curve: MeasureCurve,
     label: str,
     along: tuple[str, Sequence[float], Callable[[Outcome], float]],
-) -> Figure:
+) -> "Figure":
     """One line for each way; ``along``: what the horizontal axis says, its ticks, and an outcome's place on it."""
     figure = new_figure(PAGE_WIDTH, 4.6)
     axes: Any = figure.add_subplot()

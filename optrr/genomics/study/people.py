@@ -16,8 +16,6 @@ g counts copies of A1, u is a group's shift, of standard deviation ``structure``
 frequencies differ between groups too. a gives the wanted share of cases.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,7 +81,7 @@ class PlantedTrait:
                 f"a structure of {self.structure}; give 0 or more, at most {math.log(FARTHEST_ODDS):.1f}"
             )
 
-    def planted(self, codes: Codes, groups: IntArray, generator: np.random.Generator) -> PlantedRisk:
+    def planted(self, codes: Codes, groups: IntArray, generator: np.random.Generator) -> "PlantedRisk":
         """The trait in these people, (n, V) and (n,).
 
         Raises InvalidInput where fewer variants vary enough, or cancel each other, and for a structure of one group.
@@ -177,7 +175,7 @@ class StudyPeople:
         groups: Texts | None = None,
         stretch: float | None = None,
         trait: tuple[PlantedTrait, np.random.Generator] | None = None,
-    ) -> StudyPeople:
+    ) -> "StudyPeople":
         """From a panel; ``stretch`` is the mean length of a stretch in base pairs, in variants where no places are known.
 
         Raises InvalidInput for a length that is not positive, names of groups that are not one for each person, and as

@@ -1,7 +1,5 @@
 """What a study compares, and what came out: a row for each number of people, total and way, and what it was made from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -139,7 +137,7 @@ class Outcome:
     first: FloatArray
 
     @classmethod
-    def of(cls, people: int, total: float, method: str, kept: Mapping[str, Any]) -> Outcome:
+    def of(cls, people: int, total: float, method: str, kept: Mapping[str, Any]) -> "Outcome":
         """From a cell of the grid."""
         measures = {name: (float(mean), float(error)) for name, (mean, error) in kept["measures"].items()}
         arrays = [np.asarray(kept[name], dtype=np.float64).reshape(-1, 2) for name in ("qq", "naive_qq")]
@@ -216,7 +214,7 @@ class Study(TableResult):
             "naive_fails": [{"total": o.total, "method": o.method} for o in self.naive_failures],
         }
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row for each number of people, total and way: what it costs and reports, every measure and its standard error.
 
         Of each total the method comes first that leaves most of the tests' noncentrality.

@@ -33,8 +33,6 @@ Power is as for two attributes (:mod:`optrr.models.tests.power_analysis`): the s
 table, per record, is the noncentrality of the χ² that the test has there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -134,7 +132,7 @@ class ModelTest:
         """The likelihood ratio that stands in where χ² does not hold; None where the score is drawn instead."""
         return StrataRatio.of(self.null, None if self.saturated else self.added)
 
-    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: simulation.Simulation) -> ModelTests:
+    def p_values(self, tables: FloatArray, rng: np.random.Generator, rule: simulation.Simulation) -> "ModelTests":
         """Of tables of counts (B, *sizes)."""
         fits = self.null.fitted(tables)
         n, ratio = tables.sum(axis=self.null.kernel.axes), self.ratio

@@ -15,8 +15,6 @@ several maxima; the one that turns reach from the estimated margins is taken, fo
 p-values are right for whichever maximum that is. *Checked*: benchmarks/strata_levels.py.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -58,7 +56,7 @@ class StrataRatio:
     trend: FloatArray | None
 
     @classmethod
-    def of(cls, null: NullModel, added: FloatArray | None) -> StrataRatio | None:
+    def of(cls, null: NullModel, added: FloatArray | None) -> "StrataRatio | None":
         """Against the model with the columns (d, *sizes) ``added``, or any table; None for what is none of these tests."""
         sizes = null.kernel.sizes
         strata = tuple(range(2, len(sizes)))
@@ -98,7 +96,7 @@ class StrataRatio:
             n, laws, lambda drawn: self.tested(drawn, self.null.started(drawn)), self.null.kernel.cells, rng
         )
 
-    def _statistics(self, turns: _Turns) -> FloatArray:
+    def _statistics(self, turns: "_Turns") -> FloatArray:
         by_null = turns.rounds((0, 1))
         if self.trend is None:
             matrix = self.matrix.reshape(self.null.kernel.cells, -1)
@@ -127,7 +125,7 @@ class _Turns:
     factors: list[FloatArray]
 
     @classmethod
-    def of(cls, test: StrataRatio, tables: FloatArray, fits: TableFits) -> _Turns:
+    def of(cls, test: StrataRatio, tables: FloatArray, fits: TableFits) -> "_Turns":
         """Before the first turn, from fits of the hypothesis."""
         b, (r_a, r_b, strata, cells) = len(tables), test.matrix.shape
         n = tables.reshape(b, -1).sum(axis=1)

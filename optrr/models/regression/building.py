@@ -1,7 +1,5 @@
 """From reports, weighted or not, and a formula to estimating equations: distinct reports, and what each of them counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -41,7 +39,7 @@ class DistinctReports:
     codes: IntArray
     numbers: FloatArray
     mechanism: Randomizer
-    origins: tuple[Origin, ...] = ()
+    origins: "tuple[Origin, ...]" = ()
     sample: families.SampleMoments | None = None
 
     @property

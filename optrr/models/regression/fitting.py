@@ -3,8 +3,6 @@
 Its result has estimates with errors, tests of every parameter and term, intervals, predictions, and a summary that people know.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf, isnan, nan, sqrt
@@ -141,11 +139,11 @@ class Regression(TableResult):
         alone = "" if self.estimated else ", tests without estimates"
         return f"{self.fit.formula} ({self.fit.family}), {self.n} records{alone}"
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row per parameter: parameter, estimate, standard_error, score_z, p_value, lower, upper."""
         return arrow_rows(self.coefficients, ("parameter",), _NUMBERS)
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Every coefficient with its interval, up to the largest finite number where it has no end, and a line at 0.
 
         Raises InvalidInput where there are no estimates.

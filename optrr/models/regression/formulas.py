@@ -10,8 +10,6 @@ Names that Python or formulaic would read as something else stand in the formula
 dots such as ``W.Hnd`` (but not ``np.pi``), and attributes called as a function of formulaic, such as ``C``.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -62,7 +60,7 @@ class Formula:
     aliases: Mapping[str, str]
 
     @staticmethod
-    def of(text: str) -> Formula:
+    def of(text: str) -> "Formula":
         """Read a formula.
 
         Raises InvalidInput for one that cannot be read, or that has no plain attribute on its left-hand side.
@@ -116,7 +114,7 @@ class Predictors:
     aliases: Mapping[str, str]
 
     @staticmethod
-    def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> Predictors:
+    def of(formula: Formula, domain: Domain, scores: Mapping[str, ArrayLike]) -> "Predictors":
         """Bind a formula to the attributes that it names; ``scores`` by attribute, where categories are to count as numbers.
 
         Raises InvalidInput for an expression that fails, or that depends on other records.
@@ -206,7 +204,7 @@ def check_scores(scores: Mapping[str, ArrayLike], names: tuple[str, ...]) -> Non
             )
 
 
-def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) -> pd.DataFrame:
+def _frame(domain: Domain, values: Mapping[str, FloatArray], codes: IntArray) -> "pd.DataFrame":
     import pandas as pd  # noqa: PLC0415 (slow to import, and comes with the extra)
 
     columns: dict[str, Any] = {}

@@ -52,8 +52,6 @@ Sources: Binder, Int. Stat. Rev. 51 (1983), 279–292; Skinner, Holt and Smith, 
 and Graubard, Am. Stat. 44 (1990), 270–276, for F; Lumley, Complex Surveys (2010), ch. 5 and 6.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -325,7 +323,7 @@ class LikelihoodEquations(LogisticEquations):
         del theta, noise
         return np.zeros((*weights.shape[:2], weights.shape[1]))
 
-    def part(self, which: IntArray) -> LikelihoodEquations:
+    def part(self, which: IntArray) -> "LikelihoodEquations":
         """Some of the data sets."""
         if len(which) == len(self.reports):
             return self

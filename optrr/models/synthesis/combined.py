@@ -20,8 +20,6 @@ do not enter; where they are given, they show by how much one set alone would mi
 the coverage of each rule.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
@@ -95,7 +93,7 @@ class Combined(TableResult):
         """How many numbers, from how many sets."""
         return f"{amount(len(self.rows), 'estimate')} from {amount(self.sets, 'synthetic set')}, combined"
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row per number."""
         return arrow_rows(self.rows, ("parameter",), _NUMBERS)
 

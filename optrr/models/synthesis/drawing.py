@@ -1,7 +1,5 @@
 """From randomized records to synthetic ones, and how near these are to what the randomized ones say directly."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -228,7 +226,7 @@ class Synthetic(TableResult):
         several = f" in {self.sets} sets" if self.sets > 1 else ""
         return f"{amount(len(self.codes), 'synthetic record')}{several} of {self.domain.m} attributes, {share}"
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """The records, one column per attribute; their metadata says that they are synthetic.
 
         Of several sets, the first column, ``synthetic_set``, says which set a record is of, from 1.
@@ -266,14 +264,14 @@ class Synthetic(TableResult):
         """The command line's JSON object."""
         return {"records": len(self.codes), "attributes": list(self.domain.names), **super().summary()}
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The share of its association that each pair, and all else that is kept, has."""
         compared = (*self.pairs, *self.margins, *self.regressions)
         names, none = [each.name for each in compared], np.full(len(compared), np.nan)
         return interval_figure(names, [each.kept for each in compared], (none, none), "association kept")
 
 
-def _values(attribute: Attribute) -> pa.Array:
+def _values(attribute: Attribute) -> "pa.Array":
     """Categories by code: numbers or truth values where all are, else texts; null for the missing value."""
     import pyarrow as pa  # noqa: PLC0415 (as above)
 

@@ -25,8 +25,6 @@ Margins of more attributes that are to be kept come as they are estimated, witho
 pair tables inside them are theirs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -223,7 +221,7 @@ class KeptTables:
     hidden: tuple[tuple[str, ...], ...] = ()
 
     @staticmethod
-    def of(keep: str | Iterable[str | Sequence[str]], domain: Domain, mechanism: Randomizer) -> KeptTables:
+    def of(keep: str | Iterable[str | Sequence[str]], domain: Domain, mechanism: Randomizer) -> "KeptTables":
         """Read what is to be kept: formulas such as "y ~ a + b", tables such as "a*b*c", or names of attributes.
 
         Raises InvalidInput for what cannot be read, and for an attribute that the domain has not. SingularMarginal for a table

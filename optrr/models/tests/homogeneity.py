@@ -33,8 +33,6 @@ attributes with shares falling as 1/k (2000 tables each; the optimum for sizes 6
     100,000    100 %    5.5 %
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -272,7 +270,7 @@ class DifferentMechanisms:
     draws: int
 
     @classmethod
-    def of(cls, kernels: Sequence[Kernel]) -> DifferentMechanisms:
+    def of(cls, kernels: Sequence[Kernel]) -> "DifferentMechanisms":
         """For groups with these kernels."""
         matrices = np.stack([k.matrix() for k in kernels])
         affordable = _MOST_WORK // (kernels[0].cells ** 2 * len(kernels))

@@ -12,8 +12,6 @@ positively dependent (Benjamini & Yekutieli, Ann. Stat. 29, 2001). Here p_(1) �
 k is the place of the p-value among them. Undefined p-values (NaN) are no tests and do not count in m.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -137,7 +135,7 @@ class TestResult(Result):
         p = f"p = {self.p_value:.3g}"
         return f"{self.test}: statistic {self.statistic:.4g},{freedom} {p}, {self.n} records{self.said_missing}"
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """The χ² limit's density where nothing is associated, with the statistic; the p-value is the shaded share of it.
 
         Where the p-value comes from elsewhere (``calibration``), the curve only says what the limit would be.
@@ -285,7 +283,7 @@ class TestFamily(TableResult):
             f"{self.adjusted[least]:.3g} ({crossed(self.names[least])})"
         )
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row per test: attributes, test, statistic, degrees of freedom, p-value, adjusted p-value."""
         rows = [
             SimpleNamespace(**vars(each), attributes=crossed(names), adjusted_p_value=p)

@@ -10,8 +10,6 @@ ties and steps: no limit theorem is needed. A p-value near 1 costs about h draws
 error is about 1/√h, or 1/√(k + 1) at the end of the draws. No p-value is below 1/(N + 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -165,7 +163,7 @@ class LimitOrDrawn:
         clear: NDArray[np.bool_] | bool = True,
         possible: NDArray[np.bool_] | bool = True,
         beyond: bool = True,
-    ) -> LimitOrDrawn:
+    ) -> "LimitOrDrawn":
         """Tests whose reports expect at least ``fewest`` records; ``draw`` makes what draws for the tables of some numbers.
 
         The χ² limit needs a null hypothesis that is ``clear`` of its bounds, and stands where drawing is not ``possible``, and

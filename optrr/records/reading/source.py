@@ -15,8 +15,6 @@ said to be UTF-8. Where that is wrong, whoever uses the arrays reads other memor
 validated.
 """
 
-from __future__ import annotations
-
 import glob
 import io
 import os
@@ -80,7 +78,7 @@ class RecordsAt:
     watch: Watch | None = None
     origins: tuple[Origin, ...] | None = field(default=None, compare=False, repr=False)
 
-    def watched(self, watch: Watch) -> RecordsAt:
+    def watched(self, watch: Watch) -> "RecordsAt":
         """The same place, telling of every batch that is read."""
         return replace(self, watch=watch)
 
@@ -359,10 +357,10 @@ def readable(name: str) -> Iterator[None]:
 class StandardInput(io.RawIOBase):
     """Standard input with its first bytes looked at: they can be taken from it only once, so there is one of these for it."""
 
-    _known: StandardInput | None = None
+    _known: "StandardInput | None" = None
 
     @classmethod
-    def here(cls) -> StandardInput:
+    def here(cls) -> "StandardInput":
         """Of this process's standard input."""
         if sys.stdin is None:
             raise InvalidInput("standard input is closed; name a file")

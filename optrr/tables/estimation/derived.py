@@ -33,8 +33,6 @@ What is refused or left out for noise would come with more records of such peopl
 very quantity that was too small is large enough, if the shares of the reports stay those that were counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -90,7 +88,7 @@ class ClearCategories:
     errors: tuple[FloatArray, FloatArray]
 
     @staticmethod
-    def of(sampling: Sampling, observed: FloatArray, noise: FloatArray) -> ClearCategories:
+    def of(sampling: Sampling, observed: FloatArray, noise: FloatArray) -> "ClearCategories":
         """From the observed proportions (R,) of two attributes' table, and the covariance (R, R) of its estimate."""
         shape = (sampling.kernel.sizes[0], sampling.kernel.sizes[1])
         raw = sampling.kernel.solve(observed.reshape(shape))
@@ -160,7 +158,7 @@ class ScoreMoments:
     variances: tuple[tuple[float, float], tuple[float, float]]
 
     @staticmethod
-    def of(sampling: Sampling, observed: FloatArray, scores: tuple[FloatArray, FloatArray]) -> ScoreMoments:
+    def of(sampling: Sampling, observed: FloatArray, scores: tuple[FloatArray, FloatArray]) -> "ScoreMoments":
         """From the observed proportions (R,) of two attributes' table."""
         noise = sampling.noise(observed)
         table = sampling.kernel.solve(observed.reshape(sampling.kernel.sizes))

@@ -17,8 +17,6 @@ RR-Adjustment of a whole file starts from its records, because the weights depen
 together. Its associations stay as weakened as the randomized records show them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import prod
@@ -141,14 +139,14 @@ class Estimate(CellsResult):
         """Which table, of how many records, by which method."""
         return f"{' × '.join(self.domain.names)} of {self.n} records, method {self.method}"
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Every cell's proportion with its interval: a shaded table for two attributes, else a row for each cell."""
         return self._shaded() if self.domain.m == 2 else super().plot()
 
     def _axis(self) -> tuple[str, None]:
         return f"proportion, {intervals_said(self.confidence, self.simultaneous)}", None
 
-    def _shaded(self) -> Figure:
+    def _shaded(self) -> "Figure":
         columns = self.proportions.shape[1]
         texts = np.full(self.proportions.shape, "", dtype=object)
         # what rounds to 0 has no sign

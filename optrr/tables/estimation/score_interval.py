@@ -22,8 +22,6 @@ moments depend on where the other records are: they are taken to be where the pr
 p and 1 − p. Skewness of the mean is removed by the cube root (Wilson and Hilferty, PNAS 17, 1931, 684).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -207,7 +205,7 @@ class Moments(Items):
     fourth: FloatArray
 
     @staticmethod
-    def mixed(p: FloatArray, inside: Moments, outside: Moments) -> Moments:
+    def mixed(p: FloatArray, inside: "Moments", outside: "Moments") -> "Moments":
         """Of a record that is inside with probability p."""
         pairs = zip(vars(inside).values(), vars(outside).values(), strict=True)
         return Moments(*(p * one + (1 - p) * other for one, other in pairs))

@@ -11,8 +11,6 @@ people alike in the other attributes asked, it does not depend on the answer (mi
 Whoever declares that gets numbers of everybody (:mod:`optrr.tables.measures.shares` for tables, :func:`ignored` for measures).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,7 +40,7 @@ class Kept:
     texts: dict[str, list[str]]
 
     @staticmethod
-    def of(counted: Domain, among: Among, attributes: Sequence[str] | None = None) -> Kept:
+    def of(counted: Domain, among: Among, attributes: Sequence[str] | None = None) -> "Kept":
         """The table of these ``attributes``, of all that are counted unless given, among people of these categories.
 
         Raises InvalidInput for attributes that are not counted, unknown categories, and an attribute of the table that keeps

@@ -4,8 +4,6 @@ Each may be of the people whose true answers are among some categories (:mod:`op
 equation of the same degree in all cells, which divides by nothing, so that the cells that are left out have weight 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite, isnan, nan, prod
@@ -110,7 +108,7 @@ class Measures(TableResult):
         sampled = f"weighted: {self.sample}" if self.sample else f"{self.n} records"
         return f"{self.measure} of {title}{one}, {sampled}{said_among(self.among)}"
 
-    def to_arrow(self) -> pa.Table:
+    def to_arrow(self) -> "pa.Table":
         """One row per comparison: group, reference, outcome (null where there is none), and the four numbers."""
         numbers = ("estimate", "standard_error", "lower", "upper")
         return arrow_rows(self.rows, ("group", "reference", "outcome"), numbers)
@@ -126,7 +124,7 @@ class Measures(TableResult):
         """What is compared in each row."""
         return [label(row) or self.measure for row in self.rows]
 
-    def plot(self) -> Figure:
+    def plot(self) -> "Figure":
         """Every comparison with its interval, and a line where nothing differs (a forest plot); ratios on a log axis."""
         ratio = self.measure in RATIOS
         values = [v for r in self.rows for v in (r.estimate, r.lower, r.upper) if isfinite(v) and (v > 0 or not ratio)]

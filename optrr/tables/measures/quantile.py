@@ -13,8 +13,6 @@ shares with weights, and the limits are continuous. Within an outer bin without 
 infinite, or the bin's only edge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -51,7 +49,7 @@ class Scale:
     even: bool
 
     @staticmethod
-    def of(attribute: Attribute, scores: ArrayLike | None) -> Scale:
+    def of(attribute: Attribute, scores: ArrayLike | None) -> "Scale":
         """Edges of bins of numbers unless scores are given; else scores. Raises InvalidInput where nothing orders them."""
         bins = attribute.bins
         if scores is None and bins is not None and not bins.of_dates:

@@ -40,8 +40,6 @@ Where L + U cannot be told from 0, hardly a value is rejected, and the interval 
 (Fieller, JRSS B 16, 1954, for a ratio of means).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -340,11 +338,11 @@ class Inversion:
     observed: FloatArray
 
     @staticmethod
-    def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> Inversion:
+    def of(odds: Odds, sampling: Sampling, observed: FloatArray) -> "Inversion":
         """The measure's own sums, sampled as the cells are."""
         return Inversion(odds, replace(sampling, sums=odds.sums), observed)
 
-    def of_records(self, n: int) -> Inversion:
+    def of_records(self, n: int) -> "Inversion":
         """What the same proportions of ``n`` reports would say."""
         return replace(self, sampling=replace(self.sampling, n=n))
 

@@ -16,8 +16,6 @@ D_g = Σ π over the cells of the group, and "θ has this value" is multiplied b
 so that how they vary together is exact, whether groups overlap or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -189,11 +187,11 @@ class _Cells:
     note: str = ""
 
     @staticmethod
-    def of(table: Domain) -> _Cells:
+    def of(table: Domain) -> "_Cells":
         return _Cells(table, tuple(int(r) for r in table.sizes))
 
     @staticmethod
-    def without_missing(table: Domain, name: str, among: Among) -> _Cells:
+    def without_missing(table: Domain, name: str, among: Among) -> "_Cells":
         if name not in table.names:
             raise InvalidInput(
                 f"{name!r} is no attribute of the table, so none of its answers are missing; name one that is"

@@ -1,7 +1,5 @@
 """Randomized records with public columns become weighted tables, for all people or by group, each with its errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -158,7 +156,7 @@ class WeightedEstimate(TableResult):
         groups = [{"group": dict(zip(c.group, t.label, strict=True))} | t.summary() for t in self.tables]
         return out | {"groups": groups}
 
-    def only(self, table: GroupTable) -> WeightedEstimate:
+    def only(self, table: GroupTable) -> "WeightedEstimate":
         """One group's table alone, without the groups' columns."""
         return replace(self, tables=(replace(table, label=()),), columns=replace(self.columns, group=()))
 

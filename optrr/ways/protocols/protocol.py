@@ -35,8 +35,6 @@ ones lose). Estimates from it need no independence between clusters: the unbiase
 clusters too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import secrets
@@ -102,7 +100,7 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.json.encode(self)
 
     @classmethod
-    def from_bytes(cls, raw: bytes) -> Message:
+    def from_bytes(cls, raw: bytes) -> "Message":
         """Read JSON. Raises InvalidInput for anything that is not a message."""
         try:
             return msgspec.json.decode(raw, type=cls)
@@ -146,7 +144,7 @@ class Protocol(FullRecords):
     @classmethod
     def of(
         cls, name: str, domain: Domain, law: Law, blocks: Sequence[Sequence[str]], learned: Account = NOTHING
-    ) -> Protocol:
+    ) -> "Protocol":
         """A protocol from a law over ``domain``."""
         return cls(name, Mechanism(domain, law), tuple(tuple(b) for b in blocks), learned)
 
@@ -170,7 +168,7 @@ class Protocol(FullRecords):
         """What messages of this protocol carry."""
         return fingerprint(self.mechanism)
 
-    def with_adjustment(self, margins: Sequence[Sequence[str]] | None = None) -> Protocol:
+    def with_adjustment(self, margins: Sequence[Sequence[str]] | None = None) -> "Protocol":
         """The same messages, estimated by RR-Adjustment.
 
         ``margins``: tables the weights are fitted to; the blocks, or single attributes where there is one block only (whose

@@ -15,8 +15,6 @@ made for), ``attributes`` (:mod:`optrr.domain.domain`) and ``tables`` (attribute
 patterns of the report).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -214,7 +212,7 @@ class SampledTables(Asking):
         shares: FloatArray,
         total: float,
         reports: tuple[SubsetReport, ...] = (),
-    ) -> SampledTables:
+    ) -> "SampledTables":
         """Answers that spend at most a total, in nats: made for it, a label that is rounded up may be above it."""
         made = cls(domain, tables, shares, total, reports)
         while made.epsilon > total > EPSILON_RANGE[0]:
@@ -417,7 +415,7 @@ class SampledTables(Asking):
             out = estimate_of_supports(domain, one.supports.ravel(), one.n, one.likely_chances(), confidence)
         return replace(out, warnings=(*reports.twice, *out.warnings))
 
-    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> CountedTable:
+    def counted(self, answers: Any, attributes: str | Iterable[str], partly: bool = False) -> "CountedTable":
         """A table, axes in this order, with the law of its estimate, for measures and tests; raises as :meth:`estimate`.
 
         ``partly``: effects that no answer tells about are 0 and have no variance.
@@ -430,7 +428,7 @@ class SampledTables(Asking):
         moved = [replace(a, axes=tuple(places[k] for k in a.axes)) for a in answered]
         return answered_table(domain, moved, partly)
 
-    def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> Poisoning:
+    def poisoning(self, answers: Any, attributes: str | Iterable[str], fakes: int) -> "Poisoning":
         """How far ``fakes`` fake answers, all to this table, can move each cell (:mod:`optrr.tables.estimation.fake_reports`).
 
         Raises InvalidInput as :meth:`estimate`; for a table that several of the tables asked tell about; for a number of fakes

@@ -16,8 +16,6 @@ is a bound that no report passes.
 Letters: w weight of a set, y a set, u score, δ effect, η nuisance, c what is taken from the nuisance's scores.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,7 +89,7 @@ class SetReport:
         holds = np.asarray([[cell in cells for cell in range(2 * _GENOTYPES)] for cells in self.sets])
         return np.asarray(self.weights)[:, None] * np.where(holds, math.exp(total), 1.0)
 
-    def mirrored(self) -> SetReport:
+    def mirrored(self) -> "SetReport":
         """The same for copies of the other allele."""
         turned = tuple(tuple(sorted(2 * (2 - cell // 2) + cell % 2 for cell in cells)) for cells in self.sets)
         return SetReport(turned, self.weights)
@@ -165,7 +163,7 @@ class _CuttingPlanes:
     offsets: list[float]
 
     @classmethod
-    def of(cls, populations: Sequence[Population], total: float) -> _CuttingPlanes:
+    def of(cls, populations: Sequence[Population], total: float) -> "_CuttingPlanes":
         """The task without any plane."""
         numbers = np.arange(1, (1 << 2 * _GENOTYPES) - 1)
         holds = (numbers[:, None] >> np.arange(2 * _GENOTYPES) & 1).astype(np.float64)

@@ -15,8 +15,6 @@ totals from 0.5 to 8. They lose much where the tables wanted are disjoint (8 pai
 at 8). There, a second change in a pair that is already spoilt costs h nothing, and no weights w_i can express this.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass
@@ -51,7 +49,7 @@ class _Share:
     totals: EffectTotals
     atom: Atom
 
-    def times(self, share: float) -> _Share:
+    def times(self, share: float) -> "_Share":
         return _Share(self.totals, Atom(self.atom.uniform * share, self.atom.excess * share))
 
 

@@ -31,8 +31,6 @@ its rates 1/(r_i−1), so its largest value is where each of them is the least o
 P. Delsarte, An algebraic approach to the association schemes of coding theory, Philips Research Reports Supplements 10, 1973.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -106,7 +104,7 @@ class DelsarteProgram:
         """Every p = j/N up to 1/2."""
         return np.asarray(np.arange(1, self.cells // 2 + 1) / self.cells)
 
-    def at(self, total: float) -> DelsarteProgram:
+    def at(self, total: float) -> "DelsarteProgram":
         """The same with another total ε, so that the multipliers of one suit the other."""
         shapes, caps = energy_limits(self.workload, total)
         return replace(self, total=total, limits=shapes[:, self.chosen].toarray(), caps=caps[self.chosen])

@@ -15,8 +15,6 @@ Letters: S effect, F error, π share, u weight of an effect's energy, κ chance 
 effect.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -208,11 +206,11 @@ class Task:
         """C_S dim_S."""
         return np.asarray(self.workload.coefficients * self.dims)
 
-    def weighing(self, weights: FloatArray) -> Task:
+    def weighing(self, weights: FloatArray) -> "Task":
         """The same questions, for tables of other weights."""
         return replace(self, workload=self.workload.reweighted(weights))
 
-    def at(self, total: float) -> Task:
+    def at(self, total: float) -> "Task":
         """The same questions at another total: all energies of one of them grow by one factor."""
         p = np.asarray(
             [q.report.likely_share(self.workload.sizes[list(q.attributes)].tolist()) for q in self.questions]

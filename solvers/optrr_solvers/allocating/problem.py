@@ -3,8 +3,6 @@
 Letters: F the workload's error, G_U a table's (:mod:`workload`), E the total ε in nats.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -175,7 +173,7 @@ class AllocatedLaw:
     @classmethod
     def of(  # noqa: PLR0913 (what a law is judged by)
         cls, problem: AllocationProblem, method: str, law: Law, lower: float, started: float, iterations: int
-    ) -> AllocatedLaw:
+    ) -> "AllocatedLaw":
         """The law with its eigenvalues and error recomputed; ``started`` as of :func:`time.perf_counter`."""
         lam = problem.workload.eigenvalues(law)
         error = problem.workload.error(lam)

@@ -12,8 +12,6 @@ it, its error recomputed, and its distance from the optimum bounded by the same 
 :mod:`optrr_solvers.allocating.descent`, with the program's multipliers of the limits.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import time
@@ -59,7 +57,7 @@ class Units:
     kronecker: FloatArray
 
     @classmethod
-    def of(cls, problem: AllocationProblem, lattice: EffectLattice) -> Units:
+    def of(cls, problem: AllocationProblem, lattice: EffectLattice) -> "Units":
         """Units at the problem's total."""
         used = len(problem.workload.effects)
         kronecker = lattice.effects_of(kronecker_start(problem, lattice).mass(lattice.mu))

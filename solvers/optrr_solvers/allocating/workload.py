@@ -12,8 +12,6 @@ bound for any other (by Σ ‖π_W‖² ≤ 1).
 Letters: W effect, λ_W its eigenvalue, C_W its coefficient.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -138,7 +136,7 @@ class TableWorkload:
         counts = (Counter(self.key(w)) for w in self.effects)
         return np.asarray([float(math.prod(math.comb(sizes[g], k) for g, k in c.items())) for c in counts])
 
-    def reweighted(self, weights: FloatArray) -> TableWorkload:
+    def reweighted(self, weights: FloatArray) -> "TableWorkload":
         """The same tables with other weights."""
         out = TableWorkload(self.sizes, self.classes, self.tables, np.asarray(weights, dtype=np.float64))
         out.__dict__["_expanded"] = self._expanded

@@ -11,8 +11,6 @@ looked up, compared, and what that decides is added. All else is done for many l
 short walk one after the other, each while the others do such longer operations.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +58,7 @@ class _LayerTable:
     onward: bool
 
     @classmethod
-    def of(cls, layer: Layer, states: IntArray | None) -> tuple[_LayerTable, IntArray | None]:
+    def of(cls, layer: Layer, states: IntArray | None) -> "tuple[_LayerTable, IntArray | None]":
         """The table, and for each of its places the next layer's state; None where that is always the first.
 
         ``states`` are those of this layer for each place of the layer before, in the same way.

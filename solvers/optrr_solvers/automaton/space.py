@@ -3,8 +3,6 @@
 Arrays that were made anew for every step would cost more than the steps, because the operating system clears their memory.
 """
 
-from __future__ import annotations
-
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -80,7 +78,7 @@ class Space:
         self._places = np.empty((3, most), dtype=np.int64)
         self.of(most)
 
-    def of(self, n: int) -> Space:
+    def of(self, n: int) -> "Space":
         """Itself, for a block of ``n`` records."""
         m = self._shape.attributes
         self.n, self.layers = n, max(1, min(_AT_ONCE // n, self._shape.layers))

@@ -13,8 +13,6 @@ the same form without any extremes. Its ρ_H may be far below what double precis
 flips; then a larger one, ``_LEAST_RHO``, stands in for it, which asks the light attributes to be more accurate by as much.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,7 +36,7 @@ class Pool:
     heavy: IntArray
 
     @classmethod
-    def of(cls, whole: Classes, flip: float) -> Pool:
+    def of(cls, whole: Classes, flip: float) -> "Pool":
         """Attributes that flip with less than this probability are heavy."""
         light, heavy = np.flatnonzero(whole.f >= flip), np.flatnonzero(whole.f < flip)
         if not heavy.size:

@@ -20,8 +20,6 @@ number of frequencies, so that a Newton step costs O(G) where frequencies are fe
 Letters: n members per class, w weights, R = Σ n w f, h width.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,7 +81,7 @@ class Classes:
     share: float = 1.0
 
     @classmethod
-    def of(cls, problem: Problem) -> Classes:
+    def of(cls, problem: Problem) -> "Classes":
         """By size and ε (and cap)."""
         members = problem.classes
         first = np.array([c[0] for c in members])
@@ -114,7 +112,7 @@ class BallMoments:
     log_value: float
     mass: float
     changed: FloatArray
-    curvature: Curvature
+    curvature: "Curvature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +268,7 @@ class _Block:
     silent: bool
 
     @classmethod
-    def of(cls, c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> _Block:
+    def of(cls, c: Classes, w: FloatArray, width: float, theta: float, t: FloatArray) -> "_Block":
         s = theta + 1j * t
         a: ComplexArray = np.empty((w.size, t.size), dtype=np.complex128)
         logs: ComplexArray = np.zeros(t.size, dtype=np.complex128)

@@ -9,8 +9,6 @@ all i (τ the ball's mass, c_i its changed mass), and the ball mixed with the un
 a true upper bound at every w, since the min leaves every other attribute more accurate than asked for.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 
@@ -53,7 +51,7 @@ class Allowance:
 class OutOfTime(RuntimeError):
     """The allowance is used up; ``point`` is where the search had come to."""
 
-    point: Point | None = None
+    point: "Point | None" = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,7 @@ class Point:
     lowest: float
 
     @classmethod
-    def of(cls, classes: Classes, source: MomentSource, w: FloatArray, width: float) -> Point:
+    def of(cls, classes: Classes, source: MomentSource, w: FloatArray, width: float) -> "Point":
         """Evaluate; O(one moment evaluation)."""
         moments = source.at(w, width)
         advantage = float(classes.counts @ (classes.gaps * w))

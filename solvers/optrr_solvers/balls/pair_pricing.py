@@ -10,8 +10,6 @@ the attributes are independent. Its derivatives need one more factor: E_s[1_i h]
 gradient cost O(G² × frequencies) together, whatever the number of pairs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -42,11 +40,11 @@ class Prices:
     constant: float
 
     @classmethod
-    def of(cls, classes: Classes, w: FloatArray, v: FloatArray, kept: float) -> Prices:
+    def of(cls, classes: Classes, w: FloatArray, v: FloatArray, kept: float) -> "Prices":
         """``kept``: Σ v_ij κ λ_i λ_j over the pairs."""
         return cls(w, v, float(w @ classes.f) - kept)
 
-    def mixed(self, other: Prices, share: float) -> Prices:
+    def mixed(self, other: "Prices", share: float) -> "Prices":
         """With a share of another's multipliers."""
         rest = 1 - share
         return Prices(

@@ -8,8 +8,6 @@ With t = Σ_k p_k t_k a mixture of balls and y = 1/(Q−1),
 Each row is linear in the shares p, so the mechanism is scaled by the row that allows least.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,7 +47,7 @@ class Requirements:
     kept: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, classes: Classes) -> Requirements:
+    def of(cls, problem: Problem, classes: Classes) -> "Requirements":
         """Every pair of classes with a kept pair between them: more than asked for where only some of its pairs are named."""
         where = group_numbers(classes.members)
         pairs = np.unique(np.sort(where[np.asarray(problem.pairs)], axis=1), axis=0)

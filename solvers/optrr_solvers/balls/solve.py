@@ -10,8 +10,6 @@ certificate alone.
 Time O(m × frequencies) a Newton step, O(m × window) for the certificate, m × window about 10^10 at most.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -93,7 +91,7 @@ class BallOptions:
     progress: Callable[[float, float, float], None] | None = None
 
     @classmethod
-    def of(cls, options: SolveOptions) -> BallOptions:
+    def of(cls, options: SolveOptions) -> "BallOptions":
         """Whoever names a tolerance in nats means it: the relative one that large totals are granted does not apply then."""
         relative = cls.relative_tolerance if options.tolerance is None else 0.0
         return cls(options.tolerance_or(cls.tolerance), relative, options.time_limit, options.progress)

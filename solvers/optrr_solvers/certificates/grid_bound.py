@@ -12,8 +12,6 @@ never above the true bound. Few attributes with small weights are summed in exac
 many natural units by frequencies (:mod:`modulus_bound`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -54,7 +52,7 @@ class WeightedClasses:
     epsilons: FloatArray
 
     @classmethod
-    def of(cls, problem: Problem, classes: tuple[tuple[int, ...], ...], weights: tuple[int, ...]) -> WeightedClasses:
+    def of(cls, problem: Problem, classes: tuple[tuple[int, ...], ...], weights: tuple[int, ...]) -> "WeightedClasses":
         """One entry a class, in the certificate's order."""
         first = np.array([c[0] for c in classes])
         counts = np.array([len(c) for c in classes])

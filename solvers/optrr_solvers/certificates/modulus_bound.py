@@ -16,8 +16,6 @@ Rounding: 4z/(1+z)² sin² is lowered by its error and the logarithms' sum is sh
 relative error of the result.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -54,7 +52,7 @@ class _Tilted:
     error: FloatArray
 
     @classmethod
-    def of(cls, log_odds: FloatArray, counts: FloatArray, weights: FloatArray, theta: float) -> _Tilted:
+    def of(cls, log_odds: FloatArray, counts: FloatArray, weights: FloatArray, theta: float) -> "_Tilted":
         # spread over the weights, so that the first rows silence every frequency that any would
         order = np.argsort(np.arange(counts.size) * 0.6180339887498949 % 1.0, kind="stable")
         # z or 1/z, whichever cannot overflow: the swing is the same

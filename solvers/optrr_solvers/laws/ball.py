@@ -8,8 +8,6 @@ need computing (:mod:`ball_sums`). Alike attributes are one class and share all 
 Sampling (:mod:`ball_sampler`) runs the dynamic program backwards.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class MixedBallRecord(msgspec.Struct, forbid_unknown_fields=True):
     levels: list[float]
 
     @classmethod
-    def of(cls, mixed: MixedBall) -> MixedBallRecord:
+    def of(cls, mixed: MixedBall) -> "MixedBallRecord":
         """The record of a ball."""
         ball = mixed.ball
         numbers = (ball.floors.tolist(), ball.fractions.tolist(), ball.knots.tolist(), ball.levels.tolist())
@@ -124,7 +122,7 @@ class BallLaw(Law):
         )
 
     @classmethod
-    def from_record(cls, record: BallRecord, sizes: IntArray) -> BallLaw:
+    def from_record(cls, record: BallRecord, sizes: IntArray) -> "BallLaw":
         """The law of a record."""
         balls = [x.mixed() for x in record.balls]
         log_ratio = float(bounded_nats([record.log_ratio], sizes.size)[0])
@@ -138,7 +136,7 @@ class BallLaw(Law):
         """One marginal a class."""
         return joint_by_class(self, self.class_of, others, center)
 
-    def with_ratio(self, log_ratio: float) -> BallLaw:
+    def with_ratio(self, log_ratio: float) -> "BallLaw":
         """The same balls mixed for another ln Q; what is known of them is kept."""
         out = BallLaw(self.sizes, self.classes, self.balls, log_ratio)
         out.__dict__["inside"] = self.inside

@@ -1,7 +1,5 @@
 """BlockLaw: independent blocks of attributes, each with a law of its own (clusters, MDR §4)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -50,7 +48,7 @@ class BlockLaw(Law):
         return BlockRecord([(list(members), record_of(law)) for members, law in self.blocks])
 
     @classmethod
-    def from_record(cls, record: BlockRecord, sizes: IntArray) -> BlockLaw:
+    def from_record(cls, record: BlockRecord, sizes: IntArray) -> "BlockLaw":
         """The law of a record; blocks inside blocks are refused."""
         m = sizes.size
         if any(inner.get("kind") == cls.kind for _, inner in record.blocks):

@@ -4,8 +4,6 @@ By convexity the optimum treats alike attributes alike, so 2^m change sets colla
 given the count k, every set of k attributes is as likely.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property, reduce
 
@@ -68,7 +66,7 @@ class CountLaw(Law):
         return CountRecord([c.tolist() for c in self.classes], table.most, table.cells, table.log_density)
 
     @classmethod
-    def from_record(cls, record: CountRecord, sizes: IntArray) -> CountLaw:
+    def from_record(cls, record: CountRecord, sizes: IntArray) -> "CountLaw":
         """The law of a record."""
         classes = partition(record.classes, sizes.size)
         table = SparseTable(record.most, record.cells, record.log_density)

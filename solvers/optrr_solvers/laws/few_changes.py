@@ -10,8 +10,6 @@ likely,
     p_C = 1 / (1 + (Π r_i − 1) e^{−ε}),      off the diagonal  p_C e^{−ε}.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -58,7 +56,7 @@ class FewChangesLaw(Law):
         return FewChangesRecord(self.log_none, self.log_single.tolist())
 
     @classmethod
-    def from_record(cls, record: FewChangesRecord, sizes: IntArray) -> FewChangesLaw:
+    def from_record(cls, record: FewChangesRecord, sizes: IntArray) -> "FewChangesLaw":
         """The law of a record."""
         nats = bounded_nats([record.log_none, *record.log_single], sizes.size)
         return cls(sizes, record.log_none, nats[1:])

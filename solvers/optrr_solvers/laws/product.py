@@ -1,7 +1,5 @@
 """ProductLaw: every attribute randomized on its own (the Kronecker product, POR eq. 1)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import reduce
@@ -46,7 +44,7 @@ class ProductLaw(Law):
         return ProductRecord(self.epsilons.tolist())
 
     @classmethod
-    def from_record(cls, record: ProductRecord, sizes: IntArray) -> ProductLaw:
+    def from_record(cls, record: ProductRecord, sizes: IntArray) -> "ProductLaw":
         """The law of a record."""
         return cls(sizes, bounded_nats(record.epsilons, sizes.size))
 

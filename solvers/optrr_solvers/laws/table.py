@@ -1,7 +1,5 @@
 """TableLaw: one density for each of the 2^m change sets; the law of the exact solvers at small m."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property, reduce
 
@@ -43,7 +41,7 @@ class TableLaw(Law):
         return sparse(self.log_density)
 
     @classmethod
-    def from_record(cls, record: SparseTable, sizes: IntArray) -> TableLaw:
+    def from_record(cls, record: SparseTable, sizes: IntArray) -> "TableLaw":
         """The law of a record."""
         return cls(sizes, dense((2,) * sizes.size, record, 1 << MAX_TABLE))
 

@@ -12,8 +12,6 @@ Every entry is a sum of products of nonnegative numbers: after i attributes its 
 ``ROUNDINGS``·i·2^-53, whatever the numbers (proofs/prove_ball.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -45,7 +43,7 @@ class Steps:
     high: FloatArray
 
     @classmethod
-    def of(cls, floors: IntArray, fractions: FloatArray, log_odds: FloatArray, theta: float) -> Steps:
+    def of(cls, floors: IntArray, fractions: FloatArray, log_odds: FloatArray, theta: float) -> "Steps":
         """Tilted by θ; ``log_odds`` = ln(r−1); all of shape (m,)."""
         z = log_odds - theta * floors
         with np.errstate(divide="ignore"):
@@ -56,7 +54,7 @@ class Steps:
     def __len__(self) -> int:
         return int(self.floors.size)
 
-    def of_these(self, which: IntArray) -> Steps:
+    def of_these(self, which: IntArray) -> "Steps":
         """The given attributes, in that order."""
         return Steps(self.floors[which], self.kept[which], self.low[which], self.high[which])
 
