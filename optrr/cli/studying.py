@@ -17,7 +17,7 @@ from optrr.cli.genotype_options import (
     test_option,
 )
 from optrr.cli.inputs import FILE, refuse_options
-from optrr.cli.outputs import FIGURES, OUTPUT, TABBED, report_option, write_report
+from optrr.cli.outputs import FIGURES, TABBED, report_option, write_report
 from optrr.cli.printing import json_option, print_json, print_table, warn
 from optrr.errors import InvalidInput
 from optrr.genomics.cohort import read_panel
@@ -70,7 +70,6 @@ _DEFAULT_ODDS = 1.3
     help="Missing calls. exclude: leave them out; category: randomize them too.",
 )
 @click.option("--random-state", type=click.IntRange(min=0), default=1, help="Seed.")
-@click.option("--state", type=OUTPUT, help="File that keeps what is done; a run that was interrupted goes on from it.")
 @click.option("-o", "--output", type=TABBED, help="Table of results to write (tab separated).")
 @report_option
 @click.option("--figures", type=FIGURES, help="Folder to write every figure (PDF) and its caption to.")
@@ -87,13 +86,13 @@ def gwas_study(
     labelled as of another trust: laplace, gaussian (a curator holds true records), unrandomized.
     Everybody of INPUT is randomized as they are, unless --people, --stretch or --causal draws people anew.
     """  # noqa: D301 (the mark tells click to keep the lines that follow as they are)
-    check_outputs([output, report, options["state"]], [input, options["phenotype_file"], options["keep"]])
+    check_outputs([output, report], [input, options["phenotype_file"], options["keep"]])
     chosen = _chosen(options)
     phenotype = replace(phenotype_of(options, input), group=options["group_column"])
     filters = genotype_filter(options)
     panel, groups = read_panel(input, phenotype, filters, status=chosen.trait is None)
     with progress_bar("study") as progress:
-        study = run_study(panel, chosen, progress, groups=groups, state=options["state"])
+        study = run_study(panel, chosen, progress, groups=groups)
     warn([*filters.absent_names(panel.genotypes.people), *_study_warnings(study)])
     with held_back():
         _write_rows(output, study)

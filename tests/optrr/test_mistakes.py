@@ -303,7 +303,6 @@ MISTAKES = [
     studied("g.csv --total-epsilon 1 --causal 2 --people x", "numbers of people 'x'"),
     studied("g.csv --causal 2", "--total-epsilon"),
     studied("g.csv --total-epsilon 1 --causal 2 --phenotype-column ill --group-column land", "has no column 'land'"),
-    studied("g.csv --total-epsilon 1 --causal 2 --state g.csv", "is an input"),
     # what is read, or a table that cannot be tested
     estimated("sex -o out.parquet", "out.parquet is an input of this command"),
     estimated("sex --report out.parquet", "a page is written as .html"),

@@ -1,4 +1,4 @@
-"""The reference study: people and traits, other trust models, measures, the grid that goes on where it was, POR's Fig. 5."""
+"""The reference study: people and traits, other trust models, measures, the grid, POR's Fig. 5."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ from optrr.genomics.study.curators import gaussian_deviation, noisy_tails, other
 from optrr.genomics.study.pages import study_page
 from optrr.genomics.study.people import StudyPeople, permuted_status
 from optrr.genomics.study.por import allele_tables, naive_chi_squared
-from optrr.genomics.study.running import run_grid, stream
+from optrr.genomics.study.running import stream
 from optrr.genomics.study.ways import CURATED, local_way
 from optrr.show.parts import page_html
 
@@ -366,41 +366,6 @@ OPTIONS = StudyOptions(
 )
 
 
-def same(one: object, other: object) -> bool:
-    return one.to_arrow().to_pydict().__repr__() == other.to_arrow().to_pydict().__repr__() and all(
-        np.array_equal(a.qq, b.qq) and np.array_equal(a.first, b.first, equal_nan=True)
-        for a, b in zip(one.outcomes, other.outcomes, strict=True)
-    )
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_and_gives_the_same_to_the_last_digit(tmp_path: Path) -> None:
-    cohort, groups = panel(250)
-    whole = run_study(cohort, OPTIONS, groups=groups)
-    state = tmp_path / "state"
-
-    class Killed(BaseException):
-        pass
-
-    def stop(done: int, steps: int) -> None:
-        assert steps == 16
-        if done == 7:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run_study(cohort, OPTIONS, stop, groups=groups, state=state)
-    kept = state.read_text().splitlines()
-    assert len(kept) == 1 + 3
-    # the line that was being written
-    state.write_text("\n".join(kept) + '\n{"cell": "[200, 2.0, ')
-    seen = []
-    resumed = run_study(cohort, OPTIONS, lambda done, steps: seen.append(done), groups=groups, state=state)
-    assert seen == list(range(7, 17))
-    assert same(resumed, whole)
-    again = run_study(cohort, OPTIONS, lambda done, steps: seen.append(-1), groups=groups, state=state)
-    assert same(again, whole) and -1 not in seen
-
-
 @pytest.mark.slow
 def test_a_cell_has_draws_of_its_own(tmp_path: Path) -> None:
     """Fewer methods or totals leave the numbers of the others as they are."""
@@ -411,20 +376,6 @@ def test_a_cell_has_draws_of_its_own(tmp_path: Path) -> None:
     (same_one,) = [o for o in whole.outcomes if (o.people, o.total, o.method) == (300, 30.0, "kronecker")]
     assert repr(outcome.measures["power"]) == repr(same_one.measures["power"])
     assert np.array_equal(outcome.first, same_one.first)
-
-
-@pytest.mark.parametrize("text", ["", "not json\n", "[]\n", '{"format": "optrr-study/1", "study": "another"}\n'])
-def test_another_state_is_refused(tmp_path: Path, text: str) -> None:
-    state = tmp_path / "state"
-    state.write_text(text)
-    cells = run_grid(["a"], lambda name: {"x": float("nan")}, "mine", state)
-    if text:
-        with pytest.raises(InvalidInput, match="not the state of this study"):
-            list(cells)
-        assert state.read_text() == text
-    else:
-        ((name, kept),) = cells
-        assert name == "a" and math.isnan(kept["x"])
 
 
 def test_digests_are_of_what_was_given() -> None:
@@ -594,7 +545,7 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
         *["--people", "200,400", "--stretch", "5", "--total-epsilon", "6,40", "--repeats", "2", "--top", "3"],
         *["--methods", "kronecker,association,laplace,naive,unrandomized", "--json"],
     ]  # fmt: skip
-    outputs = ["--report", str(page), "-o", str(table), "--figures", str(figures), "--state", str(tmp_path / "state")]
+    outputs = ["--report", str(page), "-o", str(table), "--figures", str(figures)]
     assert run([*arguments, *outputs]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert len(printed["results"]) == 2 * 2 * 5 and printed["options"]["trait"]["heritability"] == 0.2
@@ -605,9 +556,6 @@ def test_the_command_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert html.count("<svg") == html.count("<figcaption") > 10
     captions = (figures / "captions.txt").read_text()
     assert all(file.name in captions for file in figures.glob("*.pdf")) and len(list(figures.glob("*.pdf"))) > 10
-    before = page.read_bytes()
-    assert run([*arguments, "--report", str(page), "--state", str(tmp_path / "state")]) == 0
-    assert json.loads(capsys.readouterr().out) == printed and page.read_bytes() == before
 
 
 @pytest.mark.slow

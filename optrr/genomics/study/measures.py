@@ -238,12 +238,12 @@ def pooled(repeats: Sequence[Repeat]) -> dict[str, tuple[float, float]]:
     }
 
 
-def qq_points(p_values: FloatArray) -> list[list[float]]:
-    """Expected and observed −log10 p, at all small ranks and ever fewer of the larger ones; at most 200 points."""
+def qq_points(p_values: FloatArray) -> FloatArray:
+    """Expected and observed −log10 p, at all small ranks and ever fewer of the larger ones; at most 200 points (K, 2)."""
     tested = p_values[np.isfinite(p_values)]
     if not tested.size:
-        return []
+        return np.empty((0, 2))
     expected = expected_exponentials(tested.size) / math.log(10)
     observed = np.sort(-np.log10(np.maximum(tested, 1e-300)))[::-1]
     ranks = np.unique(np.round(np.geomspace(1, tested.size, _QQ_POINTS)).astype(np.int64)) - 1
-    return [[float(x), float(y)] for x, y in zip(expected[ranks], observed[ranks], strict=True)]
+    return np.stack([expected[ranks], observed[ranks]], axis=1)

@@ -136,15 +136,6 @@ class Outcome:
     naive_qq: FloatArray
     first: FloatArray
 
-    @classmethod
-    def of(cls, people: int, total: float, method: str, kept: Mapping[str, Any]) -> "Outcome":
-        """From a cell of the grid."""
-        measures = {name: (float(mean), float(error)) for name, (mean, error) in kept["measures"].items()}
-        arrays = [np.asarray(kept[name], dtype=np.float64).reshape(-1, 2) for name in ("qq", "naive_qq")]
-        first = np.asarray(kept["first"], dtype=np.float64)
-        about = (str(kept["trust"]), float(kept["epsilon"]), int(kept["reported"]), dict(kept["labels"]))
-        return cls(people, total, method, *about, measures, arrays[0], arrays[1], first)
-
     @property
     def label(self) -> str:
         """The way's name, and under which trust, where it is another than the local one."""

@@ -1,24 +1,18 @@
 """Run a study: a cell of a grid for each number of people, total and way to ask, one after the other.
 
-All ways of one repeat ask the same people, so that their differences are theirs. A grid can be interrupted: what is done is
-kept in a file and not done again. Every cell has random bits of its own, by the study's seed and the cell's name, so that a
-grid that was taken up again gives the same numbers to the last digit. The file is JSON, one object a line: first what study it
-is of, then each finished cell. A line that was cut short, because the run was killed while it wrote, is dropped.
+All ways of one repeat ask the same people, so that their differences are theirs. Every cell has random bits of its own, by the
+study's seed and the cell's name.
 """
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from optrr.errors import InvalidInput, in_one_line
+from optrr.errors import InvalidInput
 from optrr.genomics.cohort import Cohort
 from optrr.genomics.genotypes import GENOTYPES, Codes, Texts, refuse_single_copies
 from optrr.genomics.layout import Layout, genomic_domain, layout_of
@@ -42,11 +36,6 @@ from optrr.show import SOFTWARE
 from optrr.tables.distributions import chi_squared_tails
 from optrr_solvers.arrays import FloatArray
 
-FORMAT = "optrr-study/1"
-
-# A cell's numbers and texts, as JSON has them, NaN and infinite numbers included.
-CellResult = dict[str, Any]
-
 
 def run_study(
     cohort: Cohort,
@@ -54,7 +43,6 @@ def run_study(
     progress: Progress | None = None,
     *,
     groups: Texts | None = None,
-    state: Path | None = None,
 ) -> Study:
     """Draw people, randomize, test and compare, for every number of people, total and method.
 
@@ -69,13 +57,11 @@ def run_study(
     groups
         of each person of the panel, such as an ancestry: drawn people are copied within a group, a planted trait's shifts are
         theirs, and λ is measured where only they tell of the status.
-    state
-        a file that keeps finished cells, which are not worked out again (:func:`run_grid`).
 
     Raises
     ------
     InvalidInput
-        for missing calls without a policy, a constant phenotype, a state of another study, and where no variant varies.
+        for missing calls without a policy, a constant phenotype, and where no variant varies.
     """
     if options.trait is None:
         cohort.check_varies()
@@ -94,16 +80,15 @@ def run_study(
         left_out["variants that do not vary"] = still
     cases = int(records[:, 0].sum()) if options.trait is None else round(options.trait.cases * cohort.n)
     out = Study(options, cohort.n, cases, cohort.variants, truth, digests, left_out=left_out)
-    names = [json.dumps([n, t, m]) for n in study.people for t in options.totals for m in options.methods]
-    study.steps = len(names) * options.repeats
-    study.done = len(finished(state, digests["study"]) & set(names)) * options.repeats
+    cells = [(n, t, m) for n in study.people for t in options.totals for m in options.methods]
+    study.steps = len(cells) * options.repeats
     refused: dict[tuple[float, str], str] = {}
-    for name, kept in run_grid(names, study.cell, digests["study"], state):
-        n, total, method = json.loads(name)
-        if "unavailable" in kept:
-            refused[total, method] = kept["unavailable"]
+    for n, total, method in cells:
+        outcome = study.cell(n, total, method)
+        if isinstance(outcome, str):
+            refused[total, method] = outcome
         else:
-            out.outcomes.append(Outcome.of(n, total, method, kept))
+            out.outcomes.append(outcome)
     out.unavailable.extend((total, method, why) for (total, method), why in refused.items())
     out.ranked()
     return out
@@ -146,14 +131,13 @@ class _Running:
         """Numbers of people."""
         return list(self.options.people) or [len(self.panel.records)]
 
-    def cell(self, name: str) -> CellResult:
-        """All repeats of one way."""
-        n, total, method = json.loads(name)
+    def cell(self, n: int, total: float, method: str) -> Outcome | str:
+        """All repeats of one way, or why there is none."""
         o, truth, way = self.options, self.truth(n), self.way(total, method)
         if isinstance(way, str):
             self.done += o.repeats
-            return {"unavailable": way}
-        repeats = []
+            return way
+        name, repeats = json.dumps([n, total, method]), []
         for k in range(o.repeats):
             levels = (o.test, o.alpha, self.structured)
             repeats.append(repeated(way, self.asked(n, k, truth), truth, levels, stream(o.seed, name, k)))
@@ -163,16 +147,19 @@ class _Running:
         measures = summarized([r.measures for r in repeats]) | pooled(repeats)
         measures["predicted_noncentrality_ratio"] = (truth.predicted_ratio(way, o.test), 0.0)
         measures["chi2_error_of_zero"] = (truth.error_of_zero, 0.0)
-        return {
-            "trust": way.trust,
-            "epsilon": way.epsilon,
-            "reported": way.reported,
-            "labels": way.labels(),
-            "measures": measures,
-            "qq": qq_points(np.concatenate([r.null_p for r in repeats])),
-            "naive_qq": qq_points(np.concatenate([r.naive_null_p for r in repeats])),
-            "first": repeats[0].scores.p_value.tolist(),
-        }
+        return Outcome(
+            people=n,
+            total=total,
+            method=method,
+            trust=way.trust,
+            epsilon=way.epsilon,
+            reported=way.reported,
+            labels=way.labels(),
+            measures=measures,
+            qq=qq_points(np.concatenate([r.null_p for r in repeats])),
+            naive_qq=qq_points(np.concatenate([r.naive_null_p for r in repeats])),
+            first=repeats[0].scores.p_value,
+        )
 
     def asked(self, n: int, repeat: int, truth: Truth) -> PeopleOfRepeat:
         """The people of a repeat, the same ones for every way and total."""
@@ -242,65 +229,3 @@ def stream(seed: int, *of: object) -> np.random.Generator:
     """Random numbers of their own for whatever these texts and numbers name."""
     named = hashlib.sha256(repr(of).encode()).digest()
     return np.random.default_rng([seed, *np.frombuffer(named, dtype=np.uint32).tolist()])
-
-
-def run_grid(
-    cells: Sequence[str], worked_out: Callable[[str], CellResult], study: str, state: Path | None
-) -> Iterator[tuple[str, CellResult]]:
-    """Every cell's result, in order; those that ``state`` holds, a file that is made where it is not there, are not worked out.
-
-    ``study`` is a digest of everything that the results depend on. Raises InvalidInput where the file is another study's, or
-    none, and where it cannot be written.
-    """
-    with _kept(state, study) as (done, out):
-        for cell in cells:
-            if cell not in done:
-                # as it will be read, so that both ways give the same
-                line = json.dumps({"cell": cell, "result": worked_out(cell)})
-                done[cell] = json.loads(line)["result"]
-                if out is not None:
-                    out.write(line + "\n")
-                    out.flush()
-                    os.fsync(out.fileno())
-            yield cell, done[cell]
-
-
-def finished(state: Path | None, study: str) -> frozenset[str]:
-    """Names of the cells that the file holds. Raises InvalidInput as :func:`run_grid`."""
-    return frozenset() if state is None or not state.exists() else frozenset(_read(state, study)[0])
-
-
-@contextmanager
-def _kept(state: Path | None, study: str) -> Iterator[tuple[dict[str, CellResult], TextIO | None]]:
-    if state is None:
-        yield {}, None
-        return
-    done, whole = _read(state, study) if state.exists() else ({}, 0)
-    try:
-        with state.open("r+" if state.exists() else "w", encoding="utf-8") as out:
-            out.truncate(whole)
-            out.seek(whole)
-            if not whole:
-                out.write(json.dumps({"format": FORMAT, "study": study}) + "\n")
-            yield done, out
-    except OSError as error:
-        reason = in_one_line(error.strerror or error)
-        raise InvalidInput(f"cannot write {state}: {reason}; choose another path (--state)") from error
-
-
-def _read(state: Path, study: str) -> tuple[dict[str, CellResult], int]:
-    """The finished cells, and how many bytes hold whole lines."""
-    other = f"{state} is not the state of this study, with its data and options; name another file (--state)"
-    try:
-        raw = state.read_bytes()
-        whole = raw.rfind(b"\n") + 1
-        lines = [json.loads(line) for line in raw[:whole].splitlines()]
-    except (OSError, ValueError) as error:
-        raise InvalidInput(other) from error
-    if not raw or (not whole and raw.startswith(b'{"format"'[: len(raw)])):
-        return {}, 0
-    head, *cells = lines or [None]
-    named = all(isinstance(line, dict) and isinstance(line.get("cell"), str) for line in cells)
-    if not named or not isinstance(head, dict) or (head.get("format"), head.get("study")) != (FORMAT, study):
-        raise InvalidInput(other)
-    return {line["cell"]: dict(line["result"]) for line in cells}, whole
