@@ -158,7 +158,7 @@ def variance_design(
     from optrr.ways.protocols.sampled_tables import SampledTables  # noqa: PLC0415 (most designs ask no questions)
 
     domain, show = flips.domain, options.progress
-    least = total_bound(domain.sizes, flips.requested_epsilons)
+    least = 0.0 if show is None else total_bound(domain.sizes, flips.requested_epsilons)
     watched = None if show is None else lambda total: show(0.0, total, least)
     most = min(flips.epsilon * (1 - _SAVED), EPSILON_RANGE[1])
     # of an attribute with more categories nobody can name a subset

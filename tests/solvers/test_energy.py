@@ -278,6 +278,8 @@ def test_totals_for_accuracies_as_worked_out_by_hand():
         bound = total_bound(ADULT, np.full(9, epsilon))
         least = 2 * math.asinh(math.sqrt(np.sum((ADULT - 1) * eigenvalues_of(ADULT, epsilon) ** 2)))
         assert least == pytest.approx(total, abs=6e-4) and least * (1 - 1e-8) <= bound < 1.2 * least
+    # where Delsarte's constraints hold of nearly every pattern: questions of 15.9091 are known
+    assert 15.908 < total_bound(ADULT, np.full(9, 4.0)) < 15.9091
     for size in (2, 5, 30):
         for epsilon in (0.3, 2.0):
             energies = SubsetReport((1,)).energies((size,), epsilon)

@@ -12,6 +12,8 @@ own, whose dual variables are the multipliers.
 import importlib
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,6 +22,7 @@ import scipy.sparse as sp
 
 from optrr_solvers.allocating.delsarte import DelsarteProgram, Multipliers, delsarte_program, roots
 from optrr_solvers.allocating.energy import MOST_EPSILON
+from optrr_solvers.allocating.interior import weights_and_multipliers
 from optrr_solvers.allocating.program import by_clarabel
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals
 from optrr_solvers.arrays import FloatArray, IntArray
@@ -29,9 +32,10 @@ from optrr_solvers.partition import alike
 _BARRIER, _LITTLE = 10.0 ** -np.arange(0.0, 11.0), 1e-2
 # Newton steps at each weight, patterns that enter in one step, and the shortest step.
 _STEPS, _ENTER, _SHORTEST = 60, 50, 1e-8
-# Rounds in which the weights of tables and the multipliers are improved, patterns and turns at the weights in each, and the
-# gain of total, relative, that ends them.
-_ROUNDS, _PATTERNS, _TURNS, _TOTAL_FOUND = 12, 400, 1000, 1e-6
+# Totals that are tried, how far beyond the one that is proved, and the gain of total, relative, that ends them.
+_ROUNDS, _AHEAD, _TOTAL_FOUND = 20, 8.0, 1e-5
+# Most patterns, and most blocks of tables, for a total; fewer where there are more than 2,500 effects. Turns at the weights.
+_COLUMNS, _ENTRIES, _TURNS = 400, 1_000_000, 1000
 # Relative rounding.
 _ROUNDING = 1e-9
 # With so many cells at most, each p = j/N has multipliers of its own; the tolerance of that program.
@@ -75,8 +79,9 @@ def error_certificate(workload: TableWorkload, total: float) -> dict[str, Any]:
 def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
     """Total ε in nats below which no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table, rounded down.
 
-    At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. From a total where
-    it does, v and the multipliers are improved by turns, and the total is raised to where they prove no more.
+    At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. The best v and
+    multipliers of a total (:mod:`optrr_solvers.allocating.interior`) prove all totals up to where they give 1; a secant search
+    for the total whose own reach 1 takes some ten of them.
 
     ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required.
     """
@@ -84,25 +89,38 @@ def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
     if not wanted.size:
         return 0.0
     tables, targets = tuple(workload.tables[u] for u in wanted), targets[wanted]
-    workload = TableWorkload(workload.sizes, workload.classes, tables, 1 / targets / wanted.size)
+    workload = TableWorkload(workload.sizes, workload.classes, tables, 1 / targets)
     parts = sp.csr_array(sp.diags_array(1 / targets) @ workload.shares)
     across, reach = sp.csr_array(parts.T), roots(workload) / np.sqrt(workload.coefficients)
-    weights, left, total = np.ones(wanted.size), np.ones(reach.size), 0.0
+    # the best weights without multipliers, of which Σ_S √a_S is concave; each turn raises it
+    weights = np.ones(wanted.size)
+    for _ in range(_TURNS):
+        weights *= (parts @ (reach / np.sqrt(across @ weights))) ** 2
+        weights = np.maximum(weights / weights.sum(), 1e-12)
+    weights /= weights.sum()
+    # tables of nearly the same weight share its changes where there are very many
+    columns = min(_COLUMNS, _ENTRIES // reach.size)
+    block = np.empty(wanted.size, dtype=np.int64)
+    block[np.argsort(weights)] = np.arange(wanted.size) * min(wanted.size, columns) // wanted.size
+    sums = np.asarray(np.bincount(block, weights), dtype=np.float64)
+    spread = sp.csr_array((weights / sums[block], (np.arange(wanted.size), block)))
+    errors = sp.csr_array(sp.diags_array(reach**2) @ across @ spread).toarray()
+    total = at = 2 * math.asinh(float(np.sqrt(errors @ sums).sum()))
+    seen: list[tuple[float, float]] = []
     for _ in range(_ROUNDS):
-        # maximises Σ_S √(a_S c_S), where a_S is linear in v; each turn raises it
-        for _ in range(_TURNS):
-            weights *= (parts @ (reach * np.sqrt(left / (across @ weights)))) ** 2
-            weights = np.maximum(weights / weights.sum(), 1e-12)
-        workload = workload.reweighted(weights / weights.sum() / targets)
-        if not total:
-            total = 2 * math.asinh(float(reach @ np.sqrt(workload.coefficients)))
-        program = delsarte_program(workload, total, _PATTERNS)
-        given = best_multipliers(program)
-        raised = _last_total(lambda at: math.log(program.at(at).proved(given)), total)  # noqa: B023 (called at once)
-        if raised < total * (1 + _TOTAL_FOUND):
+        program = delsarte_program(workload.reweighted(weights / targets), at, columns)
+        found, given = weights_and_multipliers(program, errors / math.sinh(at / 2) ** 2, sums)
+        weighted = workload.reweighted(spread @ (found / found.sum()) / targets)
+        excess = partial(_excess, program, weighted, given)
+        raised = _last_total(excess, total)
+        if at == total and raised < total * (1 + _TOTAL_FOUND):
             break
-        total, left = raised, program.sides(given)[0]
-    return max(raised, total) * (1 - _ROUNDING)
+        seen, total = [*seen[-1:], (at, excess(at))], raised
+        at = total
+        if len(seen) > 1 and seen[0][1] != seen[1][1]:
+            (low, at_low), (high, at_high) = seen
+            at = min(max(high - at_high * (high - low) / (at_high - at_low), total), total + _AHEAD)
+    return total * (1 - _ROUNDING)
 
 
 def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
@@ -114,6 +132,10 @@ def total_bound(sizes: IntArray, epsilons: FloatArray) -> float:
     of_class = [int(table[0]) for table in workload.tables]
     with np.errstate(divide="ignore"):
         return accuracy_bound(workload, (1 - 1 / sizes[of_class]) / eigenvalues_of(sizes, epsilons)[of_class] ** 2)
+
+
+def _excess(program: DelsarteProgram, workload: TableWorkload, given: Multipliers, total: float) -> float:
+    return math.log(max(replace(program.at(total), workload=workload).proved(given), 1e-300))
 
 
 def _last_total(excess: Callable[[float], float], low: float) -> float:

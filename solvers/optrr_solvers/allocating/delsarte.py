@@ -104,6 +104,14 @@ class DelsarteProgram:
         """Every p = j/N up to 1/2."""
         return np.asarray(np.arange(1, self.cells // 2 + 1) / self.cells)
 
+    def pairs_alike(self) -> FloatArray:
+        """Records at each kind of pattern from one; about so many where a group's sizes differ."""
+        out: FloatArray = np.ones(1)
+        for group in self.groups:
+            others = float(np.exp(np.log(self.workload.sizes[group] - 1.0).mean()))
+            out = np.outer(out, [math.comb(group.size, k) * others**k for k in range(group.size + 1)]).ravel()
+        return out[1:]
+
     def at(self, total: float) -> "DelsarteProgram":
         """The same with another total ε, so that the multipliers of one suit the other."""
         shapes, caps = energy_limits(self.workload, total)
