@@ -395,10 +395,7 @@ def frame_table(data: Any) -> pa.Table:
             raise InvalidInput("a column of the frame has a NUL in its name; rename it")
         return data.to_arrow()
     if not is_frame(data):
-        one = "; optrr.ways.protocols.Client randomizes one record" if isinstance(data, dict) else ""
-        raise InvalidInput(
-            f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table{one}"
-        )
+        raise InvalidInput(f"cannot read records from a {type(data).__name__}; give a pandas, polars or Arrow table")
     return pa.table(data)
 
 

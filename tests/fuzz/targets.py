@@ -44,7 +44,6 @@ from optrr.releases.sealed import sha256_of
 from optrr.ways.longitudinal import Key, Stages, longitudinal, verify_longitudinal
 from optrr.ways.longitudinal import design as longitudinal_file
 from optrr.ways.longitudinal.design import load_longitudinal
-from optrr.ways.protocols.protocol import Message
 from optrr.ways.protocols.sampled_tables import SampledTables, load_asking, load_sampled_tables
 from optrr.ways.protocols.sampled_uses import questions_of
 from optrr_solvers.allocating.questions import SubsetReport
@@ -342,9 +341,7 @@ TARGETS = (
         reads("s.json", verify_deployment, load_deployment, reseal=_resealed_deployment),
         *(1.5, 1 << 14, _deployment_seeds),
     ),
-    Target(
-        "sampled-tables", reads("a.json", load_sampled_tables, lambda path: Message.from_bytes(path.read_bytes())), 2
-    ),
+    Target("sampled-tables", reads("a.json", load_sampled_tables), 2),
     Target("sidecars", _sidecars, 2, seeds=_sidecar_seeds),
     Target("metadata", _metadata, 0.7, seeds=_metadata_seeds),
     Target("keys", _keys, 2, seeds=lambda: [commands.PRIVATE.encode(), commands.PUBLIC.encode(), b"0" * 64 + b"\n"]),

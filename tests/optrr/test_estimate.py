@@ -250,7 +250,7 @@ def test_the_wrong_kind_of_argument_is_named_with_the_right_one():
         (lambda: estimate({"a": [0]}, made.mechanism), "got a dict for counts; count records first"),
         (lambda: Domain.of(["a"]), "got a list for a domain"),
         (lambda: design(domain, "much"), "epsilons are numbers of nats"),
-        (lambda: made.mechanism.perturb({"a": 0, "b": 1}), "Client randomizes one record"),
+        (lambda: made.mechanism.perturb({"a": 0, "b": 1}), "cannot read records from a dict"),
     ):
         with pytest.raises(InvalidInput, match=message):
             call()

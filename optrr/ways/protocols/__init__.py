@@ -1,8 +1,8 @@
 """Protocols: who sends what, and what the collector makes of it (MDR §3–5, SIC §4, RIJ §3).
 
-A :class:`Client` holds one record and sends one message; a :class:`Collector` takes messages and estimates. Both are
-made from a :class:`Protocol`, whose account lists everything one person releases and what it costs in all. ``protocol``
-has them by name, with the laws of clusters; ``sampled_tables`` are those in which a person answers one table.
+A :class:`Protocol` says what everybody's record is randomized by; its account lists everything one person releases and what it
+costs in all. A :class:`Collector` estimates from the randomized records. ``protocol`` has them by name, with the laws of
+clusters; ``sampled_tables`` are those in which a person answers one table.
 """
 
 from typing import TYPE_CHECKING
@@ -12,9 +12,7 @@ from optrr.lazy_names import lazy_names
 if TYPE_CHECKING:
     from optrr.releases.accounting import Account, Spent
     from optrr.ways.protocols.protocol import (
-        Client,
         Collector,
-        Message,
         Protocol,
         of_design,
         optimum,
@@ -28,9 +26,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "optrr.releases.accounting": ("Account", "Spent"),
     "optrr.ways.protocols.protocol": (
-        "Client",
         "Collector",
-        "Message",
         "Protocol",
         "of_design",
         "optimum",
@@ -44,9 +40,7 @@ _HOMES = {
 
 __all__ = [
     "Account",
-    "Client",
     "Collector",
-    "Message",
     "Protocol",
     "Spent",
     "of_design",

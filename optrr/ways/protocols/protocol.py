@@ -11,9 +11,7 @@ each block, and between blocks attributes are taken to be independent. With one 
 ``adjusted`` adds RR-Adjustment (MDR §5): the randomized records, reweighted until the tables over ``margins`` are the
 estimated ones, are the estimate.
 
-A client sends one randomized record, always the same, and which mechanism made it. Messages that are no randomized records of
-this protocol are refused, with the reason, and count for nothing. Distinct records are kept with their counts, so memory is
-O(distinct records · m).
+Distinct records are kept with their counts.
 
 The protocols by name are those of MDR §3–4, SIC §4–6, RIJ §3, and the product's own optimum. The law of one cluster, by name of
 its matrix, at the cluster's share of the total ε: Σ ε_A over its attributes (MDR §6.3.2).
@@ -35,9 +33,7 @@ ones lose). Estimates from it need no independence between clusters: the unbiase
 clusters too.
 """
 
-import hashlib
 import math
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,7 +42,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Literal, get_args
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -54,7 +49,7 @@ from optrr.designs.clustering import NamedClusters, checked_clusters, named
 from optrr.designs.design import Design, FullRecords
 from optrr.designs.design_file import save_design
 from optrr.designs.solving import baseline_design, epsilon_vector
-from optrr.domain.domain import Category, Domain, category_text, checked_codes, listed
+from optrr.domain.domain import Domain, checked_codes, listed
 from optrr.errors import InvalidInput
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import MAX_CELLS
@@ -69,9 +64,7 @@ from optrr_solvers.calibrate import calibrate, scale_range
 from optrr_solvers.laws import BlockLaw, Law, ProductLaw
 from optrr_solvers.laws.few_changes import joint_law
 from optrr_solvers.laws.inverse_distance import inverse_distance_law, inverse_distance_retention
-from optrr_solvers.laws.record import record_of
 from optrr_solvers.problem import EPSILON_RANGE
-from optrr_solvers.randomness import RandomState
 
 ClusterMatrix = Literal["joint", "inverse-distance", "product", "optimum", "least-epsilon"]
 # One number for all attributes, one for each in order, or by name; in nats, from 0 (says nothing) to 50.
@@ -84,42 +77,11 @@ _BIAS = (
 )
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One randomized record: one category per attribute, in the domain's order.
-
-    ``mechanism`` is the fingerprint of the domain and law that randomized it; ``serial`` is random, so that a message that
-    arrives twice is counted once, and says nothing about the sender.
-    """
-
-    mechanism: str
-    serial: str
-    values: tuple[str | int | float | bool | None, ...]
-
-    def to_bytes(self) -> bytes:
-        """JSON."""
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def from_bytes(cls, raw: bytes) -> "Message":
-        """Read JSON. Raises InvalidInput for anything that is not a message."""
-        try:
-            return msgspec.json.decode(raw, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidInput(f"{len(raw)} bytes are not a randomized record ({error}); drop them") from error
-
-
-def fingerprint(mechanism: Mechanism) -> str:
-    """The same for the same domain and law, and for no other (SHA-256)."""
-    declared = [(a.name, list(a.categories)) for a in mechanism.domain]
-    content = msgspec.json.encode((declared, record_of(mechanism.law)), order="sorted")
-    return hashlib.sha256(content).hexdigest()
-
-
 @dataclass(frozen=True, eq=False)
 class Protocol(FullRecords):
     """One multi-attribute protocol.
 
-    As a way of asking it promises what the unbiased estimate from its messages has. The papers' own estimates, which take
+    As a way of asking it promises what the unbiased estimate from its records has. The papers' own estimates, which take
     blocks for independent and are never negative, are those of :class:`optrr.ways.protocols.Collector`.
 
     Every client runs the ``mechanism`` on its record. ``blocks`` are attribute names that are estimated jointly, a partition:
@@ -163,13 +125,8 @@ class Protocol(FullRecords):
         """Total ε in nats over everything one person releases, rounded up."""
         return self.account.epsilon
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """What messages of this protocol carry."""
-        return fingerprint(self.mechanism)
-
     def with_adjustment(self, margins: Sequence[Sequence[str]] | None = None) -> "Protocol":
-        """The same messages, estimated by RR-Adjustment.
+        """The same records, estimated by RR-Adjustment.
 
         ``margins``: tables the weights are fitted to; the blocks, or single attributes where there is one block only (whose
         own table would be all that is asked for).
@@ -190,83 +147,24 @@ class Protocol(FullRecords):
         save_design(baseline_design(self.domain, self.mechanism.law, self.name), path)
 
 
-class Client:
-    """Randomizes one record, once, for one protocol; keeps the message and forgets the record.
-
-    Asking again, from another thread, or from a copy gives the same message: a second draw would be a second release and spend
-    the ε again. ``record`` holds one category per attribute, by name; ``random_state`` None draws from the operating system,
-    and anything else is for studies.
-
-    Raises InvalidInput for a missing or unknown attribute, or an undeclared category. The record's values are not repeated in
-    it.
-    """
-
-    def __init__(self, protocol: Protocol, record: Mapping[str, Category], random_state: RandomState = None) -> None:
-        domain = protocol.domain
-        for name in record:
-            domain.index(name)
-        missing = [n for n in domain.names if n not in record]
-        if missing:
-            raise InvalidInput(f"the record has no {missing[0]!r}; give one value for each of {listed(domain.names)}")
-        codes = [a.codes.get(category_text(record[a.name])) for a in domain]
-        if None in codes:
-            unknown = domain.attributes[codes.index(None)]
-            raise InvalidInput(
-                f"the record's {unknown.name!r} is not a declared category; declared are {listed(unknown.texts)}"
-            )
-        drawn = protocol.mechanism.perturb_codes(np.asarray([codes], dtype=np.int64), random_state)[0]
-        values = tuple(a.categories[int(c)] for a, c in zip(domain, drawn, strict=True))
-        self._message = Message(protocol.fingerprint, secrets.token_hex(16), values)
-
-    @property
-    def message(self) -> Message:
-        """The randomized record, always the same."""
-        return self._message
-
-
 class Collector:
-    """Collects the messages of one protocol."""
+    """Collects the randomized records of one protocol."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol = protocol
-        self._seen: set[str] = set()
         self._parts: list[IntArray] = []
-        self._fresh: list[list[int]] = []
         self._tally: tuple[IntArray, IntArray] | None = None
 
-    def receive(self, message: Message | bytes) -> None:
-        """Take one message; the same one again changes nothing.
-
-        Raises InvalidInput where it is no randomized record of this protocol. The message is then left out of every estimate.
-        """
-        received = Message.from_bytes(message) if isinstance(message, bytes) else message
-        if not isinstance(received, Message):
-            raise InvalidInput(f"received a {type(received).__name__} where a message or its bytes belong; drop it")
-        if received.mechanism != self.protocol.fingerprint:
-            raise InvalidInput("the message was made by another mechanism; the client must use this protocol's design")
-        domain = self.protocol.domain
-        if len(received.values) != domain.m:
-            raise InvalidInput(f"the message has {len(received.values)} values; a record has {domain.m}")
-        codes = [a.codes.get(category_text(v)) for a, v in zip(domain, received.values, strict=True)]
-        if None in codes:
-            name = domain.names[codes.index(None)]
-            raise InvalidInput(f"the message's {name!r} is not a declared category; the record is left out")
-        if received.serial not in self._seen:
-            self._seen.add(received.serial)
-            self._fresh.append([c for c in codes if c is not None])
-
     def receive_codes(self, codes: NDArray[np.integer]) -> None:
-        """Take randomized records as codes, shape (n, m): for files and studies."""
+        """Take randomized records as codes, shape (n, m)."""
         self._parts.append(checked_codes(codes, self.protocol.domain).astype(np.int64))
+        self._tally = None
 
     def records(self) -> tuple[IntArray, IntArray]:
         """Distinct randomized records and their counts: (N, m), (N,). Raises InvalidInput where there are none."""
-        if self._fresh:
-            self._parts.append(np.asarray(self._fresh, dtype=np.int64))
-            self._fresh = []
         if not self._parts:
-            raise InvalidInput("no acceptable message was received; there is nothing to estimate from")
-        if self._tally is None or int(self._tally[1].sum()) != self.n:
+            raise InvalidInput("no records were received; there is nothing to estimate from")
+        if self._tally is None:
             rows, counts = np.unique(np.concatenate(self._parts), axis=0, return_counts=True)
             self._tally = rows, counts.astype(np.int64)
         return self._tally
@@ -274,7 +172,7 @@ class Collector:
     @property
     def n(self) -> int:
         """Number of records received."""
-        return sum(len(p) for p in self._parts) + len(self._fresh)
+        return sum(len(p) for p in self._parts)
 
     def estimate(
         self,
@@ -290,13 +188,13 @@ class Collector:
         as MDR does; by default only the asked attributes of each block are estimated, which clips far less. ``confidence`` is
         that of the intervals, of each cell alone or, if ``simultaneous``, of all cells together.
 
-        Raises InvalidInput for unknown attributes, fewer than two messages, a confidence outside (0, 1), or a table of more
+        Raises InvalidInput for unknown attributes, fewer than two records, a confidence outside (0, 1), or a table of more
         than 2^27 cells; SingularMarginal where the mechanism hides the table.
         """
         asked, table = self.protocol.domain.subset(names), self.proportions(names, whole_blocks)
         estimator.check_confidence(confidence)
         estimator.check_records(self.n)
-        # the unbiased estimate's errors, from the same messages, around the protocol's table
+        # the unbiased estimate's errors, from the same records, around the protocol's table
         observed = self._observed(self.protocol.domain.indices(asked.names))
         kernel = self.protocol.mechanism.kernel(asked.names)
         plain = estimator.with_errors(
