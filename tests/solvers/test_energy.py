@@ -199,6 +199,7 @@ def test_mechanisms_reach_it_at_large_epsilon(sizes, total, optimum):
         ((2,) * 9, 4.0, 144.2044),
         ((2,) * 9, 6.0, 61.5503),
         ((2,) * 30, 5.0, 4832.66),
+        (tuple(range(2, 14)), 6.0, 2439.477),
         (tuple(ADULT), 4.0, 5668.83),
         (tuple(ADULT), 6.0, 1091.43),
         (tuple(ADULT), 8.0, 416.000),

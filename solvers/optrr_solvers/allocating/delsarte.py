@@ -41,8 +41,8 @@ from optrr_solvers.allocating.energy import MANY_CELLS, MOST_EPSILON, energy_lim
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 
-# Most patterns, and most λ_S(D), that are listed: those of ten different attributes, whose multipliers take seconds.
-MOST_PATTERNS, _MOST_ENTRIES = 1024, 2_500_000
+# Most patterns, and λ_S(D) listed for each of so many: those of twelve different attributes, whose multipliers take 3 s.
+MOST_PATTERNS, _MOST_ROWS = 4096, 4200
 # Limits that have multipliers: those that the energies of y = z = 0 reach to this share, and the most of them.
 _REACHED, _MOST_LIMITS = 0.9, 500
 # Unit roundoff, and the relative rounding of the last sums, which add positive numbers only.
@@ -194,7 +194,7 @@ def _groups(workload: TableWorkload, most: int) -> tuple[IntArray, ...]:
     def too_many() -> bool:
         patterns = math.prod(g.size + 1 for g in groups)
         sets = math.prod((g.size + 1) * (g.size + 2) // 2 if np.ptp(rates[g]) else g.size + 1 for g in groups)
-        return patterns > most or patterns * (sets + len(workload.effects)) > _MOST_ENTRIES
+        return patterns > most or patterns * (sets + len(workload.effects)) > most * _MOST_ROWS
 
     while too_many():
         if len(groups) == 1:
