@@ -64,8 +64,6 @@ MOST_BYTES = 1 << 26
 _STATE, _STATE_WORD = 1e-6, 5e-8
 # Words of a threshold at most: one more is refused before it is used.
 MOST_WORDS = 96
-# Bytes that may be passed over to count the totals that balls reach: a third of a second.
-_COUNTING = float(1 << 30)
 # Seconds for one ball, however small: for each of its layers, and for its sums.
 _LAYER, _BALL = 2e-4, 3e-3
 # Nats that one more word of a threshold resolves.
@@ -374,54 +372,17 @@ def _of_sums(law: BallLaw, ball: WeightedBall) -> Work:
 
 
 def _of_ball_states(law: BallLaw, nats: float) -> Work:
-    """The totals of one ball after another, until they are too many for an automaton, and the automaton of all."""
+    """The totals that the balls reach, and their automaton."""
     if law.m > MOST_LAYERS:
         return Work(0.0, 0.0)
-    reached, kept, budget = 0.0, 0.0, _COUNTING
+    states = 0.0
     for x in law.balls:
-        exact, spent = _counted_states(law, x.ball, budget) if budget > 0 else (None, 0.0)
-        budget -= spent
-        if exact is None:
-            # at most two or three times those before every attribute, and no more than fit up to the end
-            reach = np.sort((x.ball.floors + (x.ball.fractions > 0))[law.class_of].astype(np.float64))[::-1]
-            widths = np.minimum(np.cumsum(reach), max(x.ball.end, 0)) + 1
-            branches = (3.0 if x.ball.fractions.any() else 2.0) ** np.minimum(np.arange(1, law.m + 1), 64.0)
-            states = float(min(np.minimum(widths, branches).sum(), MOST_STATES))
-        else:
-            states = float(exact)
-        reached += states
-        kept += states
-        if exact is not None and exact > MOST_STATES:
-            # this ball alone has too many, so that no automaton is built
-            return Work(_STATE * reached, 60 * min(reached, MOST_STATES))
-    return Work(_STATE * reached, 0.0) + _of_states(min(kept, MOST_STATES), nats)
-
-
-def _counted_states(law: BallLaw, ball: WeightedBall, budget: float) -> tuple[int | None, float]:
-    """How many totals are reached before all attributes, with one bit a total, and the bytes that took.
-
-    None where it would take more than ``budget`` bytes; a number above ``MOST_STATES`` where there are more than those.
-    """
-    floors, rounded = ball.floors[law.class_of], ball.fractions[law.class_of] > 0
-    if law.m * max(ball.end, 1) / 2 > budget:
-        return None, 0.0
-    order = np.argsort(-law.balls[0].ball.weights[law.class_of], kind="stable")
-    reach = (floors + rounded)[order]
-    lowest = (int(ball.knots[0]) - np.append(np.cumsum(reach[::-1])[::-1], 0)).tolist()
-    end, bits, count, spent = max(ball.end, 0), 1, 1, 0.0
-    for k, i in enumerate(order.tolist(), 1):
-        step = min(int(floors[i]), end)
-        bits |= (bits << step) | ((bits << (step + 1)) if rounded[i] else 0)
-        if bits >> end:
-            bits = bits & ((1 << end) - 1) | (1 << end)
-        low = min(lowest[k], end)
-        if low > 0 and bits & ((1 << low) - 1):
-            bits = ((bits >> low) | 1) << low
-        count += bits.bit_count()
-        spent += bits.bit_length() / 2
-        if count > MOST_STATES:
-            break
-    return count, spent
+        # at most two or three times those before every attribute, and no more than fit up to the end
+        reach = np.sort((x.ball.floors + (x.ball.fractions > 0))[law.class_of].astype(np.float64))[::-1]
+        widths = np.minimum(np.cumsum(reach), max(x.ball.end, 0)) + 1
+        branches = (3.0 if x.ball.fractions.any() else 2.0) ** np.minimum(np.arange(1, law.m + 1), 64.0)
+        states += float(min(np.minimum(widths, branches).sum(), MOST_STATES))
+    return Work(_STATE * states, 0.0) + _of_states(min(states, MOST_STATES), nats)
 
 
 def _nodes(law: BallLaw, ball: WeightedBall) -> float:
