@@ -30,6 +30,7 @@ from optrr.genomics.genotypes import (
 )
 from optrr.genomics.people_tables import names_of_people, people_column, table_columns, text_column, text_lines
 from optrr.genomics.phenotypes import SEX, PhenotypeColumns, sexes
+from optrr.genomics.vcf import MOST_RECORDS
 from optrr.records.whole_files import undo_killed_run
 from optrr_solvers.arrays import IntArray
 
@@ -236,6 +237,8 @@ def _rows(pvar: Path) -> tuple[list[tuple[str, int, str, str, str]], IntArray]:
     alleles: list[int] = []
     at: list[int] = []
     for number, line in enumerate(_lines(pvar), start=1):
+        if number > MOST_RECORDS:
+            raise InvalidInput(f"{pvar} has more than {MOST_RECORDS:,} lines; split it by chromosome (plink2 --chr)")
         if line.startswith("##") or not line.strip():
             continue
         fields = line.split()

@@ -323,6 +323,32 @@ def test_deep_types_are_refused(tmp_path, kind):
     refused_at_once("cannot read", lambda: open_source(path))
 
 
+def test_a_list_without_end_in_a_page_of_parquet_is_refused_at_once(tmp_path):
+    """2^62 numbers of eight bytes, in the header of the first page."""
+    pq.write_table(pa.table({"a": ["x"] * 1000}), tmp_path / "a.parquet", compression="none")
+    data = bytearray((tmp_path / "a.parquet").read_bytes())
+    data[4:16] = b"\x19\xf7" + b"\xff" * 8 + b"\x7f\x00"
+    (tmp_path / "a.parquet").write_bytes(data)
+    refused_at_once("it is damaged", lambda: list(open_source(tmp_path / "a.parquet").batches(["a"])))
+
+
+def test_many_columns_of_parquet_are_read_in_time(tmp_path):
+    """Their places among the file's columns were once looked up for each in all of them, which took 30 s."""
+    names = [f"c{k}" for k in range(20_000)]
+    pq.write_table(pa.table([[1]] * len(names), names=names), tmp_path / "a.parquet")
+    start = time.process_time()
+    (batch,) = open_source(tmp_path / "a.parquet").batches(names)
+    assert batch.num_columns == len(names) and time.process_time() - start < 6
+
+
+@pytest.mark.parametrize("value", [-(2**62), 2**62])
+def test_dates_beyond_those_of_python_are_refused(tmp_path, value):
+    pq.write_table(pa.table({"a": pa.array([value], pa.timestamp("us"))}), tmp_path / "a.parquet")
+    refused_at_once(
+        "dates beyond the years 1 to 9999", lambda: optrr.count(tmp_path / "a.parquet", Domain.of({"a": 2}), ["a"])
+    )
+
+
 def test_json_texts_with_many_marks_are_read_in_time(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"a": "x" * 3_000_000 + '"' * 100_000}) + "\n")
     refused_at_once("a value of 3100000 bytes", lambda: list(open_source(tmp_path / "a.jsonl").batches(["a"])))

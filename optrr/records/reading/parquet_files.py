@@ -67,7 +67,8 @@ def _most_rows(path: Path, file: pq.ParquetFile, columns: list[str], rows: int) 
     """
     most = rows
     of_leaves = [field.name for field in file.schema_arrow for _ in range(_leaves(field.type))]
-    places = [j for j, column in enumerate(of_leaves) if column in set(columns)]
+    wanted = frozenset(columns)
+    places = [j for j, column in enumerate(of_leaves) if column in wanted]
     with path.open("rb") as opened:
         for chunks in _chunks(opened):
             decoded = held = widths = 0
@@ -183,12 +184,10 @@ def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         return data[at], at + 1
     if kind in (4, 5, 6):
         return _whole(data, at)
-    if kind == 7:
-        return None, at + 8
-    if kind == 8:
-        length, at = _varint(data, at)
+    if kind in (7, 8):  # a number of eight bytes, or a text
+        length, at = (8, at) if kind == 7 else _varint(data, at)
         if at + length > len(data):
-            raise IndexError("a text is cut off")
+            raise IndexError("a value is cut off")
         return None, at + length
     if kind in (9, 10):
         count, inner = data[at] >> 4, data[at] & 15
@@ -251,7 +250,8 @@ class ParquetFile(source.BoundedSource):
                 ) from None
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        width = sum(source.fixed_width(f.type) or 1 for f in self.schema if f.name in set(columns))
+        wanted = frozenset(columns)
+        width = sum(source.fixed_width(f.type) or 1 for f in self.schema if f.name in wanted)
         size = min(RECORDS, max(_FEWEST, _CELLS // max(len(columns), 1)), max(1, source.MOST_BYTES // max(1, width)))
         with source.readable(self.name), self._parquet() as file:
             try:

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from optrr.domain.domain import shown
 from optrr.errors import InvalidInput, in_one_line
@@ -278,6 +279,8 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
         return sum(_widest(child, name, field) for child in column.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return int(np.diff(column.offsets).max(initial=0)) * _widest(column.values, name, field)
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        _require_known(column, name, field)
     width = 1 if pa.types.is_null(kind) else fixed_width(kind)
     if width is None:
         lengths = _lengths(column)
@@ -293,6 +296,17 @@ def _widest(column: pa.Array, name: str, field: str) -> int:
             "leave the column out, or shorten its values"
         )
     return width
+
+
+def _require_known(dates: pa.Array, name: str, field: str) -> None:
+    """Refuse, with InvalidInput, dates of years that Python does not have."""
+    ends = pc.min_max(dates)
+    try:
+        ends["min"].as_py(), ends["max"].as_py()
+    except (OverflowError, ValueError):
+        raise InvalidInput(
+            f"{name}: column {shown(field)} holds dates beyond the years 1 to 9999; mend them, or write them as text"
+        ) from None
 
 
 def _lengths(column: pa.Array) -> np.ndarray[Any, Any] | None:
