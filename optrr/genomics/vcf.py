@@ -196,8 +196,8 @@ def _ended(code: int, path: Path) -> InvalidInput:
     )
 
 
-# Bytes of all variants' names and alleles: five million of some fifty, or fewer with long alleles.
-_MOST_TEXT = 512 * 1024 * 1024
+# Bytes that variants' names and alleles may take in all, and for each variant.
+_MOST_TEXT, _TEXT_EACH = 64 * 1024 * 1024, 256
 
 
 class VcfGenotypes:
@@ -226,12 +226,12 @@ class VcfGenotypes:
                 self.skipped = decoded(content, self.path)
             elif kind == b"V":
                 text += len(content)
-                if text > _MOST_TEXT:
-                    raise InvalidInput(
-                        f"the variants' names and alleles in {self.path} take more than {_MOST_TEXT >> 20} MiB; "
-                        "split it by region (bcftools view -r)"
-                    )
                 rows += decoded(content, self.path)
+                if text > _MOST_TEXT + _TEXT_EACH * len(rows):
+                    raise InvalidInput(
+                        f"the variants' names and alleles in {self.path} take more than {_MOST_TEXT >> 20} MiB and "
+                        f"{_TEXT_EACH} bytes each; {_SPLIT}"
+                    )
         if not people:
             raise InvalidInput(f"{self.path} has no samples; give a VCF with genotypes")
         self.people = checked_people(people, str(self.path))

@@ -23,8 +23,8 @@ _UNKNOWN = 3
 _MISSING = -1
 _DIPLOID = 2
 
-# Variants sent at once: some 200 kB of JSON.
-_BATCH = 4_096
+# Variants sent at once, and characters of their names and alleles: some 200 kB of JSON, or little more than one long line.
+_BATCH, _BATCH_TEXT = 4_096, 1 << 20
 
 
 def _send(out: BinaryIO, kind: bytes, content: bytes = b"") -> None:
@@ -62,6 +62,7 @@ def _send_variants(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
     _send_json(out, b"P", list(file.samples))
     skipped: Counter[str] = Counter()
     rows: list[tuple[str, int, str, str, str]] = []
+    text = 0
     for number, record in enumerate(file if file.samples else ()):
         if number == order["most_records"]:
             _send(out, b"T")
@@ -71,9 +72,10 @@ def _send_variants(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
             skipped[reason] += 1
             continue
         rows.append((record.CHROM, record.POS, record.ID or ".", record.ALT[0], record.REF))
-        if len(rows) == _BATCH:
+        text += sum(len(rows[-1][k]) for k in (0, 2, 3, 4))
+        if len(rows) == _BATCH or text > _BATCH_TEXT:
             _send_json(out, b"V", rows)
-            rows = []
+            rows, text = [], 0
     _send_json(out, b"V", rows)
     _send_json(out, b"S", skipped)
     _send(out, b"Z")
