@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import expm1, log1p
+from math import exp, expm1, log1p
 from typing import Literal, get_args
 
 import numpy as np
@@ -63,9 +63,11 @@ def support_probabilities(oracle: Oracle, size: int, epsilon: float) -> tuple[fl
 
 def report_error(oracle: Oracle, size: int, epsilon: float) -> float:
     """n times the summed variance of the unbiased proportions, at most, over all populations; the uniform one reaches it."""
-    p, q = support_probabilities(oracle, size, epsilon)
-    gamma = q + (p - q) / size
-    return size * gamma * (1 - gamma) / (p - q) ** 2
+    # written so that nothing cancels at small ε or overflows at large ε
+    away = -expm1(-epsilon)
+    if oracle == "grr":
+        return (1 - 1 / size) * (1 + size * exp(-epsilon) / away) ** 2
+    return 4 * size * exp(-epsilon) / away**2 + 2 - 1 / size
 
 
 def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: BitSource) -> NDArray[np.integer]:

@@ -14,9 +14,11 @@ from fractions import Fraction
 
 import numpy as np
 import sympy as sp
+from field_protocols import report_error
+from published import subset_error
 
-from optrr.mechanisms.supports import report_error, subset_size
 from optrr_solvers.allocating.oracle import KnapsackOracle
+from optrr_solvers.allocating.questions import whole_table
 from optrr_solvers.allocating.split import Blocks
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.partition import singles
@@ -126,8 +128,10 @@ def prove_the_reports_of_sampling():
             # one category: randomized response
             assert sp.simplify(variance.subs(k, 1) - reports["grr"][2]) == 0
         for cells, epsilon in ((2, 0.5), (9, 3.0), (40, 1.0), (300, 0.2)):
-            values = {r: cells, e: sp.exp(sp.Float(epsilon, 40)), k: subset_size(cells, epsilon)}
-            assert math.isclose(report_error(name, cells, epsilon), float(variance.subs(values)), rel_tol=1e-12)
+            (size,) = whole_table((cells,), epsilon).subset_sizes
+            values = {r: cells, e: sp.exp(sp.Float(epsilon, 40)), k: size}
+            computed = subset_error(cells, epsilon) if name == "ss" else report_error(name, cells, epsilon)
+            assert math.isclose(computed, float(variance.subs(values)), rel_tol=1e-12)
 
 
 def prove_subset_selection_is_private():
