@@ -31,7 +31,7 @@ from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.partition import singles
 
 SEED = 7
-TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+TOTALS = (0.25, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0)
 WORKLOADS = 200
 # Surveys drawn of one way of asking, at least and at most, and how many random workloads.
 RUNS, MOST_RUNS, DRAWN = 20, 400, 40
