@@ -1,6 +1,7 @@
 """What an allocation hands back: every way of asking, the best one's predicted errors, and what no mechanism can be below."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from optrr.show.charts import COLOURS, PAGE_WIDTH, label_lines, legend_below, ne
 from optrr.show.result import TableResult, in_json
 from optrr.show.text import amount, bound_text, epsilon_text, nearness
 from optrr.ways.protocols.sampled_tables import SampledTables
+from optrr_solvers import InvalidProblem
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,6 +162,16 @@ class Allocation(TableResult):
         """What to save, ask and estimate with: the chosen way."""
         asking = self.way.asking
         return replace(asking, public=self.public) if self.public and isinstance(asking, Design) else asking
+
+    def certified(self) -> Design | SampledTables:
+        """The chosen way; questions with the bound on any mechanism's error, and its proof, unless they are too many."""
+        asking = self.asking
+        if not isinstance(asking, SampledTables):
+            return asking
+        with suppress(InvalidProblem):
+            bound = self.workload.error_certificate(self.domain, max(self.total or 0.0, asking.epsilon))
+            return replace(asking, bound=bound)
+        return asking
 
     @property
     def epsilon(self) -> float:

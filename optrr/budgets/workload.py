@@ -24,6 +24,7 @@ from optrr.designs.specification import read_declared
 from optrr.domain.domain import Domain
 from optrr.errors import InvalidInput, in_one_line
 from optrr_solvers.allocating.any_mechanism import accuracy_bound, error_bound
+from optrr_solvers.allocating.error_certificate import ErrorCertificate, error_certificate
 from optrr_solvers.allocating.workload import MAX_EFFECTS, TableWorkload, marginals, pairs
 from optrr_solvers.arrays import FloatArray
 from optrr_solvers.errors import Infeasible
@@ -96,6 +97,11 @@ class Workload:
     def error_bound(self, domain: Domain, total: float) -> float:
         """What no mechanism of this total ε can have less of than as error (:mod:`optrr_solvers.allocating.any_mechanism`)."""
         return error_bound(self.arrays(domain), total)
+
+    def error_certificate(self, domain: Domain, total: float) -> ErrorCertificate:
+        """The same with the multipliers that prove it. Raises InvalidProblem where the tables are too many for one."""
+        tables = [list(domain.indices(t.attributes)) for t in self.tables]
+        return error_certificate(domain.sizes.tolist(), tables, [float(t.weight) for t in self.tables], total)
 
     def total_bound(self, domain: Domain, n: int | None) -> float:
         """Total ε below which no mechanism has the standard errors required with n people (same module)."""

@@ -117,7 +117,7 @@ def allocate(
     warn(allocation.warnings)
     with held_back():
         if output is not None:
-            files.save(allocation.asking, output)
+            files.save(allocation.certified(), output)
         write_report(report, lambda: _page(allocation, output))
     if as_json:
         print_json(allocation.summary())

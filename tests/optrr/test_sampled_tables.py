@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
+from check_any_mechanism import check
 
 import optrr
 from optrr import InvalidInput, allocate, design
@@ -155,6 +156,37 @@ def test_a_changed_file_is_refused(tmp_path, change, said):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(InvalidInput, match=said):
         load_sampled_tables(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"bound": 300.0},
+        {"total": 1.9},
+        {"sizes": [3, 4, 3]},
+        {"weights": [1.0, 1.0]},
+        {"weights": [1e300] * 3},
+        {"groups": [[0], [1], [1]]},
+        {"groups": []},
+        {"tables": [[0, 1], [0, 2], [1, 2]] * 40_000},
+        {"sets": []},
+        {"sets": [{"beta": 1.0, "patterns": [[[10**30, 0, 1], 1.0]]}]},
+        {"limits": [[10**30, 1.0]]},
+    ],
+)
+def test_a_bound_s_multipliers_are_saved_and_prove_no_more_than_they_do(tmp_path, change):
+    path = tmp_path / "asking.json"
+    optrr.save(allocate(DOMAIN, 2.0, learn="pairs").certified(), path)
+    saved = json.loads(path.read_text())
+    # in exact rationals, without the limits of energies
+    assert check(saved["bound"]) == pytest.approx(saved["bound"]["bound"], rel=0.02)
+    path.write_text(json.dumps(saved | {"bound": saved["bound"] | change}))
+    verified = optrr.verify(path)
+    assert [c.name for c in verified.failed] == (["error bound"] if change else [])
+    if change:
+        with pytest.raises(InvalidInput, match="error bound FAILS"):
+            load_sampled_tables(path)
 
 
 def test_a_file_that_says_something_twice_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import asdict
 
 import cvxpy as cp
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from check_any_mechanism import check
 from exact_optimum import domains, exact_optimum, spectra, workloads
 
-from optrr_solvers.allocating.any_mechanism import error_bound, error_certificate, total_bound
+from optrr_solvers.allocating.any_mechanism import error_bound, total_bound
 from optrr_solvers.allocating.energy import energy_cap, entropy_cap
+from optrr_solvers.allocating.error_certificate import error_certificate
 from optrr_solvers.allocating.mixture import best_shares, mixture, shared_error
 from optrr_solvers.allocating.questions import Question, SubsetReport, whole_table
 from optrr_solvers.allocating.workload import TableWorkload, eigenvalues_of, marginals, pairs
@@ -228,10 +230,15 @@ def test_the_bound_is_at_least_that_of_energies_and_entropies(seed):
 )
 def test_saved_multipliers_prove_the_bound_in_exact_rationals(sizes, total):
     workload = pairs(*single(sizes))
-    saved = json.loads(json.dumps(error_certificate(workload, total)))
+    made = error_certificate(
+        workload.sizes.tolist(), [list(t) for t in workload.tables], [1.0] * len(workload.tables), total
+    )
+    saved = json.loads(json.dumps(asdict(made)))
+    assert made.bound <= made.proved() * (1 + 1e-12) and made.bound == pytest.approx(
+        error_bound(workload, total), rel=1e-6
+    )
     # one set for all p counts every p here, and in the bound those of finitely many cells
     assert saved["bound"] * (1 - 1e-3) <= check(saved) <= saved["bound"] * (1 + 1e-6)
-    assert saved["bound"] == pytest.approx(error_bound(workload, total), rel=1e-6)
     saved["sets"][0]["beta"] = 1e-9
     with pytest.raises(ValueError, match="exceeds"):
         check(saved)

@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from optrr.designs.checks import Verification, total_check
+from optrr.designs.checks import SAME, Check, Verification, total_check
 from optrr.designs.design import Asking, Design
 from optrr.designs.design_file import load_design
 from optrr.domain.domain import Attribute, DeclaredAttribute, Domain, declaration
@@ -51,6 +51,7 @@ from optrr.show import SOFTWARE
 from optrr.show.text import amount, category_word, crossed
 from optrr.tables.estimation.estimator import Estimate, check_confidence, estimate_of_supports
 from optrr.ways.protocols.combining import Answered, alone, answered_table, combined
+from optrr_solvers.allocating.error_certificate import ErrorCertificate
 from optrr_solvers.allocating.questions import MAX_CELLS, MOST_PATTERNS, SubsetReport, patterns_of, whole_table
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.problem import EPSILON_RANGE
@@ -131,7 +132,7 @@ class TableRecord(msgspec.Struct, forbid_unknown_fields=True):
     likely: tuple[int, ...] = (1,)
 
 
-class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
+class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What the file holds."""
 
     format: str
@@ -141,6 +142,7 @@ class SampledTablesRecord(msgspec.Struct, forbid_unknown_fields=True):
     attributes: list[DeclaredAttribute]
     tables: list[TableRecord]
     digest: str = ""
+    bound: ErrorCertificate | None = None
 
 
 _SEALED = Sealed(SampledTablesRecord, FORMAT, "", "cannot be read", lambda _: "")
@@ -162,6 +164,8 @@ class SampledTables(Asking):
         ε in nats of the one answer, 1e-6..50.
     subset_reports
         how each table is answered; left out, with the subset of its cells that is most accurate at this ε.
+    bound
+        what no mechanism of this total can have less of than as error, with its proof; no part of how people are asked.
 
     Raises
     ------
@@ -175,6 +179,7 @@ class SampledTables(Asking):
     shares: FloatArray
     answer_epsilon: float
     subset_reports: tuple[SubsetReport, ...] = ()
+    bound: ErrorCertificate | None = None
     mechanism_name = "sampled tables"
 
     def __post_init__(self) -> None:
@@ -298,10 +303,24 @@ class SampledTables(Asking):
         return digest_of(self.domain, {"tables": tables, "answer_epsilon": self.answer_epsilon})
 
     def verification(self, stated: float | None = None, *, intact: bool | None = None) -> Verification:
-        """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written."""
+        """The total ε, or a stated one, against the thresholds drawn; ``intact``: whether a file is as it was written.
+
+        The bound on errors, too, where there is one.
+        """
         how = f"the largest of {amount(len(self.tables), 'report')}, of 64-bit thresholds in exact rationals"
         said = self.epsilon if stated is None else stated
-        return Verification((total_check(said, self.epsilon, how),), intact, self.digest)
+        bounds = () if self.bound is None else (self._bound_check(self.bound),)
+        return Verification((total_check(said, self.epsilon, how), *bounds), intact, self.digest)
+
+    def _bound_check(self, bound: ErrorCertificate) -> Check:
+        """Whether the multipliers prove it, for these attributes and mechanisms of at least this total."""
+        how, value = "any mechanism's error, from multipliers in doubles with outward rounding", 0.0
+        if bound.sizes == self.domain.sizes.tolist() and bound.total >= self.answer_epsilon * (1 - SAME):
+            try:
+                value = bound.proved()
+            except InvalidInput as error:
+                how = str(error)
+        return Check("error bound", repr(bound.bound), repr(value), how, bool(bound.bound <= value * (1 + SAME)))
 
     def perturb(self, data: Any, random_state: RandomState = None) -> pa.Table:
         """Everybody's answer, one row per person in the order of the data; columns ``table`` and ``cells``.
@@ -546,6 +565,7 @@ def save_sampled_tables(asking: SampledTables, path: str | Path) -> None:
         [DeclaredAttribute(**declaration(a)) for a in asking.domain],
         [TableRecord(list(names), share, r.subset_sizes, r.likely) for names, share, r in rows],
         asking.digest,
+        asking.bound,
     )
     with whole_file(Path(path)) as partial:
         text = json.dumps(msgspec.to_builtins(record), indent=1, ensure_ascii=False)
@@ -558,10 +578,13 @@ def load_sampled_tables(path: Given) -> SampledTables:
     Raises InvalidInput where it cannot be read, is malformed or of another version, was changed, or its ε is not the one drawn.
     """
     record, asking = _decoded(path)
-    if not asking.verification(record.epsilon).holds:
+    failed = asking.verification(record.epsilon).failed
+    if failed and failed[0].name == "total epsilon":
         raise InvalidInput(
             f"{path} states a total epsilon of {record.epsilon:g} and its answers spend {asking.epsilon:g}"
         )
+    if failed:
+        raise InvalidInput(f"{path} does not hold: {failed[0].line()}; allocate again")
     if record.digest not in ("", asking.digest):
         raise InvalidInput(f"{path} was changed after it was written (its digest differs); allocate again")
     return asking
@@ -592,7 +615,7 @@ def _decoded(path: Given) -> tuple[SampledTablesRecord, SampledTables]:
         for t, names in zip(record.tables, tables, strict=True)
     )
     shares = np.asarray([t.share for t in record.tables])
-    return record, SampledTables(domain, tables, shares, record.answer_epsilon, reports)
+    return record, SampledTables(domain, tables, shares, record.answer_epsilon, reports, record.bound)
 
 
 def load_asking(path: Given) -> Design | SampledTables:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -47,33 +46,6 @@ def error_bound(workload: TableWorkload, total: float) -> float:
     program = delsarte_program(workload, total)
     # without any randomization sampling leaves the sum of the coefficients
     return max(program.proved(best_multipliers(program)), float(workload.coefficients.sum()) * (1 - 1e-10))
-
-
-def error_certificate(workload: TableWorkload, total: float) -> dict[str, Any]:
-    """The bound on errors with multipliers that prove it without the energies' own limits, as plain values for JSON.
-
-    ``proofs/check_any_mechanism.py`` recomputes it. Every attribute must be in a table, and a class of its own.
-    """
-    program = delsarte_program(workload, total)
-    found = best_multipliers(program)
-    given = Multipliers(found.beta * (1 + _ROUNDING), found.y, np.zeros_like(found.z))
-    members = list(product(*(range(g.size + 1) for g in program.groups)))[1:]
-    sets = [
-        {
-            "beta": float(max(beta, (y @ program.guards.T).max() * (1 + _ROUNDING))),
-            "patterns": [[list(members[k]), float(y[k])] for k in np.flatnonzero(y)],
-        }
-        for beta, y in zip(given.beta, given.y, strict=True)
-    ]
-    return {
-        "sizes": workload.sizes.tolist(),
-        "tables": [list(t) for t in workload.tables],
-        "weights": workload.weights.tolist(),
-        "total": total,
-        "groups": [g.tolist() for g in program.groups],
-        "sets": sets,
-        "bound": program.proved(given) * (1 - 4 * _ROUNDING),
-    }
 
 
 def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:

@@ -32,6 +32,7 @@ P. Delsarte, An algebraic approach to the association schemes of coding theory, 
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,6 +41,7 @@ import numpy as np
 from optrr_solvers.allocating.energy import MANY_CELLS, MOST_EPSILON, energy_limits
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
+from optrr_solvers.errors import InvalidProblem
 
 # Most patterns, and λ_S(D) listed for each of so many: those of twelve different attributes, whose multipliers take 3 s.
 MOST_PATTERNS, _MOST_ROWS = 4096, 4200
@@ -117,6 +119,10 @@ class DelsarteProgram:
         shapes, caps = energy_limits(self.workload, total)
         return replace(self, total=total, limits=shapes[:, self.chosen].toarray(), caps=caps[self.chosen])
 
+    def choosing(self, limits: IntArray) -> "DelsarteProgram":
+        """The same with these limits."""
+        return replace(self, chosen=limits).at(self.total)
+
     def sides(self, given: Multipliers) -> tuple[FloatArray, float]:
         """The c_S, rounded down, and the denominator of (*); β is raised to the largest Y_S."""
         sums = given.y.sum(axis=1)
@@ -156,9 +162,16 @@ def _largest(beta: float, y: float, cells: int, gain: float) -> float:
     return max(_at(beta, y, j / cells, gain) for j in (below, min(below + 1, cells // 2)))
 
 
-def delsarte_program(workload: TableWorkload, total: float, patterns: int = MOST_PATTERNS) -> DelsarteProgram:
-    """Set up (*) with so many patterns at most. Time O(entries of λ times attributes)."""
-    groups, kinds = _groups(workload, patterns), len(workload.effects)
+def delsarte_program(
+    workload: TableWorkload, total: float, patterns: int = MOST_PATTERNS, groups: tuple[IntArray, ...] = ()
+) -> DelsarteProgram:
+    """Set up (*) with so many patterns at most, and these groups, if any. Time O(entries of λ times attributes).
+
+    Raises InvalidProblem where the groups that are given have more patterns.
+    """
+    if _too_many(workload, groups, patterns):
+        raise InvalidProblem("the groups of a bound have too many patterns")
+    groups, kinds = groups or _groups(workload, patterns), len(workload.effects)
     effects: FloatArray = np.ones((kinds, 1))
     guards: FloatArray = np.ones((1, 1))
     for group in groups:
@@ -177,7 +190,7 @@ def delsarte_program(workload: TableWorkload, total: float, patterns: int = MOST
     energies = program.root * (program.gain / 4 * (program.gain / (1 + program.gain)) / program.root.sum())
     reached = (energies @ shapes) / caps
     chosen = np.argsort(-reached, kind="stable")[: min(_MOST_LIMITS, int(np.count_nonzero(reached > _REACHED)))]
-    return replace(program, chosen=chosen).at(total)
+    return program.choosing(chosen)
 
 
 def _used(workload: TableWorkload) -> list[IntArray]:
@@ -190,18 +203,21 @@ def _groups(workload: TableWorkload, most: int) -> tuple[IntArray, ...]:
     """Classes of the attributes in tables, those of the nearest rates joined while there are too many patterns."""
     groups = sorted(_used(workload), key=lambda c: int(workload.sizes[c[0]]))
     rates = 1 / (workload.sizes - 1.0)
-
-    def too_many() -> bool:
-        patterns = math.prod(g.size + 1 for g in groups)
-        sets = math.prod((g.size + 1) * (g.size + 2) // 2 if np.ptp(rates[g]) else g.size + 1 for g in groups)
-        return patterns > most or patterns * (sets + len(workload.effects)) > most * _MOST_ROWS
-
-    while too_many():
+    while _too_many(workload, groups, most):
         if len(groups) == 1:
             return ()
         k = min(range(len(groups) - 1), key=lambda k: float(rates[groups[k][0]] - rates[groups[k + 1][-1]]))
         groups[k : k + 2] = [np.concatenate(groups[k : k + 2])]
     return tuple(groups)
+
+
+def _too_many(workload: TableWorkload, groups: Sequence[IntArray], most: int) -> bool:
+    alike = [int(np.ptp(workload.sizes[g])) == 0 for g in groups]
+    patterns = math.prod(g.size + 1 for g in groups)
+    sets = math.prod(
+        g.size + 1 if same else (g.size + 1) * (g.size + 2) // 2 for g, same in zip(groups, alike, strict=True)
+    )
+    return patterns > most or patterns * (sets + len(workload.effects)) > most * _MOST_ROWS
 
 
 def _extremes(rates: FloatArray) -> list[tuple[float, ...]]:
