@@ -107,7 +107,7 @@ _HEAD = struct.Struct("<cQ")
 MEMORY = 1536 * 1024 * 1024
 
 # Seconds of processor time: reading takes 1 s for each 40 MB on one core of 2024, and gets forty times that.
-_SECONDS = 60
+_SECONDS = 20
 _BYTES_PER_SECOND = 1_000_000
 
 # Bytes of one frame: names of people are the longest, and come from a line of at most 64 MiB.

@@ -78,6 +78,10 @@ _FEW = 0.05
 # Which estimate a value is.
 _OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
 _WITHOUT = "; without the categories that may be empty"
+# Why there is no value.
+_MAY_BE_EMPTY = f"none, as categories that may be empty could hold more than {_FEW:.0%} of people and the interval is wide"
+_NO_SPREAD = "none, as a variance may be 0 and the interval is wide"
+_NOTHING_KNOWN = "none, as the interval is all that the statistic can be"
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +274,7 @@ class AskedStatistic:
         known = ClearCategories.of(sampling, observed, noise)
         most = self.shown(min(self.shape) - 1.0)
         if known.left_out > _FEW and limits[1] - limits[0] > _WIDE * most:
-            return nan, ""
+            return nan, _MAY_BE_EMPTY
         rest = "" if known.left_out * sampling.n < 1 else _WITHOUT
         expansion = statistics.phi_squared(raw, known.cells)
         whole = statistics.phi_squared(likeliest.reshape(self.shape), known.cells).value
@@ -473,7 +477,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
     lower, upper = sorted((setting.shown(low), setting.shown(high)))
     plug_in, unbiased = setting.shown(path.plug_in), setting.shown(path.value)
     # where every value that the statistic has is possible, none of them is an estimate
-    value, estimator = (nan, "") if (low, high) == path.range else setting.printed(observed, (lower, upper))
+    value, estimator = (nan, _NOTHING_KNOWN) if (low, high) == path.range else setting.printed(observed, (lower, upper))
     error = path.deviation()
     if statistic != "cramers-v":
         error = abs(setting.factor) * error
@@ -495,7 +499,7 @@ def derive(  # noqa: PLR0913 (each argument is one question a user answers)
 
 def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: float) -> dict[str, Any]:
     """What holds where the statistic divides by something that cannot be told from 0, by field; empty where it does not."""
-    tail, value, estimator = (1 - confidence) / 2, nan, ""
+    tail, value, estimator = (1 - confidence) / 2, nan, _NO_SPREAD
     if setting.name in ("chi-square", "cramers-v"):
         clear = ClearCategories.of(setting.sampling, observed, setting.sampling.noise(observed))
         if clear.cells.all():
