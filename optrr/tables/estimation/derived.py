@@ -79,7 +79,9 @@ _FEW = 0.05
 _OF_RECORDS = "that of the true records, free of the mechanism's noise; the interval is the population's"
 _WITHOUT = "; without the categories that may be empty"
 # Why there is no value.
-_MAY_BE_EMPTY = f"none, as categories that may be empty could hold more than {_FEW:.0%} of people and the interval is wide"
+_MAY_BE_EMPTY = (
+    f"none, as categories that may be empty could hold more than {_FEW:.0%} of people and the interval is wide"
+)
 _NO_SPREAD = "none, as a variance may be 0 and the interval is wide"
 _NOTHING_KNOWN = "none, as the interval is all that the statistic can be"
 
