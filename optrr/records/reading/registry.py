@@ -41,6 +41,14 @@ from optrr.records.reading.source import (
 from optrr.releases import provenance
 
 
+_OF_CSV = {
+    "delimiter": "a delimiter",
+    "encoding": "an encoding",
+    "decimal": "a decimal separator",
+    "date_format": "a format of dates",
+}
+
+
 @dataclass(frozen=True)
 class Reader:
     """A kind of place: what it is called, which names it goes by, and the class that reads it.
@@ -61,7 +69,10 @@ class Reader:
     of_pandas: bool = False
 
     def open(self, where: RecordsAt, domain: Domain | None) -> Source:
-        """The source at this place."""
+        """The source at this place. Raises InvalidInput where it is said to be written as only CSV is."""
+        said = next((what for field, what in _OF_CSV.items() if getattr(where, field) is not None), None)
+        if said and self.name != "csv":
+            raise InvalidInput(f"{said} is for CSV and {where} is read as {self.name}; leave it out")
         module, _, name = self.home.partition(":")
         made = cast(Callable[[RecordsAt, Domain | None], Source], getattr(importlib.import_module(module), name))
         return plain(made(where, domain)) if self.of_pandas else made(where, domain)
