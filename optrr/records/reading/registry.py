@@ -40,7 +40,7 @@ from optrr.records.reading.source import (
 )
 from optrr.releases import provenance
 
-
+# What only CSV is written with.
 _OF_CSV = {
     "delimiter": "a delimiter",
     "encoding": "an encoding",
