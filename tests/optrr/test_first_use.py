@@ -184,6 +184,14 @@ def test_decimal_commas_and_dates_are_read_as_pandas_reads_them(tmp_path, monkey
     )
     edges = [pd.Timestamp(edge) for edge in domain["born"].bins.edges[1:-1]]
     np.testing.assert_array_equal(born, np.bincount(np.searchsorted(edges, read.born, side="right"), minlength=4))
+    read.to_parquet("de.parquet")
+    for option, said in (
+        ("decimal", "a decimal separator"),
+        ("date_format", "a format of dates"),
+        ("encoding", "an encoding"),
+    ):
+        with pytest.raises(InvalidInput, match=rf"{said} is for CSV and de\.parquet is read as parquet; leave it out"):
+            optrr.count(optrr.RecordsAt("de.parquet", **{option: ","}), domain, "pay")
 
 
 def test_ordinary_columns_are_not_doubted():
