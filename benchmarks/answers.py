@@ -8,8 +8,6 @@ hold the true value (COVERED surveys). Then tests within strata, and a log-linea
 and answers.md.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass

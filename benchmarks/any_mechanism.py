@@ -6,8 +6,6 @@ any_mechanism.md. All ways on real people's pairs are in ``rivals.py``.
 Errors are predicted ones: Σ n E‖π̂ − π‖² over the workload's tables at the uniform population. Those of mixtures are drawn, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

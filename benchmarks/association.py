@@ -5,8 +5,6 @@ Takes twenty minutes. Writes association.csv, association.svg and association.md
 drawn against what is promised.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ total stands beside the share of attributes changed, and Kronecker at its achiev
 exact reduced program below. Writes ball_totals.csv and ball_totals.svg.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib import pyplot as plt
 from writing import save, write_csv

@@ -9,8 +9,6 @@ RS+FD is shown twice: at this ε, and as its papers count (the record then spend
 baselines.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Whether two versions of a result say the same: the same words, and numbers as close as the benchmark promises."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

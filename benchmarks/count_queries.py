@@ -7,8 +7,6 @@ Within a cluster the randomized counts are drawn from their exact distribution g
 per distinct value instead of one draw per person, so Adult6 costs no more than Adult.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -12,8 +12,6 @@ data sets has standard error 1.1 %, so one setting in 30 comes out below 93 % by
 statistic's whole range: its median width is given as a share of the range. Writes results/derived_coverage.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import log, log2

@@ -7,8 +7,6 @@ and the value whose bias alone is taken off. All three are compared on the data 
 is printed was chosen on the first set of 60 pairs; the other two are fresh. Writes results/derived_points.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from math import inf, log, nan

@@ -15,8 +15,6 @@ found, at their energies e the gradient proves
     F ≥ (Σ_S a_S/e_S)² / max_A Σ_S a_S e_S(A)/e_S².
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ memory is that size's; times are processor seconds of one thread. The heuristic'
 exact_solvers.csv and exact_solvers.svg.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

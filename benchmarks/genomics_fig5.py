@@ -20,8 +20,6 @@ optimum is solved at 10, 20, 50 and 100 SNPs only; at 50 for six of the draws, a
 Writes genomics_fig5.csv, .svg and .md, beside the errors that POR's public code printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

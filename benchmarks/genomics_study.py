@@ -4,8 +4,6 @@
 test at 5 %.
 """
 
-from __future__ import annotations
-
 import csv
 from typing import Any
 

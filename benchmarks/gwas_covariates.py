@@ -15,8 +15,6 @@ Standard errors are between releases. A cell holds where type I error is within 
 .1 %, or no farther outside than three standard errors. Writes results/gwas_covariates.csv and .md.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -12,8 +12,6 @@ intervals. A setting holds where coverage is 93 to 97 %, or no farther outside t
 results/gwas_effects.csv and .md.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -11,8 +11,6 @@ Standard errors are between runs, because the variants of one run share their st
 its standard errors counts as a miss. Writes results/gwas_sight.csv and .md.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ pairs; independent, uneven true attributes. 20,000 tables for the 5 % level, sta
 levels and all other tests: test_levels.py. Writes results/inference_level.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -15,8 +15,6 @@ coverage is 0.4 % at 3000 data sets, so the worst of 40 cells at a true 95 % sho
 Writes results/interval_coverage.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import exp, log, prod

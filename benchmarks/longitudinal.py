@@ -21,8 +21,6 @@ bits differ.
 Simulations of every way at one setting check the formula. Writes longitudinal.csv, .md and .svg; half a minute.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import exp, log
 

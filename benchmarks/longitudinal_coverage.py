@@ -15,8 +15,6 @@ and for changes; and the largest mean error over its standard error, which for u
 as many normal numbers as there are cells. Takes an hour. Writes longitudinal_coverage.csv and .md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import pairwise
 from typing import Any

@@ -11,8 +11,6 @@ Run as ``python benchmarks/make_data.py adult ADULT.csv`` or ``python benchmarks
              person, the number of alternative alleles for each marker.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

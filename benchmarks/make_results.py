@@ -8,8 +8,6 @@ A script takes no arguments and writes into results/. It states ``QUICK = True``
 gives the same numbers every time, and its ``SEED`` if it draws random numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import datetime
 import os

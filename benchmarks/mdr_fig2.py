@@ -4,8 +4,6 @@
 them is checked. Writes mdr_fig2.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

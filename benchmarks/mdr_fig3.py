@@ -6,8 +6,6 @@ RR-Adjustment at σ = 0.1 come with standard errors: with 30 runs of 150 queries
 the claims. Writes mdr_fig3.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from count_queries import Data, adult_eight, clip, errors, random_query, table_of
 from matplotlib import pyplot as plt

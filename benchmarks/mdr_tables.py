@@ -12,8 +12,6 @@ mdr_tables_means.csv, mdr_tables.svg and mdr_tables.md.
     floor          no randomization at all: what independence between clusters alone costs, on the same queries
 """
 
-from __future__ import annotations
-
 import numpy as np
 from count_queries import ClusterSimulator, Data, adult_eight, clip, errors, random_query, table_of
 from matplotlib import pyplot as plt

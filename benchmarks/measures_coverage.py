@@ -19,8 +19,6 @@ Sparse groups, of 6 to 100,000 people with noise from none to strong, have 60 se
 compared in width with those of statsmodels over 200 tables. Writes results/measures_sparse.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import isfinite, isnan, log
 

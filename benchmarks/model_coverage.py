@@ -11,8 +11,6 @@ leave out a true value that is not rejected are counted, and those that leave ou
 results/model_coverage.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -10,8 +10,6 @@ Settings, simulations and verdicts are as in test_levels.py. Of two binary attri
 out. Writes results/model_levels.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ out of Hardy–Weinberg proportions, odds ratios from 1/2 to 2, mechanisms from 
 counts: an interval exists wherever genotype and status vary.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

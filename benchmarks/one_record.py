@@ -4,8 +4,6 @@ The person is the first one of the bundled Adult records, the design the smalles
 draws are seeded so that the picture stays the same. Seconds to run.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

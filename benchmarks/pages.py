@@ -17,8 +17,6 @@ A template may use
 Each page ends with a table of all that the paper states, from ``papers/statements.toml``, whose cells may use these too.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import tomllib

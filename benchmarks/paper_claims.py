@@ -4,8 +4,6 @@ A statement that holds is shown to hold, one that does not is shown with the num
 mdr_tables.csv. Writes paper_claims.md.
 """
 
-from __future__ import annotations
-
 import csv
 from functools import reduce
 from itertools import product

@@ -4,8 +4,6 @@ The scripts draw with these, the papers' pages show them (``listed``), and a tes
 text leaves a range open, its authors' public code has it; that is said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 # POR

@@ -1,7 +1,5 @@
 """People whose records several scripts randomize: of the 1000 Genomes Project, and applicants to Berkeley in 1973."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import tempfile

@@ -3,8 +3,6 @@
 Drawn by the system's Chromium, 1280 pixels wide. Seconds to run.
 """
 
-from __future__ import annotations
-
 import shutil
 
 from playwright.sync_api import sync_playwright

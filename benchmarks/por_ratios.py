@@ -9,8 +9,6 @@ optimum's. §V-A's reverse: with the total fixed, the Σε_i that may be shared 
 por_ratios.md, por_fig1.svg to por_fig4.svg.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

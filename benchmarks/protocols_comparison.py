@@ -9,8 +9,6 @@ Takes two minutes: 20 randomizations of all records per method and total, 100 qu
 protocols_comparison.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from count_queries import Data, adult_eight, errors, random_query
 from matplotlib import pyplot as plt

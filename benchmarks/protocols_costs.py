@@ -4,8 +4,6 @@ Takes a minute. Sent bytes are counted from the messages of real runs; times are
 three. Writes protocols_costs.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 

@@ -10,8 +10,6 @@ Errors are n E‖π̂ − π‖² summed over the tables, at the uniform populat
 D the row sums, that is tr(W (QᵀD⁻¹Q)⁻¹Wᵀ)/cells − ‖Wπ‖².
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Iterator

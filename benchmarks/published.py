@@ -11,8 +11,6 @@ All are Σ weight n E‖π̂ − π‖² of estimates without bias, as :mod:`opt
     SPL      every attribute at an even share of the budget, by the better of their two reports.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

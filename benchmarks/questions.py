@@ -5,8 +5,6 @@ Also what mixtures that keep records reach, beside the best law of change sets (
 Takes three minutes. Writes questions.csv, kept_records.csv, required_variances.csv, required_errors.csv, questions.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import combinations
 

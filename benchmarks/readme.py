@@ -4,8 +4,6 @@ Total ε on Adult's nine attributes against the accuracy asked for is computed h
 numbers are read from the results of ball_totals.py and inference_level.py. Each stands between its markers. Seconds to run.
 """
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -20,8 +20,6 @@ With 1,500 data sets the level of one row has a standard error of 0.56 % at 5 %;
 Writes results/regression_coverage.csv and .md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import isinf
 
@@ -270,7 +268,7 @@ class Made:
     error: np.ndarray
 
     @staticmethod
-    def empty(runs: int, hypotheses: int) -> Made:
+    def empty(runs: int, hypotheses: int) -> "Made":
         """Before there is any data set."""
         nothing, no = np.full((runs, hypotheses), np.nan), np.zeros((runs, hypotheses), dtype=bool)
         return Made(nothing, no, no.copy(), nothing.copy())

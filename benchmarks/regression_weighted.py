@@ -7,8 +7,6 @@ population, which follows none exactly.
 Writes results/regression_weighted.md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

@@ -12,8 +12,6 @@ probability 1/2 could not be estimated at all); its printed errors near 1e-33 ar
 rij_table1.csv, rij.md, rij_joint.svg and rij.svg.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib import pyplot as plt
 from paper_settings import RIJ_BASE, RIJ_EXAMPLE, RIJ_KEPT, RIJ_OBSERVED, RIJ_RETAINED, RIJ_SWEPT, RIJ_TABLE1

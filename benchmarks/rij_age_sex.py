@@ -8,8 +8,6 @@ RIJ's p: a value is kept with probability p and drawn uniformly otherwise (λ = 
 12 could not exist.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from pathlib import Path

@@ -14,8 +14,6 @@ What is not installed is left out, and rivals.md says so: ``multi_freq_ldpy``, a
 single files. Writes rivals.csv, rivals_drawn.csv, rivals.svg (Adult's pairs) and rivals.md; ten minutes on one core.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import math

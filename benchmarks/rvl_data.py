@@ -6,8 +6,6 @@ mean 120, deviation 35 mg/dl; total 195, 40), cut at clinical levels, from a fix
 are shown it must be said that they are on these stand-ins: orders of magnitude carry over, single values do not.
 """
 
-from __future__ import annotations
-
 import networkx as nx
 import numpy as np
 from paper_settings import RVL_EDGES, RVL_NODES, RVL_PEOPLE

@@ -12,8 +12,6 @@ The trivial answers are those of the uniform distribution (entropy log2 6) and o
 rvl_derived.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import rvl_data
 from matplotlib import pyplot as plt

@@ -15,8 +15,6 @@ Error: mean over nodes of |answer − truth|, averaged over runs; "clipped" firs
 The unbiased estimates' variance formulas are checked against 2,000 simulations. Writes rvl_graphs.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

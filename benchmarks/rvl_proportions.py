@@ -4,8 +4,6 @@ Errors are exact formulas (unclipped) and 20,000 simulations (unclipped, clipped
 "0" for every level, and 1/6 for every level, which need no data at all. Writes rvl_proportions.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import rvl_data
 from matplotlib import pyplot as plt

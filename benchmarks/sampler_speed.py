@@ -15,8 +15,6 @@ its random numbers. ``direct``: the sampler that a law has for where its automat
 multi-freq-ldpy runs one value a call, so it is given fewer records. Writes sampler_speed.csv and sampler_speed.md.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

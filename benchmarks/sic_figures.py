@@ -5,8 +5,6 @@ sic_table1.md). The paper shows pictures of the *randomized* counts only; the un
 beside them. Writes sic_figures.csv, .svg and .md.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

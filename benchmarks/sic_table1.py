@@ -6,8 +6,6 @@ with our own clusters, from power iteration (k = 3) on dependences of randomized
 the draw, so the commonest of twenty draws are shown. Writes sic_table1.csv and sic_table1.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

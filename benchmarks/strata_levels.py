@@ -9,8 +9,6 @@ that there are enough draws for 0.1 %.
 Writes results/strata_levels.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -7,8 +7,6 @@ last one is acknowledged; a report has Adult's nine attributes; every acknowledg
 seconds are those of the server's process alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

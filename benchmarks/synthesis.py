@@ -14,8 +14,6 @@ have no interval and are not counted; "none" is their share. With 200 surveys th
 1.5 %, and a row is the mean of several. Writes results/synthesis.csv and .md.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod

@@ -19,8 +19,6 @@ that a test at level α rejects at most α of the time. Stated: outside, and the
 Writes results/test_levels.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -9,8 +9,6 @@ a on b, each beside c.
 The genetic tests are in genomics_study.py. Writes results/tests_power.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -5,8 +5,6 @@ whole environment. Times are the processor's, user and system, the least of seve
 them.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import subprocess

@@ -21,8 +21,6 @@ coverage of the weighted intervals stands that of the unweighted ones from the s
 results/weighted_measures.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -13,8 +13,6 @@ again with MORE_RUNS new samples, and only these count then. The p-values of the
 that `tested_sample` gives. Writes results/weighted_levels.csv and .md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

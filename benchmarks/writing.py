@@ -1,7 +1,5 @@
 """How results are written: tables, pages and pictures in results/; and settings that are measured on all processors."""
 
-from __future__ import annotations
-
 import csv
 import os
 import sys

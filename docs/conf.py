@@ -4,8 +4,6 @@ What is particular to this site is in the package beside this file, `site_pages`
 are told.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@
 by two phases on a dense tableau. For a few dozen rows; slow and obvious on purpose.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction

@@ -5,8 +5,6 @@ Where a change set has one path, their ratio is e^ε. Where a choice or a random
 from above; that of two change sets, whose probabilities are added up over all their paths, bounds it from below.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -29,7 +27,7 @@ class Bracket:
     flips: list[Fraction]
 
     @classmethod
-    def of(cls, automaton: Layers) -> Bracket:
+    def of(cls, automaton: Layers) -> "Bracket":
         """That of what an automaton draws."""
         top, largest = _extreme(automaton, max)
         bottom, smallest = _extreme(automaton, min)

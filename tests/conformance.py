@@ -6,8 +6,6 @@ file, too, the categories that replace a changed answer, each of which is as lik
 the integers of the file's JSON.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -39,7 +37,7 @@ class Conformance:
     content: dict[str, Any]
 
     @staticmethod
-    def of(name: str) -> Conformance:
+    def of(name: str) -> "Conformance":
         """That of a vector file's deployment."""
         return Conformance(json.loads(vectors.read(name)["deployment"]))
 

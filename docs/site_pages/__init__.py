@@ -1,7 +1,5 @@
 """What this site adds to Sphinx: pages made from the code, links that leave docs/, and cells of commands."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from site_pages import accessible, cells, commands, docstrings, formulas, gallery, names, outside, python

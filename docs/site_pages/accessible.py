@@ -1,7 +1,5 @@
 """What Sphinx and its theme write that a screen reader cannot make sense of, mended in the pages once they are written."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -12,8 +12,6 @@ The site shows them as a person types them, without that first line. A command t
 where the page is about a failure, the cell opens with ``%%sh --no-raise-error``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The command line's reference: a page for each command, from its own help."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from optrr.cli.main import _COMMANDS

@@ -3,8 +3,6 @@
 reStructuredText would take the bars and the stars for markup; outside of code and roles they are shown as they are.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

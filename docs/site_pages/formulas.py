@@ -1,7 +1,5 @@
 """Formulas as MathML, which browsers draw by themselves: nothing is loaded, and screen readers read it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from docutils import nodes

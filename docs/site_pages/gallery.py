@@ -1,7 +1,5 @@
 """The gallery: every figure of benchmarks/results, with the script that draws it and one sentence."""
 
-from __future__ import annotations
-
 import ast
 import csv
 import tomllib

@@ -4,8 +4,6 @@ Annotations name a class by the module that defines it, and the site shows it un
 documentation is not at hand where a site is built offline. What is left must lead somewhere, or the build fails.
 """
 
-from __future__ import annotations
-
 import importlib
 from functools import cache
 from typing import Any

@@ -4,8 +4,6 @@ In the repository such a link opens the file. On the site it opens a page under 
 numbers, Markdown as it is meant to be read, a folder as the list of its files.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Collection

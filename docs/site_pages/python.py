@@ -3,8 +3,6 @@
 Which names are public is read from the packages' `__all__` when the site is built, so that none can be forgotten.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

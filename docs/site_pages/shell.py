@@ -3,8 +3,6 @@
 IPython's own hands output on in pieces of a hundred bytes, which do not end where lines do, and asks commands for colours.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 

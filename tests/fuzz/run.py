@@ -4,8 +4,6 @@ libFuzzer chooses inputs through atheris, from the kept corpus, by its own chang
 --keep small inputs that reached new code, and those that something went wrong with, join the corpus.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os
@@ -36,7 +34,7 @@ _OPTIONS = [
 ]
 
 
-def fuzzed(target: Target, inputs: int, seed: int, corpus: Path) -> tuple[int, list[Finding]]:
+def fuzzed(target: "Target", inputs: int, seed: int, corpus: Path) -> tuple[int, list[Finding]]:
     """Feed so many inputs to a target; what reached new code is in ``corpus`` afterwards."""
     for k, data in enumerate(target.corpus()):
         (corpus / f"start-{k}").write_bytes(data)
@@ -50,7 +48,7 @@ def fuzzed(target: Target, inputs: int, seed: int, corpus: Path) -> tuple[int, l
     return count, list(findings.values())
 
 
-def _guided(worker: Worker, target: Target, inputs: int, seed: int, corpus: Path) -> None:
+def _guided(worker: Worker, target: "Target", inputs: int, seed: int, corpus: Path) -> None:
     def mutator(data: bytes, longest: int, number: int) -> bytes:
         rng = random.Random(number)
         return changed(data, rng, longest) if rng.random() < 0.5 else bytes(atheris.Mutate(data, longest))
@@ -67,7 +65,7 @@ def _guided(worker: Worker, target: Target, inputs: int, seed: int, corpus: Path
     atheris.Fuzz()
 
 
-def _keep(target: Target, corpus: Path, findings: list[Finding]) -> None:
+def _keep(target: "Target", corpus: Path, findings: list[Finding]) -> None:
     known = set(target.corpus())
     reached = [p.read_bytes() for p in sorted(corpus.iterdir(), key=lambda p: p.stat().st_size)]
     new = [data for data in reached if len(data) <= _SHORT and data not in known][:: max(1, len(reached) // _KEPT)]

@@ -3,8 +3,6 @@
 It is made where predictors have too many cells for the likelihood; here, wherever they are randomized.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,7 +79,7 @@ class Slow:
     inverse: np.ndarray
 
     @staticmethod
-    def of(made: Design, codes: np.ndarray) -> Slow:
+    def of(made: Design, codes: np.ndarray) -> "Slow":
         inverse = np.linalg.inv(made.mechanism.kernel(DOMAIN.names).matrix())
         return Slow(inverse[np.ravel_multi_index(tuple(codes.T), (2, 3, 2))])
 
