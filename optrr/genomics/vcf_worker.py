@@ -71,8 +71,9 @@ def _send_variants(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
         if reason:
             skipped[reason] += 1
             continue
-        rows.append((record.CHROM, record.POS, record.ID or ".", record.ALT[0], record.REF))
-        text += sum(len(rows[-1][k]) for k in (0, 2, 3, 4))
+        name, alternate = record.ID or ".", record.ALT[0]
+        rows.append((record.CHROM, record.POS, name, alternate, record.REF))
+        text += len(record.CHROM) + len(name) + len(alternate) + len(record.REF)
         if len(rows) == _BATCH or text > _BATCH_TEXT:
             _send_json(out, b"V", rows)
             rows, text = [], 0
