@@ -5,6 +5,8 @@ timer: the system ends it after five seconds of processor time, in native code a
 from the system afterwards.
 """
 
+from __future__ import annotations
+
 import faulthandler
 import gc
 import mmap
