@@ -4,8 +4,8 @@
     study.to_pandas()
 
 ``people`` says whom a study asks and who of them is a case, ``ways`` and ``curators`` make the ways to ask of local and of
-other trust, ``measures`` compares with the truth, ``running`` keeps what is done, ``result`` is the table and ``pages`` the
-report. ``por`` is the experiment of POR's Fig. 5.
+other trust, ``measures`` compares with the truth, ``running`` draws, ``result`` is the table and ``pages`` the report.
+``por`` has the table of a SNP in POR §V-B.
 """
 
 from optrr.genomics.study.people import PlantedTrait

@@ -5,51 +5,22 @@ costs in all. A :class:`Collector` estimates from the randomized records. ``prot
 clusters; ``sampled_tables`` are those in which a person answers one table.
 """
 
-from typing import TYPE_CHECKING
-
 from optrr.lazy_names import lazy_names
 
-if TYPE_CHECKING:
-    from optrr.releases.accounting import Account, Spent
-    from optrr.ways.protocols.protocol import (
-        Collector,
-        Protocol,
-        of_design,
-        optimum,
-        rr_clusters,
-        rr_ind_joint,
-        rr_independent,
-        rr_joint,
-        sic_clusters,
-    )
-
-_HOMES = {
-    "optrr.releases.accounting": ("Account", "Spent"),
-    "optrr.ways.protocols.protocol": (
-        "Collector",
-        "Protocol",
-        "of_design",
-        "optimum",
-        "rr_clusters",
-        "rr_ind_joint",
-        "rr_independent",
-        "rr_joint",
-        "sic_clusters",
-    ),
-}
-
-__all__ = [
-    "Account",
-    "Collector",
-    "Protocol",
-    "Spent",
-    "of_design",
-    "optimum",
-    "rr_clusters",
-    "rr_ind_joint",
-    "rr_independent",
-    "rr_joint",
-    "sic_clusters",
-]
-
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "optrr.releases.accounting": ("Account", "Spent"),
+        "optrr.ways.protocols.protocol": (
+            "Collector",
+            "Protocol",
+            "of_design",
+            "optimum",
+            "rr_clusters",
+            "rr_ind_joint",
+            "rr_independent",
+            "rr_joint",
+            "sic_clusters",
+        ),
+    },
+)
