@@ -140,6 +140,28 @@ def asked(sizes, total, shares=None):
     return SampledTables(domain, names, mixed.shares, total, tuple(q.report for q in mixed.questions)), mixed
 
 
+@pytest.mark.parametrize(("m", "total", "count", "misses"), [(9, 6.0, 6, 0), (12, 6.0, 10, 1)])
+def test_large_groups_are_as_accurate_as_balls_of_random_ones(tmp_path, m, total, count, misses):
+    """All pairs of binary attributes: everybody says of a random group which records are near theirs; by enumeration."""
+    records = np.array(list(itertools.product((0, 1), repeat=count)))
+    density = 1 + math.expm1(total) * (records.sum(axis=1) >= count - misses)
+    density = density / density.mean()
+    one, two = (np.mean(density * (-1.0) ** records[:, :k].sum(axis=1)) ** 2 for k in (1, 2))
+    every, tables = math.comb(m, 2), math.comb(count, 2)
+    error = m * (m - 1) / 4 / (one * count / m) + every / 4 / (two * tables / every)
+    way, mixed = asked([2] * m, total)
+    assert mixed.error <= error * 1.001 and max(map(len, way.tables)) > 5
+    optrr.save(way, tmp_path / "asking.json")
+    assert optrr.verify(tmp_path / "asking.json").holds and optrr.load(tmp_path / "asking.json").digest == way.digest
+    assert way.epsilon <= total + 1e-9 and float(questions_of(way).total) <= total + 1e-9
+    errors = [way.table_error(pair) for pair in itertools.combinations(way.domain.names, 2)]
+    assert sum(errors) == pytest.approx(mixed.error, rel=1e-6)
+    codes = np.random.default_rng(0).integers(0, 2, (20_000, m))
+    answers = way.perturb(pa.table(dict(zip(way.domain.names, codes.T, strict=True))), 1)
+    off = way.estimate(answers, way.domain.names[:2]).proportions - 0.25
+    assert 0 < np.sum(off**2) < 5**2 * errors[0] / len(codes)
+
+
 def test_tables_that_share_attributes_agree():
     """Each from all answers that tell about it, so that margins are the same, whichever table they are taken from."""
     way, _ = asked((3, 4, 2), 1.0)

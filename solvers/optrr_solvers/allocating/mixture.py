@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import chain, combinations, product
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,6 +29,8 @@ from optrr_solvers.allocating.promising import factor
 from optrr_solvers.allocating.questions import (
     CELL_BITS,
     MAX_CELLS,
+    MOST_PATTERNS,
+    MOST_SUBSETS,
     Question,
     SubsetReport,
     at_patterns,
@@ -47,6 +49,8 @@ MOST_EFFECTS = 6_000
 MOST_WHOLE = 12
 # Groups of attributes, and candidates with their subset sizes, looked at in one round for one number of attributes.
 _GROUPS, _CANDIDATES = 1_500, 3_000
+# Larger groups, which gain nothing up to this ε, have so many patterns in all in one round for one number of attributes.
+_BALLS_ABOVE, _BALL_PATTERNS = 4.5, 1 << 14
 # Numbers of a batch of candidates, of which some ten arrays are held: 64 MB.
 _BATCH = 1 << 20
 # Rounds, questions that each adds, and turns of each climb; starts of a climb, and climbs of one batch that all may have more.
@@ -97,9 +101,9 @@ def mixture(
 ) -> MixedQuestions:
     """Questions and shares of a small error for the workload; attributes are told apart, so its classes must be single ones.
 
-    Questions of up to 5 attributes are looked at, all of them where they are few. Time grows with the effects of the
-    workload: a second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error
-    so far.
+    Questions of up to 5 attributes are looked at, all of them where they are few; where ε is above 4.5, also some of up to 12
+    attributes whose likely patterns are those of at least so many matches. Time grows with the effects of the workload: a
+    second for all pairs of 9 attributes, some ten for those of 100. ``progress`` is called with the error so far.
 
     With ``whole``, questions about all attributes are looked at, too, and records are kept: of every effect of any attributes
     at least a tenth of the energy is left that people have who are all asked about everything (:func:`everything`), by asking
@@ -111,7 +115,7 @@ def mixture(
     MethodTooLarge
         with ``whole``, for more than 12 attributes, or 2^62 combinations of their categories.
     """
-    task = Task(workload, total, whole)
+    task = Task(workload, total, whole, balls=workload.coefficients.size <= _THINNED)
     extra = everything(workload.sizes.tolist(), total) if whole else ()
     task.start()
     shares = task.shares(None)
@@ -182,11 +186,15 @@ def _keeps(mixed: MixedQuestions, extra: Sequence[Question], sizes: IntArray, to
 
 @dataclass(eq=False)
 class Task:
-    """The questions found so far, with their energies at a total ε in nats."""
+    """The questions found so far, with their energies at a total ε in nats.
+
+    ``whole``: whether questions about all attributes are looked at, ``balls``: whether some of more than five attributes are.
+    """
 
     workload: TableWorkload
     total: float
     whole: bool = False
+    balls: bool = False
     questions: dict[Question, dict[int, float]] = field(default_factory=dict)
     source: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
@@ -194,6 +202,11 @@ class Task:
     def place(self) -> dict[tuple[int, ...], int]:
         """Number of each kind of effect of the workload."""
         return {self.workload.key(w): k for k, w in enumerate(self.workload.effects)}
+
+    @cached_property
+    def widest(self) -> int:
+        """Of how many attributes the largest effect of the workload is."""
+        return max(map(len, self.workload.effects))
 
     @cached_property
     def dims(self) -> FloatArray:
@@ -238,15 +251,18 @@ class Task:
         """Take a question among those to draw from."""
         energies = question.report.energies(self.workload.sizes[list(question.attributes)].tolist(), self.total)
         row = self.questions[question] = {}
-        for at, e in zip(self._places(question.attributes), energies.tolist(), strict=True):
-            if at >= 0 and e > 0:
+        subsets, places = self._places(question.attributes)
+        for at, e in zip(places, energies[subsets].tolist(), strict=True):
+            if e > 0:
                 # of an effect, on average over the alike ones
                 row[at] = row.get(at, 0.0) + e / self.workload.alike[at]
 
-    def _places(self, group: tuple[int, ...]) -> list[int]:
-        """Number of each subset's effect, by Σ 2^i over its members; −1 for what the workload does not need."""
-        subsets = ([i for k, i in enumerate(group) if s >> k & 1] for s in range(1 << len(group)))
-        return [self.place.get(self.workload.key(s), -1) for s in subsets]
+    def _places(self, group: tuple[int, ...]) -> tuple[list[int], list[int]]:
+        """Σ 2^i over the members of every subset that is an effect of the workload, and the number of that effect."""
+        subsets = chain.from_iterable(combinations(range(len(group)), k) for k in range(1, self.widest + 1))
+        places = ((s, self.place.get(self.workload.key([group[i] for i in s]))) for s in subsets)
+        known = [(sum(1 << i for i in s), at) for s, at in places if at is not None]
+        return [s for s, _ in known], [at for _, at in known]
 
     def energies(self) -> sp.csr_array:
         """e_S of every question, shape (questions, effects)."""
@@ -290,9 +306,10 @@ class Task:
         held = self.energies().T @ shares
         error, worth = float(np.sum(self.needs / held)), self.needs / held**2
         promising: list[tuple[float, Question]] = []
-        most = min(MOST_ATTRIBUTES, self.workload.m)
-        for count in (*range(1, most + 1), *([self.workload.m] if self.whole and self.workload.m > most else ())):
-            promising += self._priced(self._groups(count, shares), worth, error)
+        for count in self._counts():
+            groups = self._groups(count, shares)
+            groups = [g for g in groups if math.prod(self.workload.sizes[list(g)].tolist()) <= 1 << CELL_BITS]
+            promising += self._priced(groups, worth, error) if groups else ()
         promising.sort(key=lambda one: -one[0])
         if not promising or promising[0][0] < error * (1 + _TOLERANCE):
             return False
@@ -300,19 +317,29 @@ class Task:
             self.add(question)
         return True
 
+    def _counts(self) -> list[int]:
+        """Of how many attributes groups are looked at."""
+        m, most = self.workload.m, MOST_ATTRIBUTES
+        if self.balls and self.total > _BALLS_ABOVE:
+            # after thinning there are no more questions than effects, and those about everything
+            room = MOST_PATTERNS - (_OF_EVERYTHING << m if self.whole else 0)
+            most = max(most, min(MOST_SUBSETS, (room // self.needs.size).bit_length() - 1))
+        return [*range(1, min(most, m) + 1), *([m] if self.whole and m > most else [])]
+
     def _groups(self, count: int, shares: FloatArray) -> list[tuple[int, ...]]:
         """Sets of so many attributes: all, or random ones, and those that widen questions with large shares."""
         m = self.workload.m
-        if math.comb(m, count) <= _GROUPS:
+        most = _GROUPS if count <= MOST_ATTRIBUTES else _BALL_PATTERNS >> count
+        if math.comb(m, count) <= most:
             return list(combinations(range(m), count))
         chosen: dict[tuple[int, ...], None] = {}
         asked = list(self.questions)
-        for k in np.argsort(-shares, kind="stable")[: _GROUPS // 2].tolist():
+        for k in np.argsort(-shares, kind="stable")[: most // 2].tolist():
             group = {*asked[k].attributes[:count]}
             while len(group) < count:
                 group.add(int(self.source.integers(m)))
             chosen[tuple(sorted(group))] = None
-        while len(chosen) < _GROUPS:
+        while len(chosen) < most:
             chosen[tuple(sorted(self.source.choice(m, count, replace=False).tolist()))] = None
         return list(chosen)
 
@@ -322,22 +349,29 @@ class Task:
         """Of every group, the best question, where it promises more than the error."""
         count = len(groups[0])
         choices = [_subset_sizes(int(r), count, self.total) for r in self.workload.sizes]
-        most = max(1, (_CANDIDATES >> max(0, count - MOST_ATTRIBUTES)) // len(groups))
+        balls = count > MOST_ATTRIBUTES and not (self.whole and count == self.workload.m)
+        most = 1 if balls else max(1, (_CANDIDATES >> max(0, count - MOST_ATTRIBUTES)) // len(groups))
         items: list[tuple[int, tuple[int, ...]]] = []
         for g, group in enumerate(groups):
             of = [choices[i] for i in group]
-            drawn = (tuple(ks[self.source.integers(len(ks))] for ks in of) for _ in range(most))
-            few = math.prod(map(len, of)) <= most
-            some = {*drawn, *((tuple(ks[0] for ks in of), tuple(ks[-1] for ks in of)) if self.whole else ())}
-            items += [(g, ks) for ks in (product(*of) if few else some)]
-        wanted = np.append(worth, 0.0)[[self._places(group) for group in groups]]
+            if math.prod(map(len, of)) <= most:
+                items += [(g, ks) for ks in product(*of)]
+                continue
+            some = {tuple(ks[self.source.integers(len(ks))] for ks in of) for _ in range(most)}
+            if self.whole:
+                some |= {tuple(ks[0] for ks in of), tuple(ks[-1] for ks in of)}
+            items += [(g, ks) for ks in some]
+        wanted = np.zeros((len(groups), 1 << count))
+        for row, (subsets, places) in zip(wanted, map(self._places, groups), strict=True):
+            row[subsets] = worth[places]
         step = max(1, _BATCH >> count)
         best: dict[int, tuple[float, Question]] = {}
         for start in range(0, len(items), step):
             part = items[start : start + step]
             sizes = np.asarray([ks for _, ks in part])
             whole = self.workload.sizes[np.asarray([groups[g] for g, _ in part])]
-            value, likely = _climbed(sizes / whole, wanted[[g for g, _ in part]], math.expm1(self.total), self.source)
+            task = sizes / whole, wanted[[g for g, _ in part]], math.expm1(self.total)
+            value, likely = _of_balls(*task) if balls else _climbed(*task, self.source)
             for b in np.flatnonzero(value > error * (1 + _TOLERANCE / 3)).tolist():
                 g, ks = part[b]
                 if g not in best or best[g][0] < value[b]:
@@ -403,6 +437,20 @@ def _climbed(
         for value, patterns in zip(values, likely.reshape(many, *chance.shape), strict=True):
             better = value > best * (1 + 1e-12)
             best[better], chosen[better] = value[better], patterns[better]
+    return best, chosen
+
+
+def _of_balls(kappa: FloatArray, worth: FloatArray, gain: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The same for patterns of at least so many matches, from all of them down to where the next number is worse."""
+    matches = np.asarray([pattern.bit_count() for pattern in range(worth.shape[1])])
+    best, chosen = np.full(len(kappa), -1.0), np.zeros(worth.shape, dtype=np.bool_)
+    for least in range(kappa.shape[1], 0, -1):
+        likely = np.broadcast_to(matches >= least, worth.shape)
+        value = np.sum(worth * responses(kappa, likely, gain) ** 2, axis=1)
+        better = value > best
+        if not better.any():
+            break
+        best[better], chosen[better] = value[better], likely[better]
     return best, chosen
 
 
