@@ -11,7 +11,8 @@ those of what else is unknown: the share of cases and the frequencies of the gen
 
 is the information about δ that is left, of one report; ``known`` is what other people tell about the share of cases. J is the
 least of functions linear in w, so that its largest mean over populations is found by cutting planes, and each linear program
-is a bound that no report passes.
+is a bound that no report passes. The bounds of :mod:`optrr_solvers.allocating.delsarte` add nothing: the program is over all
+sets of the six cells, and J in populations that are not uniform is no sum of a_S/e_S.
 
 Letters: w weight of a set, y a set, u score, δ effect, η nuisance, c what is taken from the nuisance's scores.
 """
