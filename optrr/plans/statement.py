@@ -25,6 +25,7 @@ from optrr.show.text import (
     crossed,
     epsilon_text,
     example,
+    nearness,
     one_line,
     promise,
     sentence,
@@ -248,7 +249,7 @@ def _numbers(preview: Preview) -> Table:
         ["largest conditional epsilon", epsilon_text(_conditional(preview))],
         ["error", f"{point.way.error:.6g}"],
         ["no mechanism has less than", f"{point.error_bound:.6g}"],
-        ["error over that", f"{preview.over_bound:.4g}"],
+        ["the error is", nearness(preview.over_bound)],
         [f"typical {_MARGIN}", margin_text(preview.typical_margin)],
     ]
     if preview.question.margin is not None:

@@ -32,7 +32,7 @@ from optrr.plans.preview import HALF_WIDTH, Preview, point
 from optrr.plans.question import Question
 from optrr.plans.statement import NOT_PROMISED, for_you
 from optrr.show.parts import page_html
-from optrr.show.text import crossed, epsilon_text, example, promise
+from optrr.show.text import crossed, epsilon_text, example, nearness, promise
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _VALUES = st.one_of(
@@ -360,7 +360,7 @@ def test_the_numbers_are_those_of_the_commands_on_it(seed, tmp_path, monkeypatch
     assert stated["way of asking"] == allocated["way"]
     assert stated["error"] == f"{allocated['error']:.6g}"
     assert stated["no mechanism has less than"] == f"{allocated['error_bound']:.6g}"
-    assert stated["error over that"] == f"{allocated['error_over_bound']:.4g}"
+    assert stated["the error is"] == nearness(allocated["error_over_bound"])
     assert f"{len(checks)} of {len(checks)} checks held" in page.text
     digest = verified.get("design") or plan.asking.digest
     assert digest in page.text
