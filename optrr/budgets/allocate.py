@@ -264,7 +264,9 @@ class _Task:
     ) -> list[Option]:
         """Every other way, each at the total; or at the least that it needs, at most the problem's."""
         if total is None:
-            least = 0.0 if self.progress is None else self.workload.total_bound(self.domain, self.n)
+            show = self.progress
+            bounding = None if show is None else lambda lower: show(math.inf, lower)
+            least = 0.0 if show is None else self.workload.total_bound(self.domain, self.n, bounding)
             return sufficient_ways(self.domain, self.workload, problem, self.n, self._watched(least))
         bound = 0.0 if self.progress is None else self.workload.error_bound(self.domain, total)
         asked = self.domain, self.workload, total

@@ -10,7 +10,7 @@ where ``marginals`` and ``pairs`` add all such tables with that weight. A table'
 over its cells, of proportions: √(n E‖π̂_U − π_U‖² / (n Π r_i)).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
@@ -103,10 +103,10 @@ class Workload:
         tables = [list(domain.indices(t.attributes)) for t in self.tables]
         return error_certificate(domain.sizes.tolist(), tables, [float(t.weight) for t in self.tables], total)
 
-    def total_bound(self, domain: Domain, n: int | None) -> float:
+    def total_bound(self, domain: Domain, n: int | None, progress: Callable[[float], None] | None = None) -> float:
         """Total ε below which no mechanism has the standard errors required with n people (same module)."""
         arrays = self.arrays(domain)
-        return accuracy_bound(arrays, self.limits(domain, arrays, n))
+        return accuracy_bound(arrays, self.limits(domain, arrays, n), progress)
 
     def typical_standard_error(self, domain: Domain, error: float, n: int | None) -> float | None:
         """Root mean square over all cells of all tables, by weight, at a workload error; None without n or a finite one."""

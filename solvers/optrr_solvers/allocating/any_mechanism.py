@@ -48,14 +48,16 @@ def error_bound(workload: TableWorkload, total: float) -> float:
     return max(program.proved(best_multipliers(program)), float(workload.coefficients.sum()) * (1 - 1e-10))
 
 
-def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
+def accuracy_bound(
+    workload: TableWorkload, targets: FloatArray, progress: Callable[[float], None] | None = None
+) -> float:
     """Total ε in nats below which no mechanism has n E‖π̂_U − π_U‖² ≤ τ_U for every table, rounded down.
 
     At weights v of the tables with Σ_U v_U τ_U = 1 these errors are impossible while the bound exceeds 1. The best v and
     multipliers of a total (:mod:`optrr_solvers.allocating.interior`) prove all totals up to where they give 1; a secant search
     for the total whose own reach 1 takes some ten of them.
 
-    ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required.
+    ``targets`` are the τ_U, shape (tables,), ``inf`` where nothing is required; ``progress`` is called with the total so far.
     """
     wanted = np.flatnonzero(np.isfinite(targets))
     if not wanted.size:
@@ -88,6 +90,8 @@ def accuracy_bound(workload: TableWorkload, targets: FloatArray) -> float:
         if at == total and raised < total * (1 + _TOTAL_FOUND):
             break
         seen, total = [*seen[-1:], (at, excess(at))], raised
+        if progress is not None:
+            progress(total)
         at = total
         if len(seen) > 1 and seen[0][1] != seen[1][1]:
             (low, at_low), (high, at_high) = seen
