@@ -315,8 +315,12 @@ class Search:
         slack = np.hstack([np.zeros((count, 1)), inner * columns[2:], -np.eye(count)])
         limits = np.concatenate([-powers[:2].T @ left[:2], -inner[:, 0] * left[2:]])
         bounds = [(None, None)] + [(0, None)] * signed + [(None, None)] * (free.shape[1] - signed) + [(0, None)] * count
-        answer = linprog(np.eye(1, value.shape[1])[0], np.vstack([value, slack]), limits, bounds=bounds, options=FINE)
-        found = np.asarray(answer.x[1 : 1 + free.shape[1]] / unit)
+        # where the solver cannot be as precise as that, it is less so
+        tried = (
+            linprog(np.eye(1, value.shape[1])[0], np.vstack([value, slack]), limits, bounds=bounds, options=options)
+            for options in (FINE, {})
+        )
+        found = next(answer.x[1 : 1 + free.shape[1]] / unit for answer in tried if answer.x is not None)
         return np.concatenate([np.maximum(found[:signed], 0), found[signed:]])
 
     def values(self, of: Limit) -> np.ndarray:
