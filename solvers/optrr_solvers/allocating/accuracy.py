@@ -129,7 +129,7 @@ def _by_program(problem: AllocationProblem, lattice: EffectLattice, started: flo
         # scaled by a total nearer the answer the program is better conditioned
         scale = factor * (start if best is None else best.upper)
         for margin in _MARGINS:
-            total = _Program(problem, lattice, scale, margin).run(started)
+            total = _ScaledProgram(problem, lattice, scale, margin).run(started)
             if total is not None and (best is None or total.gap < best.gap):
                 best = total
             if total is not None:
@@ -142,7 +142,7 @@ def _by_program(problem: AllocationProblem, lattice: EffectLattice, started: flo
 
 
 @dataclass(frozen=True, eq=False)
-class _Program:
+class _ScaledProgram:
     """The program scaled by total ``scale``, with targets tightened by ``margin``."""
 
     problem: AllocationProblem
