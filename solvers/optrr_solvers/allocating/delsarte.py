@@ -169,7 +169,7 @@ def delsarte_program(
 
     Raises InvalidProblem where the groups that are given have more patterns.
     """
-    if _too_many(workload, groups, patterns):
+    if groups and _too_many(workload, groups, patterns):
         raise InvalidProblem("the groups of a bound have too many patterns")
     groups, kinds = groups or _groups(workload, patterns), len(workload.effects)
     effects: FloatArray = np.ones((kinds, 1))
