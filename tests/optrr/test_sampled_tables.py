@@ -167,6 +167,7 @@ def test_a_changed_file_is_refused(tmp_path, change, said):
         {"sizes": [3, 4, 3]},
         {"weights": [1.0, 1.0]},
         {"weights": [1e300] * 3},
+        {"limits": [[0, 1e-90]], "sets": [{"beta": 1e-100, "patterns": []}]},
         {"groups": [[0], [1], [1]]},
         {"groups": []},
         {"tables": [[0, 1], [0, 2], [1, 2]] * 40_000},

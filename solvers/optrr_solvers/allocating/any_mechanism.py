@@ -38,7 +38,7 @@ _COLUMNS, _ENTRIES, _TURNS = 400, 1_000_000, 1000
 # Relative rounding.
 _ROUNDING = 1e-9
 # With so many cells at most, each p = j/N has multipliers of its own; the tolerance of that program.
-_FEW_CELLS, _TOLERANCE = 64, 1e-11
+FEW_CELLS, _TOLERANCE = 64, 1e-11
 
 
 def error_bound(workload: TableWorkload, total: float) -> float:
@@ -130,7 +130,7 @@ def _last_total(excess: Callable[[float], float], low: float) -> float:
 def best_multipliers(program: DelsarteProgram) -> Multipliers:
     """The multipliers found that prove most."""
     found = for_all_shares(program)
-    each = for_each_share(program) if program.cells <= _FEW_CELLS else None
+    each = for_each_share(program) if program.cells <= FEW_CELLS else None
     return found if each is None else max(found, each, key=program.proved)
 
 

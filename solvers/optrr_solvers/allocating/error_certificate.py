@@ -10,14 +10,15 @@ from itertools import product
 
 import numpy as np
 
-from optrr_solvers.allocating.any_mechanism import best_multipliers
+from optrr_solvers.allocating.any_mechanism import FEW_CELLS, best_multipliers
 from optrr_solvers.allocating.delsarte import Multipliers, delsarte_program
 from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.errors import InvalidProblem
 from optrr_solvers.partition import singles
+from optrr_solvers.problem import EPSILON_RANGE
 
-# Effects of tables, each counted in every table, that are listed in seconds.
-_MOST_LISTED = 1 << 17
+# Effects of tables, each counted in every table, that are listed in a second: all pairs of 128 attributes.
+_MOST_LISTED = 1 << 15
 # Weights and multipliers that are used, so that none of their products overflows.
 _NUMBERS = 1e-100, 1e100
 # Relative rounding of what is stated, so that another machine's last places prove it, too.
@@ -63,24 +64,27 @@ class ErrorCertificate:
             )
             or len(self.weights) != len(self.tables)
             or any(k < 0 for k, _ in self.limits)
+            or self.total < EPSILON_RANGE[0]
         ):
             raise InvalidProblem("a bound's tables, groups or multipliers are none; allocate again")
         workload = listed(self.sizes, self.tables, self.weights)
         groups = tuple(np.asarray(group, dtype=np.int64) for group in self.groups)
         program = delsarte_program(workload, self.total, groups=groups)
         shape = [g.size + 1 for g in groups]
+        if len(self.sets) != 1 and not len(self.sets) == program.cells // 2 <= FEW_CELLS // 2:
+            raise InvalidProblem("a bound's multipliers are not those of every share; allocate again")
         y = np.zeros((len(self.sets), math.prod(shape)))
+        beta, z = np.asarray([s.beta for s in self.sets]), np.asarray([z for _, z in self.limits])
         try:
             for row, one in zip(y, self.sets, strict=True):
                 for members, value in one.patterns:
                     row[np.ravel_multi_index(tuple(members), shape)] = value
-            program = program.choosing(np.asarray([k for k, _ in self.limits], dtype=np.int64))
-        except (ValueError, IndexError, OverflowError, TypeError) as error:
-            raise InvalidProblem("a bound's multipliers belong to no pattern or limit; allocate again") from error
-        if len(y) not in (1, program.cells // 2):
-            raise InvalidProblem("a bound's multipliers are not those of every share; allocate again")
-        beta, z = np.asarray([s.beta for s in self.sets]), np.asarray([z for _, z in self.limits])
-        return program.proved(Multipliers(beta, y[:, 1:], z))
+            chosen = program.choosing(np.asarray([k for k, _ in self.limits], dtype=np.int64))
+            return chosen.proved(Multipliers(beta, y[:, 1:], z))
+        except (ValueError, IndexError, ArithmeticError, TypeError) as error:
+            raise InvalidProblem(
+                "a bound's multipliers are too small, or of no pattern or limit; allocate again"
+            ) from error
 
 
 def listed(sizes: list[int], tables: list[list[int]], weights: list[float]) -> TableWorkload:
