@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 from people import ADMISSIONS, applicants, people_table
-from writing import write_csv, write_text
+from writing import markdown, write_csv, write_text
 
 from optrr import Domain, count
 from optrr.domain.datasets import adult, adult_domain
@@ -190,36 +190,29 @@ def report_of_strata(rows: list[dict[str, object]]) -> str:
     """A table of both."""
     columns = (*WITHIN, "coefficients")
     lines = [
-        f"Within Berkeley's departments tests at 5 % reject ({STRATA_RUNS} surveys), and 95 % intervals of a model's"
-    ]
-    lines += [
+        f"Within Berkeley's departments tests at 5 % reject ({STRATA_RUNS} surveys), and 95 % intervals of a model's",
         f"coefficients hold ({COVERED} surveys):",
         "",
-        "| ε | n | " + " | ".join(columns) + " |",
-        "|---" * 6 + "|",
+        markdown([{"ε": f"{r['total']:g}", "n": r["n"]} | {k: f"{r[k]:.1%}" for k in columns} for r in rows]),
     ]
-    for r in rows:
-        lines.append(f"| {r['total']:g} | {r['n']} | " + " | ".join(f"{r[k]:.1%}" for k in columns) + " |")
     return "\n".join(lines)
 
 
 def report(rows: list[dict[str, object]]) -> str:
     tests, numbers = ("independence", "trend", "goodness"), [*COVERAGES]
     mean = {k: np.mean([r[k] for r in rows]) for k in (*tests, "at 0.1 %", *numbers)}
+    shown = [
+        {"people": r["people"], "ε": f"{r['total']:g}", "n": r["n"]} | {k: f"{r[k]:.1%}" for k in (*tests, *numbers)}
+        for r in rows
+    ]
     lines = [
-        f"{len(rows)} settings, {RUNS} surveys each for levels and {COVERED} for coverage. On average tests at 5 % reject"
+        f"{len(rows)} settings, {RUNS} surveys each for levels and {COVERED} for coverage. On average tests at 5 % reject",
+        ", ".join(f"{mean[k]:.2%} ({k})" for k in tests)
+        + f", and at 0.1 % {mean['at 0.1 %']:.2%}; 95 % intervals hold",
+        ", ".join(f"{mean[k]:.1%} ({k})" for k in numbers) + ".",
+        "",
+        markdown(shown),
     ]
-    lines += [
-        ", ".join(f"{mean[k]:.2%} ({k})" for k in tests) + f", and at 0.1 % {mean['at 0.1 %']:.2%}; 95 % intervals hold"
-    ]
-    lines += [", ".join(f"{mean[k]:.1%} ({k})" for k in numbers) + ".", ""]
-    lines += [
-        "| people | ε | n | " + " | ".join([*tests, *numbers]) + " |",
-        "|---" * (3 + len(tests) + len(numbers)) + "|",
-    ]
-    for r in rows:
-        each = " | ".join(f"{r[k]:.1%}" for k in (*tests, *numbers))
-        lines.append(f"| {r['people']} | {r['total']:g} | {r['n']} | {each} |")
     return "\n".join(lines)
 
 

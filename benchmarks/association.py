@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib import pyplot as plt
 from people import people_table
-from writing import save, write_csv, write_text
+from writing import markdown, save, write_csv, write_text
 
 from optrr.genomics import Budget, PhenotypeColumns, Wanted, genomic_design, genomic_domain, layout_of, records_of
 from optrr.genomics.cohort import read_cohort
@@ -230,16 +230,16 @@ def picture(rows: list[dict]) -> None:
 
 
 def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
+    kept = [
+        {"people": r["people"], "variants": r["variants"], "total ε": f"{r['total']:g}"}
+        | {"variants a person": f"{r['each']:g}"}
+        | {label: f"{r[name]:.3g}" for name, label in WAYS.items()}
+        for r in rows
+    ]
     lines = [
         "Mean noncentrality (χ² − 1) of associated variants: 1000 Genomes for 50,080 people; random panels for 50,000.",
         "",
-        "| people | variants | total ε | variants a person | " + " | ".join(WAYS.values()) + " |",
-        "|---" * (len(WAYS) + 4) + "|",
-    ]
-    for r in rows:
-        numbers = " | ".join(f"{r[name]:.3g}" for name in WAYS)
-        lines.append(f"| {r['people']} | {r['variants']} | {r['total']:g} | {r['each']:g} | {numbers} |")
-    lines += [
+        markdown(kept),
         "",
         f"Drawn, {RUNS} to {MOST_RUNS} times each, 1000 Genomes, designed for association with frequencies and cases known:",
         "",
@@ -251,14 +251,12 @@ def report(reports: list[dict], rows: list[dict], simulated: list[dict]) -> str:
         numbers = f"{r['known']:.3g} | {r['promised']:.3g} | {r['drawn']:.3g} | {r['error']:.2g}"
         level = f"{100 * r['level']:.1f} % | {100 * r['level_error']:.1f} %" if r["made"] else "no tests | – "
         lines.append(f"| {r['total']:g} | {r['n']} | {numbers} | {level} | {100 * r['made']:.0f} % | {r['runs']} |")
-    heads = list(reports[0])
     lines += [
         "",
         "One variant, balanced cases: which share of a true record's information on the association is kept.",
         "",
+        markdown(reports),
     ]
-    lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    lines += ["| " + " | ".join(f"{r[h]:.4g}" for h in heads) + " |" for r in reports]
     return "\n".join(lines)
 
 

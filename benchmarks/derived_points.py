@@ -92,14 +92,8 @@ def measured(setting: Setting, seed: int, place: int, runs: int = RUNS) -> list[
             values.append((truth, value, plug_in, corrected(asked, reports)))
         table = np.array(values) / (setting.n if name == "chi-square" else 1)
         table = table[~np.isnan(table).any(axis=1)]
-        row: dict[str, object] = {
-            "seed": seed,
-            "table": setting.name,
-            "mechanism": setting.kind,
-            "ε": setting.epsilon,
-            "n": setting.n,
-        }
-        row |= {"statistic": name, "with value": len(table) / runs}
+        row: dict[str, object] = {"seed": seed, "table": setting.name, "mechanism": setting.kind}
+        row |= {"ε": setting.epsilon, "n": setting.n, "statistic": name, "with value": len(table) / runs}
         if len(table) < LEAST * runs:
             rows.append(row | dict.fromkeys(("truth", "printed", "plug-in", "corrected", "ratio", "its error"), nan))
             continue

@@ -89,13 +89,6 @@ def report(codes: IntArray, oracle: Oracle, size: int, epsilon: float, source: B
     return out
 
 
-def supports(answers: NDArray[np.integer], size: int) -> FloatArray:
-    """How many reports support each category, shape (r,)."""
-    if answers.ndim == 2:
-        return np.asarray(answers.sum(axis=0, dtype=np.float64))
-    return np.bincount(answers, minlength=size).astype(np.float64)
-
-
 def indicators(answers: NDArray[np.integer], size: int) -> FloatArray:
     """Which categories each report supports, shape (n, r), zeros and ones."""
     if answers.ndim == 2:
@@ -187,7 +180,7 @@ class FieldReports:
         out = []
         for i, answers in enumerate(self.answers):
             a, b = self.protocol.support(i)
-            out.append((supports(answers, int(self.protocol.sizes[i])) / answers.shape[0] - b) / (a - b))
+            out.append((indicators(answers, int(self.protocol.sizes[i])).mean(axis=0) - b) / (a - b))
         return tuple(out)
 
     def estimate_pair(self, i: int, j: int) -> FloatArray:

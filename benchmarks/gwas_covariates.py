@@ -129,15 +129,14 @@ def rows() -> Iterator[dict]:
                     rejected.setdefault((trait, adjusted, level), []).append(float(np.mean(p[np.isfinite(p)] <= level)))
         asked, size = next(iter(budget.items()))
         for (trait, adjusted, level), shares in rejected.items():
-            row = {
-                "asked": asked,
-                "epsilon": size,
-                "total": design.design.epsilon,
-                "trait": trait,
-                "adjusted": adjusted,
-            }
+            row = {"asked": asked, "epsilon": size, "total": design.design.epsilon, "trait": trait}
             error = float(np.std(shares, ddof=1) / np.sqrt(RELEASES))
-            yield row | {"level": level, "type_one": float(np.mean(shares)), "standard_error": error}
+            yield row | {
+                "adjusted": adjusted,
+                "level": level,
+                "type_one": float(np.mean(shares)),
+                "standard_error": error,
+            }
 
 
 def allowed(level: float) -> tuple[float, float]:

@@ -149,16 +149,8 @@ def comparison() -> list[dict]:
                 for plan in ("SPL", "SMP"):
                     mine = [x for name, x in known.items() if name.startswith(plan)]
                     known[f"{plan} best"] = [min(x) for x in zip(*mine, strict=True)]
-                for name, each in known.items():
-                    rows.append(
-                        {
-                            "way": name,
-                            "forever": forever,
-                            "one": forever / half,
-                            "rounds": rounds,
-                            "error": typical(each),
-                        }
-                    )
+                at = {"forever": forever, "one": forever / half, "rounds": rounds}
+                rows += [{"way": name} | at | {"error": typical(each)} for name, each in known.items()]
     return rows
 
 

@@ -28,6 +28,7 @@ from optrr_solvers.laws.few_changes import retention_epsilons
 SEED = 0
 QUERIES = 100
 KINDS = ("as_published", "correct", "direct", "learned")
+STYLES = {"published": "k--s", "as_published": "o-", "correct": "^-", "direct": "v-", "floor": "k:"}
 
 
 def published(copies: int) -> dict[tuple[float, float, int], float]:
@@ -146,16 +147,8 @@ def means(rows: list[dict[str, object]]) -> list[dict[str, object]]:
         mine = [r for r in rows if (r["data"], r["p"], r["T_v"]) == (data, p, t_v)]
         mean = {k: float(np.mean([r[k] for r in mine])) for k in ("published", *KINDS, "floor")}
         ratios = {f"{k}_ratio": mean[k] / mean["published"] for k in KINDS}
-        out.append(
-            {
-                "data": data,
-                "p": p,
-                "T_v": t_v,
-                **mean,
-                **ratios,
-                "published_to_floor": mean["published"] / mean["floor"],
-            }
-        )
+        to_floor = {"published_to_floor": mean["published"] / mean["floor"]}
+        out.append({"data": data, "p": p, "T_v": t_v, **mean, **ratios, **to_floor})
     return out
 
 
@@ -184,16 +177,9 @@ def plot(rows: list[dict[str, object]]) -> None:
     for line, data in zip(axes, ("Adult", "Adult6"), strict=True):
         for axis, t_v in zip(line, MDR_COMBINATIONS, strict=True):
             mine = [r for r in rows if r["data"] == data and r["T_v"] == t_v]
-            for kind, style in (
-                ("published", "k--s"),
-                ("as_published", "o-"),
-                ("correct", "^-"),
-                ("direct", "v-"),
-                ("floor", "k:"),
-            ):
-                axis.semilogy(
-                    [r["p"] for r in mine], [r[kind] for r in mine], style, label=kind.replace("_", " "), ms=4
-                )
+            for kind, style in STYLES.items():
+                errors_of = [r[kind] for r in mine]
+                axis.semilogy([r["p"] for r in mine], errors_of, style, label=kind.replace("_", " "), ms=4)
             axis.set_title(f"{data}, T_v = {t_v}", fontsize=10)
     axes[0, 0].legend(fontsize=8)
     for axis in axes[1]:

@@ -53,15 +53,13 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
         rows = [(said, odds) for said, odds in asked(empty.domain, name, Comparing()) if defined(odds, setting.table)]
         for k in sorted(rng.choice(len(rows), min(MOST_ROWS, len(rows)), replace=False)):
             said, odds = rows[k]
-            row = {
-                "table": setting.name,
-                "mechanism": setting.kind,
-                "ε": setting.epsilon,
-                "n": setting.n,
-                "runs": len(draws),
-            }
-            out.append(row | {"measure": name, "of": label(said)} | covered(odds, kernel, setting, draws))
+            out.append(described(setting, name) | {"of": label(said)} | covered(odds, kernel, setting, draws))
     return out
+
+
+def described(setting: Setting, measure: str) -> dict[str, object]:
+    row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n}
+    return row | {"runs": RUNS // PART, "measure": measure}
 
 
 def defined(odds: Odds, table: np.ndarray) -> bool:
@@ -138,7 +136,6 @@ def in_groups(setting: Setting, place: int) -> list[dict[str, object]]:
     draws = rng.multinomial(setting.n, kernel.expected(setting.table).ravel(), size=RUNS // PART)
     row_of, outcome = np.divmod(np.arange(kernel.cells), shape[-1])
     hit, group, other = (outcome == 0).astype(float), (row_of == 0).astype(float), (row_of == 1).astype(float)
-    row = {"table": setting.name, "mechanism": setting.kind, "ε": setting.epsilon, "n": setting.n, "runs": RUNS // PART}
     rows = []
     for name, odds in (
         ("share", quantities.share(hit * group, (1 - hit) * group)),
@@ -154,16 +151,15 @@ def in_groups(setting: Setting, place: int) -> list[dict[str, object]]:
         out = covered(odds, kernel, setting, draws)
         widths = [interval_width(odds, kernel, setting.n, d) for d in draws[:WIDE]]
         profile = [profile_width(kernel, d, shape[-1]) for d in draws[:WIDE]] if name == "share" else [float("nan")]
-        lengths: dict[str, object] = {
+        known = {k: out[k] for k in ("truth", "covered", "too low", "too high")}
+        lengths = {
             "error": error / (odds.high - odds.low),
             "width": float(np.mean(widths)),
             "attainable": attainable_width(odds.position(float(out["truth"])), error / (odds.high - odds.low)),
             "profile": float(np.mean(profile)),
             "whole": float(np.mean(np.array(widths) == 1)),
         }
-        rows.append(
-            row | {"measure": name} | {k: out[k] for k in ("truth", "covered", "too low", "too high")} | lengths
-        )
+        rows.append(described(setting, name) | known | lengths)
     return rows
 
 
@@ -266,12 +262,7 @@ def widths(place: int) -> dict[str, object]:
     hits = np.clip(rng.binomial(people, rng.uniform(0.05, 0.95, 2)), 1, people - 1)
     table = np.array([[people[0] - hits[0], hits[0]], [people[1] - hits[1], hits[1]]])
     out: dict[str, object] = {"table": str(table.tolist())}
-    for name, compare in (
-        ("row-shares", ""),
-        ("risk-difference", "diff"),
-        ("risk-ratio", "ratio"),
-        ("odds-ratio", "odds-ratio"),
-    ):
+    for name, compare in COMPARED.items():
         *_, (_, odds) = asked(domain, name, Comparing())
         limits = Inversion.of(odds, Sampling(kernel, int(table.sum())), table.ravel() / table.sum()).limits(TAIL)
         known = [proportion_confint(hits[1], people[1], method="wilson")] if not compare else []
@@ -302,19 +293,17 @@ def sparse_page(rows: list[dict[str, object]], wide: list[dict[str, object]]) ->
         for e in NOISE
         for own in [np.array([r["covered"] for r in rows if r["ε"] == e])]
     ]
-    return "\n\n".join(
-        [
-            "# Coverage of 95 % intervals in groups of 6 to 100,000, and their widths without noise",
-            f"Made by `benchmarks/measures_coverage.py`: {rows[0]['runs']} data sets for each of {SPARSE} settings and four "
-            f"measures. Coverage {cover.mean():.1%} on average, {cover.min():.1%} to {cover.max():.1%}; below 91.5 % in "
-            f"{np.sum(cover < 0.915)} of {cover.size}. ε = {NOISE[0]:g} is next to no noise.",
-            markdown(by_noise, three_decimals),
-            f"Widths without noise over those of Wilson, Miettinen and Nurminen or Newcombe, {len(wide)} random tables: "
-            + "; ".join(said)
-            + ".",
-            markdown(rows, three_decimals),
-        ]
-    )
+    lines = [
+        "# Coverage of 95 % intervals in groups of 6 to 100,000, and their widths without noise",
+        f"Made by `benchmarks/measures_coverage.py`: {rows[0]['runs']} data sets for each of {SPARSE} settings and four "
+        f"measures. Coverage {cover.mean():.1%} on average, {cover.min():.1%} to {cover.max():.1%}; below 91.5 % in "
+        f"{np.sum(cover < 0.915)} of {cover.size}. ε = {NOISE[0]:g} is next to no noise.",
+        markdown(by_noise, three_decimals),
+        f"Widths without noise over those of Wilson, Miettinen and Nurminen or Newcombe, {len(wide)} random tables: "
+        f"{'; '.join(said)}.",
+        markdown(rows, three_decimals),
+    ]
+    return "\n\n".join(lines)
 
 
 def main() -> None:

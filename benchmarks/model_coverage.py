@@ -11,8 +11,6 @@ leave out a true value that is not rejected are counted, and those that leave ou
 results/model_coverage.csv and .md.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 from test_levels import MECHANISMS
 from writing import markdown, measure_all, three_decimals, write
@@ -53,15 +51,8 @@ def row(place: int) -> dict[str, object]:
     }
     beta = rng.normal(scale=0.8, size=terms.parameters)
     pi = np.exp(beta @ terms.columns().reshape(len(beta), -1)).reshape(domain.sizes)
-    nothing = {
-        "printed": 0.0,
-        "lowest": "",
-        "mean": "",
-        "highest": "",
-        "checked": 0,
-        "truth_left_out": 0,
-        "estimate_left_out": 0,
-    }
+    nothing = {"printed": 0.0, "lowest": "", "mean": "", "highest": ""}
+    nothing |= dict.fromkeys(("checked", "truth_left_out", "estimate_left_out"), 0)
     mechanism = design(domain, epsilons, **MECHANISMS[kind]).mechanism
     try:
         model = NullModel.of(terms, mechanism)
@@ -75,8 +66,11 @@ def row(place: int) -> dict[str, object]:
         return described | nothing
     accepted = np.stack(
         [
-            np.abs(pinned.deviations(np.full(RUNS, value), tables, fits)) <= QUANTILE
-            for value, pinned in zip(beta, pinned_models(model), strict=True)
+            np.abs(
+                PinnedModel(model.terms, model.kernel, model.parts, k).deviations(np.full(RUNS, value), tables, fits)
+            )
+            <= QUANTILE
+            for k, value in enumerate(beta)
         ],
         axis=1,
     )
@@ -103,11 +97,6 @@ def left_out(
         without["truth_left_out"] += int(np.sum(kept & ((truth < low) | (truth > high))))
         without["estimate_left_out"] += int(np.sum((estimates < low) | (estimates > high)))
     return without
-
-
-def pinned_models(model: NullModel) -> Iterator[PinnedModel]:
-    for k in range(model.terms.parameters):
-        yield PinnedModel(model.terms, model.kernel, model.parts, k)
 
 
 def main() -> None:

@@ -160,8 +160,7 @@ def main(runs: int) -> None:
     rows = measure(runs)
     write_csv("protocols_comparison.csv", rows)
     plot(rows)
-    page = text(rows, runs)
-    write_text("protocols_comparison.md", page)
+    write_text("protocols_comparison.md", text(rows, runs))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from field_protocols import split, support_probabilities
+from field_protocols import FieldProtocol, split, support_probabilities
 from scipy.special import expit
 
 from optrr_solvers.allocating.best import most_accurate
@@ -115,7 +115,10 @@ def combined(workload: TableWorkload, total: float) -> float:
 
 def spl(workload: TableWorkload, total: float) -> float:
     """For tables of one or two attributes."""
-    protocol = split(workload.sizes, total)
+    return of_protocol(workload, split(workload.sizes, total))
+
+
+def of_protocol(workload: TableWorkload, protocol: FieldProtocol) -> float:
     return float(workload.weights @ [protocol.table_error(t) for t in workload.tables])
 
 

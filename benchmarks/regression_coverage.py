@@ -131,9 +131,8 @@ def grid() -> list[Setting]:
             for n in (1000, 10_000):
                 kind = "pairs kept" if len(randomized) > 1 else "kronecker"
                 each = (epsilon,) * len(randomized)
-                out.append(
-                    Setting(f"{said} randomized", kind, "y ~ sex + age", "linear", domain, randomized, each, table, n)
-                )
+                name, formula = f"{said} randomized", "y ~ sex + age"
+                out.append(Setting(name, kind, formula, "linear", domain, randomized, each, table, n))
     return out
 
 
@@ -224,19 +223,13 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
         rows = slice(start, start + len(numbers))
         made.fill(rows, data, hypotheses, truth[0])
         if not start:
-            endless, differ = compared(with_each(fit, reports, numbers[:CHECKED]), truth[0], made.statistic)
+            first = [with_numbers(fit, reports, each[None]) for each in numbers[:CHECKED]]
+            endless, differ = compared(first, truth[0], made.statistic)
     least, printed = attainable(setting, fit, truth[0]), np.nanmedian(made.error[:, : truth.size], axis=0)
-    described = {
-        **{
-            "setting": place,
-            "predictors": setting.name,
-            "mechanism": setting.kind,
-            "family": setting.family,
-            "model": setting.formula,
-        },
-        **{"sizes": "×".join(map(str, map(int, setting.domain.sizes))), "randomized": ",".join(setting.randomized)},
-        **{"ε": " ".join(map(str, setting.epsilon)), "n": setting.n, "runs": RUNS, "rarest": setting.rarest()},
-    }
+    described = {"setting": place, "predictors": setting.name, "mechanism": setting.kind, "family": setting.family}
+    described |= {"model": setting.formula, "sizes": "×".join(map(str, map(int, setting.domain.sizes)))}
+    described |= {"randomized": ",".join(setting.randomized), "ε": " ".join(map(str, setting.epsilon))}
+    described |= {"n": setting.n, "runs": RUNS, "rarest": setting.rarest()}
     of_parameters = [
         {"truth": float(truth[0, k]), "attainable": float(least[k]), "printed": float(printed[k])}
         | {"endless": float(endless[k]) / CHECKED, "differ": int(differ[k])}
@@ -374,10 +367,6 @@ def levels(statistic: np.ndarray, law: np.ndarray, df: int, tests: bool) -> dict
 
 def rejected(statistic: np.ndarray, level: float, df: int) -> float:
     return float(np.mean(statistic > chi2.isf(level, df))) if statistic.size else np.nan
-
-
-def with_each(fit: Fit, reports: DistinctReports, numbers: np.ndarray) -> list[Equations]:
-    return [with_numbers(fit, reports, each[None]) for each in numbers]
 
 
 def compared(data: list[Equations], truth: np.ndarray, statistic: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

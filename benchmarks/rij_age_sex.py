@@ -115,8 +115,7 @@ def main(runs: int) -> None:
     ]
     write_csv("rij_age_sex.csv", rows)
     draw({"true (Fig. 9)": truth, **{name: tables[0] for name, tables in estimates.items()}}, len(codes))
-    text = page(errors, runs, len(codes))
-    write_text("rij_age_sex.md", text)
+    write_text("rij_age_sex.md", page(errors, runs, len(codes)))
 
 
 if __name__ == "__main__":

@@ -58,17 +58,13 @@ def optimiser(workload: TableWorkload, total: float) -> float:
 
 def smp(workload: TableWorkload, total: float) -> float:
     """Each person reports one random attribute."""
-    return _one_way(workload, sample(workload.sizes, total))
+    return published.of_protocol(workload, sample(workload.sizes, total))
 
 
 def fakes(workload: TableWorkload, total: float) -> float:
     """RS+FD at this ε of the whole record, by the best of its three kinds of fake answers."""
     kinds: tuple[tuple[Oracle, bool], ...] = (("grr", False), ("oue", False), ("oue", True))
-    return min(_one_way(workload, fake_data(workload.sizes, total, o, zeros=z)) for o, z in kinds)
-
-
-def _one_way(workload: TableWorkload, protocol: FieldProtocol) -> float:
-    return float(workload.weights @ [protocol.table_error(t) for t in workload.tables])
+    return min(published.of_protocol(workload, fake_data(workload.sizes, total, o, zeros=z)) for o, z in kinds)
 
 
 OURS: dict[str, Way] = {
@@ -274,8 +270,6 @@ def report(rows: list[dict], drawn: list[dict]) -> str:
     lines += [
         "",
         "Published ways more accurate than all of ours, by more than 0.1 %: " + ("; ".join(said) or "none") + ".",
-    ]
-    lines += [
         "",
         f"Drawn, {RUNS} runs. Pairs: n × squared error around the people's own shares, over the bound, with all people; HDG,",
         "TDG and projected tables are biased, so that the bound does not bind them and the number of people matters.",

@@ -190,8 +190,7 @@ def main() -> None:
     rows = [row for s in STATISTICS for f in FAMILIES for e in EPSILONS for row in measure(s, f, e, rng)]
     write_csv("rvl_derived.csv", rows, 6)
     picture(rows)
-    text = page(rows)
-    write_text("rvl_derived.md", text)
+    write_text("rvl_derived.md", page(rows))
 
 
 if __name__ == "__main__":

@@ -94,13 +94,8 @@ def answers(epsilon: float, rng: np.random.Generator) -> dict[str, dict[str, np.
         "LM-smooth": {"triangles": partial(smooth_triangle_query, delta=DELTA)},
         "Cauchy-smooth": {"triangles": partial(smooth_triangle_query, delta=0.0)},
     }
-    out = {
-        "RR": rr["unbiased"],
-        "LM": lm["unbiased"],
-        "RR naive": rr["naive"],
-        "RR instance": rr["instance"],
-        "LM instance": lm["instance"],
-    }
+    out = {"RR": rr["unbiased"], "LM": lm["unbiased"], "RR naive": rr["naive"]}
+    out |= {"RR instance": rr["instance"], "LM instance": lm["instance"]}
     for name, asked in queries.items():
         out[name] = {s: ask(GRAPH, epsilon, random_state=rng).values for s, ask in asked.items()}
     return out
@@ -263,8 +258,7 @@ def main() -> None:
     ]
     write_csv("rvl_graphs.csv", rows, 6)
     picture(rows)
-    text = page(rows, checks)
-    write_text("rvl_graphs.md", text)
+    write_text("rvl_graphs.md", page(rows, checks))
 
 
 if __name__ == "__main__":

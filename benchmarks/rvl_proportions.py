@@ -168,8 +168,7 @@ def main() -> None:
     figure_2(right, rows, trivial)
     figure.suptitle("RVL Figures 1 and 2 on synthetic stand-in data", fontsize=10)
     save(figure, "rvl_proportions.svg")
-    text = page(rows, trivial, first)
-    write_text("rvl_proportions.md", text)
+    write_text("rvl_proportions.md", page(rows, trivial, first))
 
 
 if __name__ == "__main__":

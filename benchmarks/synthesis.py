@@ -74,11 +74,8 @@ def settings() -> list[Setting]:
     out += [Setting(3.0, 5000, "pairs kept", (2, 3, 2)), Setting(1.5, 10_000, "kronecker", (2, 3, 2))]
     out += [Setting(2.0, 5000, "pairs kept", (2, 2), 0.3), Setting(3.0, 20_000, "kronecker", (3, 3, 3))]
     out += [Setting(e, n, "pairs kept", (2, 3, 2), 0.03) for e, n in ((2.0, 20_000), (4.0, 5000))]
-    return [
-        *out,
-        Setting(1.0, 20_000, "pairs kept", (2, 2), 0.3, 0.0),
-        Setting(4.0, 2000, "kronecker", (2, 3, 2), 0.2, 0.0),
-    ]
+    out += [Setting(1.0, 20_000, "pairs kept", (2, 2), 0.3, 0.0), Setting(4.0, 2000, "kronecker", (2, 3, 2), 0.2, 0.0)]
+    return out
 
 
 def quantities(sizes: tuple[int, ...], tables: np.ndarray, n: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -169,14 +166,8 @@ def measured(setting: Setting, place: int) -> list[dict[str, object]]:
             shares = {rule: np.mean(each, axis=0) for rule, each in held[q].items()}
             first = shares.get(f"combined, {SETS}", np.full(1, np.nan))
             row: dict[str, object] = {"ε": setting.epsilon, "n": n, "mechanism": setting.kind}
-            row |= {
-                "sizes": "×".join(map(str, domain.sizes)),
-                "rarest": setting.rarest,
-                "product": setting.product,
-                "model": model,
-                "quantity": q,
-                "none": 1 - len(width[q]) / RUNS,
-            }
+            row |= {"sizes": "×".join(map(str, domain.sizes)), "rarest": setting.rarest, "product": setting.product}
+            row |= {"model": model, "quantity": q, "none": 1 - len(width[q]) / RUNS}
             row |= {rule: float(np.mean(shares[rule])) if rule in shares else np.nan for rule in RULES}
             wide = float(np.mean(width[q])) if width[q] else np.nan
             out.append({**row, "least": float(first.min()), "error over own": wide})
@@ -210,10 +201,7 @@ def page(rows: list[dict[str, object]]) -> str:
         "on average over numbers and settings; the product of two predictors where the population has one."
     )
     table = head + "|" + "---|" * (len(RULES) + 5) + "\n" + "\n".join(lines)
-    return (
-        "\n\n".join(["# Intervals from several synthetic data sets", made, table, markdown(rows, three_decimals)])
-        + "\n"
-    )
+    return "\n\n".join(["# Intervals from several synthetic data sets", made, table, markdown(rows, three_decimals)])
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from writing import write_csv, write_text
+from writing import markdown, write_csv, write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = 7
@@ -21,19 +21,12 @@ SPECIFICATION = (
     'epsilon = 1.0\n[[attributes]]\nname = "sex"\ncategories = ["F", "M"]\n[[attributes]]\nname = "age"\nsize = 5\n'
 )
 COMMANDS = {
-    "optrr --version": ["--version"],
-    "optrr --help": ["--help"],
-    "optrr design, two attributes": ["design", "spec.toml", "-o", "design.json", "--preserve", "pairs"],
-    "optrr perturb, 3,000 records": ["perturb", "records.csv", "--design", "design.json", "-o", "released.parquet"],
-    "optrr estimate, 3,000 records": [
-        "estimate",
-        "released.parquet",
-        "--design",
-        "design.json",
-        "--attributes",
-        "sex,age",
-    ],
-    "optrr test, 3,000 records": ["test", "released.parquet", "--design", "design.json", "--attributes", "sex,age"],
+    "optrr --version": "--version",
+    "optrr --help": "--help",
+    "optrr design, two attributes": "design spec.toml -o design.json --preserve pairs",
+    "optrr perturb, 3,000 records": "perturb records.csv --design design.json -o released.parquet",
+    "optrr estimate, 3,000 records": "estimate released.parquet --design design.json --attributes sex,age",
+    "optrr test, 3,000 records": "test released.parquet --design design.json --attributes sex,age",
 }
 IMPORTS = (
     "optrr",
@@ -89,9 +82,9 @@ def measured() -> dict[str, float]:
         rows = "".join(f"{'FM'[k % 2]},{k % 5}\n" for k in range(RECORDS))
         (folder / "records.csv").write_text("sex,age\n" + rows)
         for name, arguments in COMMANDS.items():
-            if arguments[0] == "perturb":  # what is written is bound to its design, and written anew each time
+            if arguments.startswith("perturb"):  # what is written is bound to its design, and written anew each time
                 (folder / "released.parquet").unlink(missing_ok=True)
-            out[f"{name}, s"] = processor_seconds([str(python.with_name("optrr")), *arguments], folder)
+            out[f"{name}, s"] = processor_seconds([str(python.with_name("optrr")), *arguments.split()], folder)
         bare = processor_seconds([str(python), "-c", "pass"], folder)
         out["python -c pass, s"] = bare
         for name in IMPORTS:
@@ -102,11 +95,11 @@ def measured() -> dict[str, float]:
 def main() -> None:
     sizes = measured()
     write_csv("weight.csv", [{"what": name, "now": value} for name, value in sizes.items()])
-    lines = [f"| {name} | {value:.{0 if name.endswith('MB') else 2}f} |" for name, value in sizes.items()]
+    shown = [{"what": name, "now": f"{v:.{0 if name.endswith('MB') else 2}f}"} for name, v in sizes.items()]
     write_text(
         "weight.md",
         "Base install and commands; times are the processor's, the least of seven runs (benchmarks/weight.py).",
-        "\n".join(["| what | now |", "|---|---|", *lines]),
+        markdown(shown),
     )
 
 

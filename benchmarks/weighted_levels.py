@@ -249,12 +249,8 @@ def described(setting: Setting) -> dict[str, object]:
 
 def verdict(p: FloatArray, rough: IntArray) -> dict[str, object]:
     made = ~np.isnan(p)
-    out: dict[str, object] = {
-        "refused": float(1 - made.mean()),
-        "flagged": "",
-        "at_5_percent": "",
-        "at_0.1_percent": "",
-    }
+    out: dict[str, object] = {"refused": float(1 - made.mean())}
+    out |= dict.fromkeys(("flagged", "at_5_percent", "at_0.1_percent"), "")
     if made.mean() < 1 / 2:
         return out | {"verdict": "refused"}
     five, tenth, told = (float(each[made].mean()) for each in (p <= 0.05, p <= 0.001, rough))
