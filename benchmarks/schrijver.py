@@ -23,7 +23,6 @@ semidefinite programming, Journal of Combinatorial Theory A 113, 2006.
 import math
 from collections import Counter
 from dataclasses import dataclass
-from functools import reduce
 from itertools import permutations, product
 from typing import Any
 
@@ -42,47 +41,6 @@ FINE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-
 
 # For each class, how many attributes of a triple (0, x, y) have 0 = x = y, only 0 = x, only 0 = y, only x = y, all different.
 Pattern = tuple[tuple[int, ...], ...]
-Polynomial = Counter[tuple[int, ...]]
-
-
-def times(*factors: Polynomial) -> Polynomial:
-    def two(p: Polynomial, q: Polynomial) -> Polynomial:
-        out: Polynomial = Counter()
-        for (a, v), (b, w) in product(p.items(), q.items()):
-            out[tuple(map(sum, zip(a, b, strict=True)))] += v * w
-        return out
-
-    return reduce(two, factors, Counter({(0,) * 5: 1}))
-
-
-def blocks_of_class(r: int, n: int) -> dict[tuple[int, int], list[list[Polynomial]]]:
-    """The block of every (b, k): entries of Σ_{x,y} v_i(x) v_j(y) T(0, x, y) as polynomials."""
-
-    def term(kind: int, value: int) -> Polynomial:
-        return Counter({tuple(int(k == kind) for k in range(5)): value})
-
-    # one attribute, the function 1[x = 0] and the function 1[x ≠ 0]
-    form = [[term(0, 1), term(1, r - 1)], [term(2, r - 1), term(3, r - 1) + term(4, (r - 1) * (r - 2))]]
-    pair = times(form[0][0], form[1][1])
-    pair.subtract(times(form[0][1], form[1][0]))
-    contrast = term(3, 1)
-    contrast.subtract(term(4, 1))
-    out = {}
-    for b, k in product(range(n + 1 if r > 2 else 1), range(n // 2 + 1)):
-        if (free := n - b - 2 * k) < 0:
-            continue
-        common = times(*[contrast] * b, *[pair] * k)
-        block = [[Counter() for _ in range(free + 1)] for _ in range(free + 1)]
-        for i, j in product(range(free + 1), repeat=2):
-            for both in range(max(0, i + j - free), min(i, j) + 1):
-                numbers = (free - i - j + both, j - both, i - both, both)
-                ways = math.factorial(free) // math.prod(map(math.factorial, numbers))
-                each = zip((form[0][0], form[0][1], form[1][0], form[1][1]), numbers, strict=True)
-                block[i][j].update(
-                    {m: ways * v for m, v in times(common, *[f for f, n in each for _ in range(n)]).items()}
-                )
-        out[b, k] = block
-    return out
 
 
 def canonical(pattern: Pattern) -> Pattern:
@@ -96,35 +54,32 @@ class Triples:
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.workload = pairs(np.asarray(sizes), alike([np.asarray(sizes)]))
         self.records, self.classes = math.prod(sizes), sorted(Counter(sizes).items())
-        numbers = [
-            [c for c in product(range(n + 1), repeat=5) if sum(c) == n and (r > 2 or not c[4])] for r, n in self.classes
-        ]
-        patterns = dict.fromkeys(canonical(p) for p in product(*numbers))
+        self.sizes, self.members = np.array(sizes), [np.flatnonzero(np.equal(sizes, r)) for r, _ in self.classes]
+        self.x = np.stack(np.unravel_index(np.arange(self.records), sizes), axis=1)
+        zero, same = self.x == 0, self.x[:, None] == self.x
+        kinds = np.select([zero[:, None] & zero, zero[:, None], zero, same], [0, 1, 2, 3], 4)
+        numbers = np.stack([(kinds[..., own] == k).sum(axis=-1) for own in self.members for k in range(5)], axis=-1)
+        rows, which = np.unique(numbers.reshape(same[..., 0].size, -1), axis=0, return_inverse=True)
+        patterns = [canonical(tuple(map(tuple, row.reshape(-1, 5).tolist()))) for row in rows]
         alone = tuple((n, 0, 0, 0, 0) for _, n in self.classes)
-        self.place = {p: k for k, p in enumerate([alone, *(p for p in patterns if p != alone)], 1)}
-        by_class = [blocks_of_class(r, n) for r, n in self.classes]
-        self.blocks = [block for key in product(*by_class) for block in self._blocks(by_class, key)]
+        self.place = {p: k for k, p in enumerate(dict.fromkeys([alone, *patterns]), 1)}
+        # the variables T(0, x, y) and f_xy for all records
+        self.triples = np.array([self.place[p] for p in patterns])[which].reshape(same.shape[:2])
+        self.pairs = self.triples[0, np.ravel_multi_index(tuple(np.moveaxis(~same, -1, 0).astype(int)), sizes)]
+        keys = product(
+            *([(b, k) for b in range(n + 1 if r > 2 else 1) for k in range((n - b) // 2 + 1)] for r, n in self.classes)
+        )
+        self.blocks = [block for key in keys for block in self._blocks(key)]
         # of every kind of effect, how many attributes of each class it has
-        self.effects = [
-            tuple(int(sum(self.workload.sizes[list(s)] == r)) for r, _ in self.classes) for s in self.workload.effects
-        ]
+        self.effects = [tuple(int(np.isin(s, own).sum()) for own in self.members) for s in self.workload.effects]
         self.energies = np.array([self._energy(s) for s in self.effects])
         self.mean = self._energy((0,) * len(self.classes))
         self.chances = self._chances()
         # how many (x, y) have a variable's pattern
-        self.counts = np.zeros(len(self.place) + 1)
-        for pattern in product(*numbers):
-            self.counts[self.place[canonical(pattern)]] += math.prod(
-                math.factorial(n) // math.prod(map(math.factorial, c)) * (r - 1) ** (n - c[0]) * (r - 2) ** c[4]
-                for (r, n), c in zip(self.classes, pattern, strict=True)
-            )
-        self.odd = {}
-        if list(dict(self.classes)) == [2]:
-            for s in range(1, len(sizes) + 1):
-                self.odd[tuple(self._energy((s,)) - np.eye(1, len(self.place) + 1)[0] / self.records**2)] = (
-                    "odd",
-                    str(s),
-                )
+        self.counts = self._sums(np.ones(same.shape[:2]), self.triples)
+        square = np.eye(1, len(self.place) + 1)[0] / self.records**2
+        effects = range(1, len(sizes) + 1) if set(sizes) == {2} else ()
+        self.odd = {tuple(self._energy((s,)) - square): ("odd", str(s)) for s in effects}
         # of how many different records a variable is the chance
         self.points = np.array(
             [0] + [min(1 + sum(any(c[k] for c in p) for k in (1, 2, 3, 4, 4)), 3) for p in self.place]
@@ -154,43 +109,37 @@ class Triples:
         """The variable f_D of so many attributes in each class."""
         return self.place[canonical(tuple((n - d, 0, 0, d, 0) for (_, n), d in zip(self.classes, differ, strict=True)))]
 
-    def _blocks(
-        self, by_class: list[dict[Any, list[list[Polynomial]]]], key: tuple[tuple[int, int], ...]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _sums(self, values: np.ndarray, variables: np.ndarray) -> np.ndarray:
+        """A combination of variables."""
+        return np.bincount(variables.ravel(), values.ravel(), len(self.place) + 1)
+
+    def _blocks(self, key: tuple[tuple[int, int], ...]) -> tuple[np.ndarray, np.ndarray]:
         """Block of the first matrix and of the second, shape (variables, order, order)."""
-        own = [blocks[k] for blocks, k in zip(by_class, key, strict=True)]
-        places = list(product(*(range(len(block)) for block in own)))
-        first, second = np.zeros((2, len(self.place) + 1, len(places), len(places)))
-        for (x, i), (y, j) in product(enumerate(places), repeat=2):
-            for terms in product(*(block[a][b].items() for block, a, b in zip(own, i, j, strict=True))):
-                pattern, value = tuple(m for m, _ in terms), math.prod(v for _, v in terms)
-                first[self.place[canonical(pattern)], x, y] += value
-                second[self.pair(tuple(c[1] + c[2] + c[4] for c in pattern)), x, y] += value
-        second -= first
+        parts = []
+        for own, (b, k) in zip(self.members, key, strict=True):
+            one, two, free = self.x[:, own[:b]], self.x[:, own[b : b + 2 * k]] == 0, self.x[:, own[b + 2 * k :]]
+            # a contrast of the categories 1 and 2 of some, differences of two by two, and how many others are not 0
+            vector = ((one == 1) * 1 - (one == 2)).prod(axis=1) * (two[:, ::2] * 1 - two[:, 1::2]).prod(axis=1)
+            parts.append([vector * ((free != 0).sum(axis=1) == i) for i in range(free.shape[1] + 1)])
+        vectors = [np.prod(each, axis=0) for each in product(*parts)]
+        scale = 2 ** sum(b + k for b, k in key)
+        first, second = (
+            np.stack([self._sums(np.outer(v, w), of) / scale for v in vectors for w in vectors], axis=1)
+            for of in (self.triples, self.pairs)
+        )
+        first, second = (block.reshape(-1, len(vectors), len(vectors)) for block in (first, second - first))
         if not any(map(any, key)):
             # the row of 0 is 0: the border takes its place
-            second[:, 0, :] = second[:, :, 0] = 0
             second[:2, 0, 0] = 1, -1
-            for y, j in enumerate(places[1:], 1):
-                records = math.prod(math.comb(n, d) * (r - 1) ** d for (r, n), d in zip(self.classes, j, strict=True))
-                for at in ((0, y), (y, 0)):
-                    second[(1, *at)] += records
-                    second[(self.pair(j), *at)] -= records
+            for i, v in enumerate(vectors[1:], 1):
+                second[:, 0, i] = second[:, i, 0] = v.sum() * np.eye(len(second))[1] - self._sums(v, self.pairs[0])
         return first, second
 
     def _energy(self, effect: tuple[int, ...]) -> np.ndarray:
         """w_S as a combination of the variables."""
-        out = np.zeros(len(self.place) + 1)
-        for differ in product(*(range(n + 1) for _, n in self.classes)):
-            out[self.pair(differ)] += math.prod(
-                sum(
-                    (-1) ** h * math.comb(s, h) * math.comb(n - s, d - h) * (r - 1) ** (d + s - h)
-                    for h in range(min(s, d) + 1)
-                )
-                / r**n
-                for (r, n), s, d in zip(self.classes, effect, differ, strict=True)
-            )
-        return out
+        inside = np.concatenate([own[:k] for own, k in zip(self.members, effect, strict=True)])
+        values = (self.sizes[inside] * (self.x[:, inside] == 0) - 1).prod(axis=1)
+        return self._sums(values, self.pairs[0]) / self.records
 
 
 @dataclass(frozen=True)
