@@ -106,8 +106,9 @@ _HEAD = struct.Struct("<cQ")
 # Address space of the process: its libraries, and htslib's copies of a line of the longest kind.
 MEMORY = 1536 * 1024 * 1024
 
-# Seconds of processor time: reading takes 1 s for each 40 MB on one core of 2024, and gets forty times that.
-_SECONDS = 20
+# Seconds of processor time, beyond those of its start: reading takes 1 s for each 40 MB on one core of 2024, and gets forty
+# times that. Of contigs, filters and tags that the header does not name, htslib takes the square of their number.
+_SECONDS = 4
 _BYTES_PER_SECOND = 1_000_000
 
 # Bytes of one frame: names of people are the longest, and come from a line of at most 64 MiB.

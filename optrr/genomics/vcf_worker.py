@@ -11,9 +11,11 @@ library said of the file, ``M`` memory is used up, ``T`` too many records.
 """
 
 import json
+import math
 import os
 import struct
 import sys
+import time
 from collections import Counter
 from typing import Any, BinaryIO
 
@@ -94,9 +96,10 @@ def _send_genotypes(file: Any, order: dict[str, Any], out: BinaryIO) -> None:
 
 
 def _limit(memory: int, seconds: int) -> None:
-    """No more memory and time than this, and no core file of people's genotypes. macOS does not enforce the memory."""
+    """No more memory and further time than this, and no core file of people's genotypes. macOS does not enforce the memory."""
     import resource  # noqa: PLC0415 (POSIX only, as cyvcf2 is)
 
+    seconds += math.ceil(time.process_time())
     for kind, most in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, seconds),
