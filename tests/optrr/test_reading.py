@@ -479,6 +479,9 @@ def test_sqlite_columns_whose_type_changes(tmp_path):
     assert "secret" not in str(refused.value)
     cast = RecordsAt(f"sqlite:{path}", query="SELECT CAST(x AS TEXT) AS x FROM people LIMIT 2000")
     assert count(cast, Domain.of({"x": 2}), ["x"]).table.tolist() == [1_000, 1_000]
+    other = RecordsAt(f"sqlite:{path}", query="SELECT CAST(x'ff41' AS TEXT) AS x FROM people")
+    with pytest.raises(InvalidInput, match="text that is not UTF-8"):
+        count(other, Domain.of({"x": 2}), ["x"])
 
 
 def test_batches_of_other_types_than_the_first_are_refused_without_their_values():

@@ -328,7 +328,9 @@ def _tested(test: ModelTest, counts: Counts, rng: np.random.Generator) -> TestRe
     out = test.p_values(counts.table[None].astype(np.float64), rng, rule)
     # both grow with the records, so the same design with as many times more would be enough
     short = max(LEAST_WORTH / float(out.worth[0]), LEAST_SHOWN / max(float(out.shown[0]), _TINY))
-    remedy = f"{records_enough(counts.n * short)}; else merge categories, or give the attributes a larger epsilon"
+    remedy = f"{records_enough(counts.n * short)}; else merge categories"
+    if counts.n >= LEAST_WORTH * test.null.kernel.cells:
+        remedy += ", or give the attributes a larger epsilon"
     if not out.answered[0] and out.worth[0] < LEAST_WORTH:
         raise TooFewRecords(
             f"these {counts.n} records tell as much of {test.null.terms} as {out.worth[0]:.2g} true ones a cell would, and a "

@@ -24,7 +24,7 @@ from optrr.domain.columns import is_pandas_dataframe, is_polars_dataframe, is_po
 from optrr.domain.domain import Domain, shown
 from optrr.errors import InvalidInput, in_one_line, not_installed
 from optrr.records.frames import RECORDS, column_names, frame_batches, frame_table, is_frame, refuse_spark_frame
-from optrr.records.reading.source import BoundedSource, Once, Passing, RecordsAt, Source
+from optrr.records.reading.source import BoundedSource, Once, Passing, RecordsAt, Source, sound
 
 _NAME, _DETAILS = b"ARROW:extension:name", b"ARROW:extension:metadata"
 
@@ -259,7 +259,8 @@ class Query(BoundedSource):
         with closing(self._connected()) as connection:
             try:
                 for batch in self._run(connection, self._query):
-                    yield batch.select(columns)
+                    # SQLite keeps texts of any bytes
+                    yield sound(batch.select(columns), self.name)
             except InvalidInput:
                 raise
             except Exception:

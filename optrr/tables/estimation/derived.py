@@ -357,6 +357,7 @@ MAX_CELLS = 2048
 # An interval over more than this share of the statistic's range is said to be wide, with the records that would bring it to
 # the next share.
 _WIDE, _NARROW = 0.5, 0.25
+_LARGER = "give it a larger epsilon"
 # Standard errors in a 95 % interval.
 _ERRORS_ACROSS = 3.92
 
@@ -506,14 +507,20 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
         clear = ClearCategories.of(setting.sampling, observed, setting.sampling.noise(observed))
         if clear.cells.all():
             return {}
+        # of few people a larger epsilon makes no more
+        known = ClearCategories.of(setting.sampling, observed, setting.sampling.mechanism_noise(observed)).clear
         path = setting.path(observed) if clear.cells.any() else None
         limits = phi_squared_limits(path, clear, setting.sampling, observed, tail)
         lower, upper = setting.shown(limits[0]), setting.shown(limits[1])
         value, estimator = setting.printed(observed, (lower, upper))
         warnings = tuple(
-            _faint(setting, f"the share of {attribute.name!r} = {attribute.categories[k]!r}", float(ratios[k]))
-            + ", or merge it with another category"
-            for attribute, ratios in zip(setting.domain, clear.ratios, strict=True)
+            _faint(
+                setting,
+                f"the share of {attribute.name!r} = {attribute.categories[k]!r}",
+                float(ratios[k]),
+                ("" if of_few[k] else f"{_LARGER}, or ") + "merge it with another category",
+            )
+            for attribute, ratios, of_few in zip(setting.domain, clear.ratios, known, strict=True)
             for k in np.flatnonzero(ratios < CLEAR_OF_ZERO)
         )
     elif setting.name == "correlation":
@@ -533,11 +540,10 @@ def _conservative(setting: AskedStatistic, observed: FloatArray, confidence: flo
     return {"value": value, "lower": lower, "upper": upper, "warnings": warnings, "estimator": estimator}
 
 
-def _faint(setting: AskedStatistic, what: str, ratio: float) -> str:
-    remedy = f"{clear_with(setting.sampling.n, ratio)}; else give it a larger epsilon"
+def _faint(setting: AskedStatistic, what: str, ratio: float, otherwise: str = _LARGER) -> str:
     return (
         f"the interval of {setting.name} holds whatever {what} is and is wider for it, because it is less than "
-        f"{CLEAR_OF_ZERO:g} standard errors above 0; {remedy}"
+        f"{CLEAR_OF_ZERO:g} standard errors above 0; {clear_with(setting.sampling.n, ratio)}; else {otherwise}"
     )
 
 
