@@ -12,6 +12,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 from people import ADMISSIONS, applicants, people_table
@@ -153,12 +154,8 @@ def holds(table: CountedTable, true: FloatArray) -> list[bool]:
 
 
 def settings() -> Iterator[Setting]:
-    seed = SEED
-    for name in GROUPS:
-        for total in TOTALS:
-            for n in PEOPLE:
-                seed += 1
-                yield Setting(name, total, n, seed)
+    for seed, (name, total, n) in enumerate(product(GROUPS, TOTALS, PEOPLE), SEED + 1):
+        yield Setting(name, total, n, seed)
 
 
 def strata(total: float, n: int, runs: int, covered: int) -> dict[str, object]:

@@ -16,16 +16,16 @@ from itertools import combinations
 import numpy as np
 from field_protocols import FieldProtocol, collect, fake_data, pair_variance, sample, split
 from matplotlib import pyplot as plt
+from people import adult_codes
 from writing import save, write_csv, write_text
 
 from optrr.budgets.allocate import allocate
 from optrr.designs.clustering import choose_clusters
 from optrr.designs.dependence import dependences_of
-from optrr.domain.datasets import adult, adult_domain
+from optrr.domain.datasets import adult_domain
 from optrr.mechanisms.kernel import SingularMarginal
 from optrr.mechanisms.mechanism import Mechanism
 from optrr.records.counts import count_many
-from optrr.records.frames import FrameCodec
 from optrr.tables.estimation.accuracy import expected_squared_error
 from optrr.tables.estimation.simplex import projection
 from optrr.ways.protocols.protocol import clusters_law, optimum_at_total
@@ -45,12 +45,6 @@ class Errors:
     exact: float
     simulated: float
     projected: float
-
-
-def adult_codes() -> np.ndarray:
-    table = adult()
-    codec = FrameCodec(DOMAIN, table.schema)
-    return np.concatenate([codec.encode(b) for b in table.to_batches()])
 
 
 CODES = adult_codes()

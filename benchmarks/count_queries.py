@@ -13,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from people import adult_codes
 
-from optrr.domain.datasets import ADULT_EIGHT, adult, adult_domain
+from optrr.domain.datasets import ADULT_EIGHT, adult_domain
 from optrr.domain.domain import Domain
 from optrr.mechanisms.kernel import EffectKernel
-from optrr.records.frames import FrameCodec
 from optrr_solvers.laws import Law
 
 Array = NDArray[np.float64]
@@ -52,9 +52,7 @@ class Data:
 def adult_eight(copies: int = 1) -> Data:
     """MDR's eight attributes; Adult6 is six copies."""
     domain = adult_domain().subset(ADULT_EIGHT)
-    table = adult().select(list(ADULT_EIGHT))
-    codec = FrameCodec(domain, table.schema)
-    return Data(domain, np.concatenate([codec.encode(b) for b in table.to_batches()]), copies)
+    return Data(domain, adult_codes(*ADULT_EIGHT), copies)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from writing import write_csv, write_text
+from writing import markdown, write_csv, write_text
 
 from optrr.designs.design import Design
 from optrr.genomics import (
@@ -148,19 +148,16 @@ def report(made: list[dict]) -> str:
     lines = [
         f"{len(made)} predictions in {settings_made} settings: {int(np.sum(off <= ALLOWED))} within 3 points of the simulated, "
         f"the farthest {100 * off.max():.2g} points; beyond 3 points and three standard errors: {sum(map(missed, made))}.",
-        "",
-        "| people | variants | total ε | way | frequency | cases | level | smallest odds ratio | odds ratio simulated | power "
-        "predicted | simulated | its standard error |",
-        "|---" * 12 + "|",
     ]
+    table = []
     for r in made:
-        first = (
-            f"| {r['people']} | {r['variants']} | {r['total']:g} | {r['way']} | {r['frequency']:g} | {r['cases']:g} "
-        )
+        row = {k: r[k] for k in ("people", "variants")} | {"total ε": f"{r['total']:g}", "way": r["way"]}
+        row |= {k: f"{r[k]:g}" for k in ("frequency", "cases", "level")}
         odds = f"{r['smallest_odds']:.3g}" if math.isfinite(r["smallest_odds"]) else "above 100"
-        numbers = " | ".join(f"{100 * r[x]:.1f} %" for x in ("predicted", "simulated", "standard_error"))
-        lines.append(f"{first}| {r['level']:g} | {odds} | {r['odds']:.3g} | {numbers} |")
-    return "\n".join(lines)
+        row |= {"smallest odds ratio": odds, "odds ratio simulated": f"{r['odds']:.3g}"}
+        power = {"predicted": "power predicted", "simulated": "simulated", "standard_error": "its standard error"}
+        table.append(row | {said: f"{100 * r[k]:.1f} %" for k, said in power.items()})
+    return "\n".join([*lines, "", markdown(table)])
 
 
 def main() -> None:

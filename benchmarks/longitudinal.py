@@ -25,12 +25,12 @@ from dataclasses import dataclass
 from math import exp, log
 
 import numpy as np
+from people import adult_codes
 from scipy.optimize import brentq
-from writing import RESULTS, write_csv, write_text
+from writing import RESULTS, markdown, write_csv, write_text
 
 from optrr import allocate, count
 from optrr.domain.datasets import adult, adult_domain
-from optrr.records.counts import encoded_batches
 from optrr.show.charts import COLOURS, figure_svg, new_figure
 from optrr.ways.longitudinal import LongitudinalDesign, Panel, Stages, longitudinal
 from optrr.ways.longitudinal.design import with_coin
@@ -188,7 +188,7 @@ def checks() -> list[tuple[str, float]]:
         runs = [simulated_support(some[attribute], TRUE[attribute], rng) for _ in range(RUNS)]
         seen = np.mean([np.sum((r - TRUE[attribute]) ** 2) for r in runs]) * SIMULATED_PEOPLE * people
         out.append((name, float(seen / errors((some, people), SIMULATED_ROUNDS)[attribute])))
-    records = np.concatenate(list(encoded_batches(adult(), DOMAIN, DOMAIN)))
+    records = adult_codes()
     for name, design in designed(one, forever).items():
         seen = [
             panel_errors(design, records[rng.integers(0, len(records), SIMULATED_PEOPLE)], rng) for _ in range(RUNS)
@@ -245,31 +245,23 @@ def page(rows: list[dict], simulated: list[tuple[str, float]]) -> str:
                 for r in rows
                 if r["rounds"] == rounds and r["one"] * half == r["forever"]
             }
-            head = " | ".join(f"ε_∞ = {e:g}" for e in FOREVER)
-            lines += [
-                "",
-                f"## ε of one report: ε_∞/{half}; {rounds} round{'s' if rounds > 1 else ''}",
-                "",
-                f"| way | {head} |",
-            ]
-            lines.append("|---" * (len(FOREVER) + 1) + "|")
             least = {e: min(v for (_, x), v in known.items() if x == e) for e in FOREVER}
+            table = []
             for name in names:
-                cells = [known.get((name, e)) for e in FOREVER]
-                texts = [
-                    "cannot" if c is None else f"**{c:.3g}**" if c == least[e] else f"{c:.3g}"
-                    for c, e in zip(cells, FOREVER, strict=True)
-                ]
-                lines.append(f"| {name} | " + " | ".join(texts) + " |")
+                row = {"way": name}
+                for e in FOREVER:
+                    c = known.get((name, e))
+                    row[f"ε_∞ = {e:g}"] = "cannot" if c is None else f"**{c:.3g}**" if c == least[e] else f"{c:.3g}"
+                table.append(row)
+            title = f"## ε of one report: ε_∞/{half}; {rounds} round{'s' if rounds > 1 else ''}"
+            lines += ["", title, "", markdown(table)]
     lines += [
         "",
         "*designed* ways estimate every table of the record, pairs included; SMP tells of one attribute of each person.",
         "",
         f"## Simulated over expected squared error, ε_1 = {AT[0]:g}, ε_∞ = {AT[1]:g}, {SIMULATED_ROUNDS} rounds, {RUNS} panels",
         "",
-        "| way | ratio |",
-        "|---|---|",
-        *[f"| {name} | {ratio:.2f} |" for name, ratio in simulated],
+        markdown([{"way": name, "ratio": f"{ratio:.2f}"} for name, ratio in simulated]),
     ]
     return "\n".join(lines)
 

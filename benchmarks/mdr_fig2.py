@@ -12,6 +12,7 @@ from matplotlib import pyplot as plt
 from paper_settings import MDR_FIG2_RETENTION, MDR_SIGMAS
 from writing import save, write_csv, write_text
 
+from optrr_solvers.laws import ProductLaw
 from optrr_solvers.laws.few_changes import joint_law, retention_epsilons
 
 QUICK = True
@@ -27,7 +28,9 @@ def measure(runs: int) -> list[dict[str, object]]:
         for i, (r, e) in enumerate(zip(data.domain.sizes, epsilons, strict=True))
     ]
     # raw randomized pairs need the joint randomization, so their counts come from both attributes at once
-    pairs = {pair: ClusterSimulator(data, pair, _product(data, pair, epsilons)) for pair in data.pairs}
+    sizes = data.domain.sizes
+    laws = {pair: ProductLaw(sizes[list(pair)], epsilons[list(pair)]) for pair in data.pairs}
+    pairs = {pair: ClusterSimulator(data, pair, law) for pair, law in laws.items()}
     measured: dict[tuple[str, float], list[tuple[float, float]]] = {}
     for _ in range(runs):
         tables = [((i,), part.estimated(part.randomized(rng))) for i, part in enumerate(parts)]
@@ -49,12 +52,6 @@ def measure(runs: int) -> list[dict[str, object]]:
         }
         for (method, sigma), values in measured.items()
     ]
-
-
-def _product(data, pair, epsilons):
-    from optrr_solvers.laws import ProductLaw
-
-    return ProductLaw(data.domain.sizes[list(pair)], epsilons[list(pair)])
 
 
 def main(runs: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from count_queries import ClusterSimulator, Data, adult_eight, clip, errors, random_query, table_of
 from matplotlib import pyplot as plt
 from paper_settings import MDR_COMBINATIONS, MDR_DEPENDENCES, MDR_RETENTIONS, MDR_TABLE_SIGMA, MDR_TABLES
-from writing import save, write_csv, write_text
+from writing import markdown, save, write_csv, write_text
 
 from optrr.designs.clustering import greedy_clusters
 from optrr.designs.dependence import cramers_v, dependences_from_randomized
@@ -190,18 +190,17 @@ def plot(rows: list[dict[str, object]]) -> None:
 
 
 def text(rows: list[dict[str, object]], holding: dict[str, bool], runs: int) -> str:
+    shown = [
+        {"data": r["data"], "p": r["p"], "T_v": r["T_v"], "published": f"{r['published']:.3f}"}
+        | {k.replace("_", " "): f"{r[k]:.3f} ({r[k] / r['published']:.2f})" for k in KINDS}
+        | {"floor": f"{r['floor']:.3f}"}
+        for r in rows
+    ]
     lines = [
         "# MDR Tables I and II",
         f"{runs * QUERIES} queries a cell, {runs} randomizations. Averages over T_d; the cells are in mdr_tables.csv.",
         "",
-        "| data | p | T_v | published | as published | correct | direct | learned | floor |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r['data']} | {r['p']} | {r['T_v']} | {r['published']:.3f} | "
-        + " | ".join(f"{r[k]:.3f} ({r[k] / r['published']:.2f})" for k in KINDS)
-        + f" | {r['floor']:.3f} |"
-        for r in rows
+        markdown(shown),
     ]
     lines += ["", *(f"- {claim}: {'yes' if holds else 'NO'}" for claim, holds in holding.items()), "", WHY]
     return "\n".join(lines)

@@ -4,7 +4,6 @@ A statement that holds is shown to hold, one that does not is shown with the num
 mdr_tables.csv. Writes paper_claims.md.
 """
 
-import csv
 from functools import reduce
 from itertools import product
 
@@ -24,7 +23,7 @@ from paper_settings import (
     RIJ_SWEPT,
 )
 from rij import cramers_v, kronecker, mean_absolute_error, mean_squared_error, product_estimate, shares, synthetic
-from writing import RESULTS, markdown, write_text
+from writing import markdown, read_csv, write_text
 
 from optrr import count
 from optrr.domain.datasets import adult, adult_domain
@@ -86,38 +85,22 @@ def propagation() -> list[dict[str, object]]:
     return rows
 
 
-def read(name: str) -> list[dict[str, str]]:
-    with (RESULTS / name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
 def trends() -> list[dict[str, object]]:
     """MDR §6.5's sentences about Table I, tried on the printed errors and on ours."""
-    tables = [r for r in read("mdr_tables.csv") if r["data"] == "Adult"]
+    tables = [r for r in read_csv("mdr_tables.csv") if r["data"] == "Adult"]
     rows = []
-    for name in ("published", "as_published", "correct"):
+    names = {"published": "printed", "as_published": "ours, as published", "correct": "ours, right accounting"}
+    for name, said in names.items():
         at = {(float(r["p"]), float(r["T_d"]), int(r["T_v"])): float(r[name]) for r in tables}
         low, _, high = MDR_COMBINATIONS
         rising = sum(at[p, d, low] < at[p, d, high] for p in MDR_RETENTIONS for d in MDR_DEPENDENCES)
         first, last = MDR_DEPENDENCES[0], MDR_DEPENDENCES[-1]
-        change = {
-            p: float(
-                np.mean([at[p, last, v] for v in MDR_COMBINATIONS])
-                / np.mean([at[p, first, v] for v in MDR_COMBINATIONS])
-            )
-            for p in MDR_RETENTIONS
-        }
-        rows.append(
-            {
-                "errors": {
-                    "published": "printed",
-                    "as_published": "ours, as published",
-                    "correct": "ours, right accounting",
-                }[name],
-                f"larger at T_v = {high} than at {low}": f"{rising} of {len(MDR_RETENTIONS) * len(MDR_DEPENDENCES)}",
-            }
-            | {f"T_d {first} → {last}, p = {p:g}": f"× {c:.2f}" for p, c in change.items()}
-        )
+        cells = len(MDR_RETENTIONS) * len(MDR_DEPENDENCES)
+        row = {"errors": said, f"larger at T_v = {high} than at {low}": f"{rising} of {cells}"}
+        for p in MDR_RETENTIONS:
+            before, after = (np.mean([at[p, t_d, v] for v in MDR_COMBINATIONS]) for t_d in (first, last))
+            row[f"T_d {first} → {last}, p = {p:g}"] = f"× {after / before:.2f}"
+        rows.append(row)
     return rows
 
 
@@ -254,9 +237,8 @@ def spent(people: int, epsilon: float) -> dict[str, object]:
 
 
 def main() -> None:
-    absolute = {
-        float(r["sigma"]): float(r["absolute"]) for r in read("mdr_fig2.csv") if r["method"] == "RR-Independent"
-    }
+    alone = [r for r in read_csv("mdr_fig2.csv") if r["method"] == "RR-Independent"]
+    absolute = {float(r["sigma"]): float(r["absolute"]) for r in alone}
     write_text(
         "paper_claims.md",
         "# MDR §2.3: error propagation",

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from optrr import Domain
+from optrr.domain.datasets import adult, adult_domain
+from optrr.records.counts import encoded_batches
 
 DATA = Path(__file__).parent / "data"
 SOURCE = DATA / "people.csv.gz"
@@ -26,6 +28,12 @@ def people_table() -> Iterator[Path]:
         table = Path(folder) / "people.csv"
         table.write_bytes(gzip.decompress(SOURCE.read_bytes()))
         yield table
+
+
+def adult_codes(*names: str) -> np.ndarray:
+    """Adult's records, of all attributes or of some."""
+    domain = adult_domain().subset(names) if names else adult_domain()
+    return np.concatenate(list(encoded_batches(adult().select(list(domain.names)), domain, domain)))
 
 
 def applicants() -> np.ndarray:

@@ -120,7 +120,9 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
         for k in POR_COUNTS:
             mine = [r for r in rows if r["setting"] == name and r["k"] == k]
             optimum, heuristic = (np.array([r[m] / r["sum_epsilon"] for r in mine]) for m in ("optimum", "heuristic"))
-            edge = threshold(mine, name == "five categories")
+            five = name == "five categories"
+            edge = threshold(mine, five)
+            where = "nowhere" if edge is None else f"Σε_i ≥ {edge:.1f}" if five else f"Σr_i ≤ {edge:g}"
             out.append(
                 {
                     "setting": name,
@@ -130,11 +132,7 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
                     "heuristic above Kronecker": int(np.sum(heuristic > 1)),
                     "heuristic/optimum, worst": f"{(heuristic / optimum).max():.3f}",
                     "within 1 %": int(np.sum(heuristic <= (1 + CLOSE) * optimum)),
-                    "always within 1 %": "nowhere"
-                    if edge is None
-                    else f"Σε_i ≥ {edge:.1f}"
-                    if name == "five categories"
-                    else f"Σr_i ≤ {edge:g}",
+                    "always within 1 %": where,
                     "sets with a replaced ε_i": sum(r["replaced"] > 0 for r in mine),
                 }
             )

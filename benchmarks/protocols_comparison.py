@@ -15,7 +15,7 @@ from matplotlib import pyplot as plt
 from mdr_fig3 import BEST
 from mdr_tables import true_dependence
 from paper_settings import MDR_RETENTIONS, MDR_SIGMAS
-from writing import save, write_csv, write_text
+from writing import markdown, save, write_csv, write_text
 
 from optrr.designs.clustering import greedy_clusters, named
 from optrr.ways.protocols import Collector, Protocol, optimum, rr_clusters, rr_ind_joint, rr_independent
@@ -119,14 +119,11 @@ def text(rows: list[dict[str, object]], runs: int) -> str:
         f"Median relative error of {runs * QUERIES} count queries each, on Adult's eight attributes.",
     ]
     for sigma in (0.1, 0.3, 0.5, 0.9):
-        lines += [
-            "",
-            f"## σ = {sigma}",
-            "| method | " + " | ".join(f"p = {p} (ε = {totals[p]:.2f})" for p in MDR_RETENTIONS) + " |",
-            "|---|---|---|---|---|",
+        table = [
+            {"method": m} | {f"p = {p} (ε = {e:.2f})": f"{at[m, p, sigma]:.4f}" for p, e in totals.items()}
+            for m in methods
         ]
-        for method in methods:
-            lines.append(f"| {method} | " + " | ".join(f"{at[method, p, sigma]:.4f}" for p in MDR_RETENTIONS) + " |")
+        lines += ["", f"## σ = {sigma}", markdown(table)]
     lines += ["", *advice(at, methods)]
     return "\n".join(lines)
 

@@ -4,12 +4,11 @@ Total ε on Adult's nine attributes against the accuracy asked for is computed h
 numbers are read from the results of ball_totals.py and inference_level.py. Each stands between its markers. Seconds to run.
 """
 
-import csv
 from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot as plt
-from writing import RESULTS, save, write_csv
+from writing import read_csv, save, write_csv
 
 from optrr import design
 from optrr.domain.datasets import adult_domain
@@ -89,8 +88,8 @@ def adult_lines(rows: list[dict[str, float]]) -> list[str]:
 
 def scale_lines() -> list[str]:
     """Certified totals for many different attributes, beside the two baselines."""
-    with (RESULTS / "ball_totals.csv").open() as file:
-        rows = [r for r in csv.DictReader(file) if r["setting"].startswith("epsilon 0.05") and int(r["m"]) in SHOWN]
+    every = read_csv("ball_totals.csv")
+    rows = [r for r in every if r["setting"].startswith("epsilon 0.05") and int(r["m"]) in SHOWN]
     lines = ["| m | optimum lies in | Kronecker | POR's heuristic | seconds |", "|---|---|---|---|---|"]
     for r in rows:
         bracket = f"{float(r['lower']):.4f} .. {float(r['upper']):.4f}"
@@ -101,8 +100,7 @@ def scale_lines() -> list[str]:
 
 def naive_lines() -> list[str]:
     """Where Pearson's χ² on randomized counts goes wrong most, and the score test on the same tables."""
-    with (RESULTS / "inference_level.csv").open() as file:
-        worst = max(csv.DictReader(file), key=lambda r: float(r["naive_pearson"]))
+    worst = max(read_csv("inference_level.csv"), key=lambda r: float(r["naive_pearson"]))
     return [
         f"  On {worst['table'].replace('x', '×')} tables of independent attributes, randomized with pairs kept and "
         f"n = {int(worst['n']):,}, a Pearson χ² at nominal 5 %",

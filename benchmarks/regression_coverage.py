@@ -28,7 +28,7 @@ from scipy.stats import chi2, norm
 from writing import markdown, measure_all, three_decimals, write
 
 from optrr import Attribute, Domain, Mechanism, design
-from optrr.mechanisms.kernel import Kernel, ProductKernel, unrandomized
+from optrr.mechanisms.kernel import ProductKernel, unrandomized
 from optrr.models.regression.building import DistinctReports, every_combination
 from optrr.models.regression.families import Equations, Levels
 from optrr.models.regression.fitting import Tried, columns_of, equations, interval, model
@@ -280,7 +280,7 @@ class Made:
                 self.interval[rows, k] = solved.converged & clear(data, near, others)
 
 
-def attainable(setting: Setting, fit: Fit, theta: np.ndarray, kernel: Kernel | None = None) -> np.ndarray:
+def attainable(setting: Setting, fit: Fit, theta: np.ndarray) -> np.ndarray:
     """The least standard errors (p,) of any regular estimate at the truth, with the predictors' law free: Cramér and Rao.
 
     By dense matrices and differences, and nothing of what is measured. The law of the randomized predictors within each group
@@ -294,7 +294,7 @@ def attainable(setting: Setting, fit: Fit, theta: np.ndarray, kernel: Kernel | N
     ]
     public = int(np.prod([domain.sizes[k] for k in order[: domain.m - len(setting.randomized)]], dtype=int))
     r = int(domain.sizes[-1])
-    kernel = kernel or setting.mechanism().kernel(setting.randomized)
+    kernel = setting.mechanism().kernel(setting.randomized)
     cells = int(np.prod(kernel.sizes))
     p = np.stack([kernel.expected(one.reshape(kernel.sizes)).ravel() for one in np.eye(cells)])
     codes = np.indices(table.shape).reshape(domain.m, -1).T

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib import pyplot as plt
 from paper_settings import RIJ_RETAINED, RIJ_YEARS
-from writing import save, write_csv, write_text
+from writing import markdown, save, write_csv, write_text
 
 from optrr.domain.domain import Domain
 from optrr.ways.protocols import Collector, rr_ind_joint, rr_independent
@@ -84,11 +84,7 @@ def page(errors: dict[str, np.ndarray], runs: int, people: int) -> str:
         "# RIJ Figs. 9–12: age and sex, p = 0.5",
         f"{runs} randomizations of {people} records.",
         "",
-        "| table | MAE | MSE |",
-        "|---|---|---|",
-    ]
-    lines += [f"| {name} | {mae[name]:.5f} | {(e**2).mean():.2e} |" for name, e in errors.items()]
-    lines += [
+        markdown([{"table": k, "MAE": f"{mae[k]:.5f}", "MSE": f"{(e**2).mean():.2e}"} for k, e in errors.items()]),
         "",
         f"- RR-Ind-Joint closest to the true table: {'yes' if mae[names[2]] == min(mae.values()) else 'NO'}",
         "- The paper's pictures show RR-Ind-Joint equal to the truth to the eye, and its Table 1 a mean "

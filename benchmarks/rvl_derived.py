@@ -16,7 +16,7 @@ import numpy as np
 import rvl_data
 from matplotlib import pyplot as plt
 from paper_settings import RVL_PEOPLE
-from writing import save, write_csv, write_text
+from writing import markdown, save, write_csv, write_text
 
 from optrr.mechanisms.matrix import MatrixMechanism, laplace, randomized_response
 from optrr.records.counts import count
@@ -30,6 +30,8 @@ EPSILONS = (1, 2, 3, 4, 5, 6, 8, 10)
 FAMILIES = {"randomized response": randomized_response, "Laplace": laplace}
 STATISTICS = {"entropy": ("LDL",), "chi-square": ("LDL", "TC")}
 WAYS = ("published", "projected", "optrr")
+SHORT = {"randomized response": "RR", "Laplace": "Laplace"}
+SAID = {"published": "as published", "projected": "projected", "optrr": "optrr"}
 
 
 def plug_in(statistic: str, pi: np.ndarray) -> float:
@@ -140,18 +142,13 @@ def page(rows: list[dict]) -> str:
     ]
     for statistic in STATISTICS:
         mine = {(r["family"], r["epsilon"], r["way"]): r for r in rows if r["statistic"] == statistic}
+        names = {(f, w): f"{short} {said}" for f, short in SHORT.items() for w, said in SAID.items()}
+        table = [{"ε": f"{e:g}"} | {said: shown(mine[f, e, w]) for (f, w), said in names.items()} for e in EPSILONS]
         lines += [
             "",
             f"## {statistic}: true {truth(statistic):.3f}, error of the trivial answer {trivial[statistic]:.3f}",
             "",
-            "| ε | RR as published | RR projected | RR optrr | Laplace as published | Laplace projected | Laplace optrr |",
-            "|---" * 7 + "|",
-        ]
-        lines += [
-            f"| {e:g} | " + " | ".join(shown(mine[family, e, way]) for family in FAMILIES for way in WAYS) + " |"
-            for e in EPSILONS
-        ]
-        lines += [
+            markdown(table),
             "",
             "- RVL: randomized response lies closer to the truth, with smaller deviations. Randomized response has",
         ]

@@ -10,11 +10,11 @@ from itertools import combinations
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from writing import RESULTS, write_csv, write_text
+from people import adult_codes
+from writing import RESULTS, markdown, write_csv, write_text
 
-from optrr.domain.datasets import adult, adult_domain
+from optrr.domain.datasets import adult_domain
 from optrr.records.counts import count_many
-from optrr.records.frames import FrameCodec
 from optrr.tables.estimation.estimator import estimate
 from optrr.ways.protocols import sic_clusters
 
@@ -32,8 +32,7 @@ ENOUGH = 30
 def pictures(p: float, runs: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """e_ij in percent of one run (randomized), and absolute errors of all runs, randomized and estimated."""
     domain = adult_domain()
-    codec = FrameCodec(domain, adult().schema)
-    codes = np.concatenate([codec.encode(b) for b in adult().to_batches()])
+    codes = adult_codes()
     protocol = sic_clusters(domain, [c.split() for c in CLUSTERS[p].split(" / ")], p)
     pairs = list(combinations(domain.names, 2))
     truth = count_many(codes, domain, pairs)
@@ -95,19 +94,18 @@ def main(runs: int) -> None:
     figure.savefig(RESULTS / "sic_figures.svg", metadata={"Date": None}, bbox_inches="tight", dpi=110)
     write_csv("sic_figures.csv", rows)
     raw = [r["median_percent"] for r in rows if r["counts"] == "randomized"]
+    names = {"median_percent": "median error", "ninth_decile_percent": "9th decile"}
+    kept = [
+        {"p": r["p"], "counts": r["counts"]}
+        | {said: f"{r[name]:.1f} %" for name, said in names.items()}
+        | {"within 25 %": f"{r['share_within_25_percent']:.2f}"}
+        for r in rows
+    ]
     lines = [
         "# SIC Figs. 1–3",
         f"{runs} runs; cells of at least {ENOUGH} people. The published figures are pictures without numbers.",
         "",
-        "| p | counts | median error | 9th decile | within 25 % |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r['p']} | {r['counts']} | {r['median_percent']:.1f} % | {r['ninth_decile_percent']:.1f} % | "
-        f"{r['share_within_25_percent']:.2f} |"
-        for r in rows
-    ]
-    lines += [
+        markdown(kept),
         "",
         f"- the difference is smaller for higher p: {'yes' if raw == sorted(raw) else 'NO'}",
         "- The paper compares the true counts with the randomized ones as they are. Debiasing (its own "

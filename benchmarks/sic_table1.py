@@ -13,7 +13,7 @@ from itertools import combinations, product
 
 import numpy as np
 from paper_settings import SIC_TABLE1
-from writing import write_csv, write_text
+from writing import markdown, write_csv, write_text
 
 from optrr.designs.clustering import Clusters, power_iteration_clusters
 from optrr.designs.dependence import cramers_v
@@ -129,17 +129,9 @@ def main() -> None:
         f"have {epsilon(domain.sizes, left, 0.9):.3f}, not the printed 11.975, which no five attributes have."
     )
     write_csv("sic_table1.csv", rows)
-    lines = [
-        "# SIC Table 1",
-        "| p | cluster | attributes | printed ε | sets that fit | nearest set | its ε |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {r['p']} | {r['cluster']} | {r['attributes']} | {r['published']} | {r['sets_that_fit']} | "
-        f"{r['nearest_set']} | {r['nearest_epsilon']} |"
-        for r in rows
-    ]
-    write_text("sic_table1.md", "\n".join([*lines, "", *notes]))
+    heads = ("p", "cluster", "attributes", "printed ε", "sets that fit", "nearest set", "its ε")
+    shown = markdown([dict(zip(heads, r.values(), strict=True)) for r in rows], str)
+    write_text("sic_table1.md", "\n".join(["# SIC Table 1", shown, "", *notes]))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,12 @@ def write_csv(name: str, rows: Sequence[Mapping[str, object]], digits: int = 4) 
         writer.writerows({k: f"{v:.{digits}g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
 
 
+def read_csv(name: str) -> list[dict[str, str]]:
+    """Rows of a result."""
+    with (RESULTS / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def write_text(name: str, *parts: str) -> None:
     """Write a page of these parts, with an empty line between them."""
     (RESULTS / name).write_text("\n\n".join(parts).strip() + "\n", encoding="utf-8")
