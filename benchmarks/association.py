@@ -49,26 +49,24 @@ def named_cell(each: int, total: float) -> EffectKernel:
     return EffectKernel((3, 2), [[1.0, seen], [seen, seen]])
 
 
-def kept_by(tables: np.ndarray, total: float, cases: float, frequencies: np.ndarray) -> dict[str, float]:
-    """Mean noncentrality for each person asked, of each way; ``each`` is how many variants the best questions are about."""
-    count = len(tables)
+def kept_by(people: int, total: float, tables: np.ndarray, which: np.ndarray, known: dict) -> dict[str, float]:
+    """Mean noncentrality of some of all variants, of each way; ``each`` is how many variants the best questions are about."""
+    count, shown = len(tables), tables[which]
     names = [f"v{k}" for k in range(count)]
-    which = np.arange(count)
-    best = sampled_variants(Wanted(names), total, cases=cases, frequencies=frequencies)
+    best, anything = sampled_variants(Wanted(names), total, **known), sampled_variants(Wanted(names), total)
     out = {
-        "each": best.each,
-        "association": expected_noncentralities(best, tables, which).mean(),
-        "unknown": expected_noncentralities(sampled_variants(Wanted(names), total), tables, which).mean(),
+        "association": expected_noncentralities(best, shown, which).mean(),
+        "unknown": expected_noncentralities(anything, shown, which).mean(),
         "cells": max(
-            noncentralities(tables, named_cell(k, total)).mean() * k / count for k in range(1, min(MOST, count) + 1)
+            noncentralities(shown, named_cell(k, total)).mean() * k / count for k in range(1, min(MOST, count) + 1)
         ),
     }
-    for name in ("optimum", "pairs"):
+    for name in ("pairs", "optimum"):
         made = genomic_design(Wanted(names, preserve_pairs=name == "pairs"), Budget(total))
         layout = layout_of(made.domain)
-        kernel = star_kernel(made.law, layout.attributes, layout.status)
-        out[name] = noncentralities(tables, kernel).mean()
-    return {k: float(v) for k, v in out.items()}
+        kernel = star_kernel(made.law, layout.attributes[which], layout.status)
+        out[name] = noncentralities(shown, kernel).mean()
+    return {"each": best.each} | {k: people * float(v) for k, v in out.items()}
 
 
 def one_variant() -> Iterator[dict[str, object]]:
@@ -135,31 +133,16 @@ def panel(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray,
 def predicted() -> Iterator[dict[str, object]]:
     """Noncentralities for n people, mean over the associated variants, at every total."""
     people = genomes()
-    names, shares, associated = people.names, people.shares, people.associated
+    n = COPIES * len(people.records)
     for total in TOTALS:
-        every = sampled_variants(Wanted(names), total, **people.expected)
-        anything = sampled_variants(Wanted(names), total)
-        row: dict[str, object] = {"people": "1000 Genomes", "variants": len(names), "total": total, "each": every.each}
-        n = COPIES * len(people.records)
-        for name, asking in (("association", every), ("unknown", anything)):
-            row[name] = n * expected_noncentralities(asking, shares[associated], associated).mean()
-        row["cells"] = n * max(
-            noncentralities(shares[associated], named_cell(k, total)).mean() * k / len(names)
-            for k in range(1, MOST + 1)
-        )
-        for name in ("pairs", "optimum"):
-            made = genomic_design(Wanted(names, preserve_pairs=name == "pairs"), Budget(total))
-            kernel = star_kernel(made.law, layout_of(made.domain).attributes[associated], 0)
-            row[name] = n * noncentralities(shares[associated], kernel).mean()
-        yield row
+        row = {"people": "1000 Genomes", "variants": len(people.names), "total": total}
+        yield row | kept_by(n, total, people.shares, people.associated, people.expected)
     rng = np.random.default_rng(41)
     for count in (20, 55, 1_000, 10_000):
         for total in TOTALS:
             tables, frequencies, cases = panel(count, rng)
-            kept = kept_by(tables, total, cases, frequencies)
-            yield {"people": f"{cases:.0%} cases", "variants": count, "total": total} | {
-                k: v if k == "each" else 50_000 * v for k, v in kept.items()
-            }
+            kept = kept_by(50_000, total, tables, np.arange(count), {"cases": cases, "frequencies": frequencies})
+            yield {"people": f"{cases:.0%} cases", "variants": count, "total": total} | kept
 
 
 def drawn() -> Iterator[dict[str, object]]:

@@ -94,17 +94,9 @@ def of_protocol(protocol: FieldProtocol, rng: np.random.Generator) -> tuple[Erro
     at = DOMAIN.index
     pairs = ({(a, b): r.estimate_pair(at(a), at(b)) for a, b in SETS[1]} for r in drawn)
     # people fixed: π_vw in place of π_vw² is taken off the second moment
-    exact = float(
-        np.mean(
-            [(pair_variance(protocol, at(a), at(b), TRUE[a, b], N) - _drawing(TRUE[a, b])).sum() for a, b in SETS[1]]
-        )
-    )
-    return one_way, mean_errors(exact, pairs)
-
-
-def _drawing(table: np.ndarray) -> np.ndarray:
-    """Variance of a cell's proportion through drawing N people."""
-    return (table - table**2) / N
+    drawing = {pair: (TRUE[pair] - TRUE[pair] ** 2) / N for pair in SETS[1]}
+    each = [pair_variance(protocol, at(a), at(b), TRUE[a, b], N) - drawing[a, b] for a, b in SETS[1]]
+    return one_way, mean_errors(float(np.mean([v.sum() for v in each])), pairs)
 
 
 def of_sampled_pairs(epsilon: float, rng: np.random.Generator) -> tuple[Errors, Errors]:

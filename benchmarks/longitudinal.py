@@ -93,18 +93,12 @@ def unary(kind: str, one: float, forever: float) -> Support:
     return Support(p1, q1, *stages(brentq(excess, 1e-12, 0.5 - 1e-12)), unary=True)
 
 
-def literature(size: int, one: float, forever: float) -> dict[str, Support]:
-    out = {kind: unary(kind, one, forever) for kind in ("L-SUE", "L-OSUE", "L-OUE") if reaches(kind, one, forever)}
-    return {"L-GRR": grr(size, one, forever), **out}
-
-
-def reaches(kind: str, one: float, forever: float) -> bool:
-    """Whether the second stage can make one report cost as much; L-OUE's never gives more than half of the bits away."""
+def literature(kind: str, size: int, one: float, forever: float) -> Support | None:
+    """None where the second stage cannot make one report cost as much; L-OUE's never gives more than half of the bits away."""
     try:
-        unary(kind, one, forever)
+        return grr(size, one, forever) if kind == "L-GRR" else unary(kind, one, forever)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def designed(one: float, forever: float) -> dict[str, LongitudinalDesign]:
@@ -124,7 +118,7 @@ def ways(one: float, forever: float) -> dict[str, tuple[list[Support], int]]:
     out = {}
     for kind in ("L-GRR", "L-SUE", "L-OSUE", "L-OUE"):
         for plan, share, people in (("SPL", 1 / M, 1), ("SMP", 1.0, M)):
-            known = [literature(r, one * share, forever * share).get(kind) for r in SIZES]
+            known = [literature(kind, r, one * share, forever * share) for r in SIZES]
             if all(known):
                 out[f"{plan} {kind}"] = (known, people)
     return out | {f"designed, {name}": (supports(d), 1) for name, d in designed(one, forever).items()}

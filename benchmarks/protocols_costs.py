@@ -137,21 +137,11 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
     sums_m = [secure_sum_bytes(4, m) for m in attributes]
     greedy = [clustering_seconds(m, lambda d: greedy_clusters(d, [2] * len(d), 64, 0.1)) for m in large]
     power = [clustering_seconds(m, lambda d: power_iteration_clusters(d, 3)) for m in large]
+    collector_n = [randomized_seconds(n, 6) for n in n_values]
+    collector_m = [randomized_seconds(30_000, m) for m in m_values]
     return [
-        (
-            "randomized records: collector's time (§4.1)",
-            "n",
-            "O(n)",
-            n_values,
-            [randomized_seconds(n, 6) for n in n_values],
-        ),
-        (
-            "randomized records: collector's time (§4.1)",
-            "m",
-            "O(m²) pairs",
-            m_values,
-            [randomized_seconds(30_000, m) for m in m_values],
-        ),
+        ("randomized records: collector's time (§4.1)", "n", "O(n)", n_values, collector_n),
+        ("randomized records: collector's time (§4.1)", "m", "O(m²) pairs", m_values, collector_m),
         ("randomized records: sent by one person (§4.1)", "m", "O(m)", m_values, [message_bytes(m) for m in m_values]),
         ("secure sum: bytes to one party (§4.2, §4.3)", "n", "O(n · cells)", parties, [a for a, _ in sums_n]),
         ("secure sum: bytes to all (§4.2, §4.3)", "n", "n parties of O(n)", parties, [b for _, b in sums_n]),
@@ -160,13 +150,7 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
         ("secure sum: one party's time", "m", "O(cells): m²", attributes, [party_seconds(4, m) for m in attributes]),
         ("clustering, Algorithm 1: time", "m", "none stated; here O(m²) to O(m² log m)", large, greedy),
         ("clustering, power iteration: time", "m", "none stated; O(m²) a step", large, power),
-        (
-            "clustering, power iteration: multiplications",
-            "m",
-            "steps · m²",
-            large,
-            [walk_operations(m) for m in large],
-        ),
+        ("clustering, power iteration: multiplications", "m", "steps · m²", large, list(map(walk_operations, large))),
     ]
 
 

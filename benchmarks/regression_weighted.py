@@ -61,20 +61,13 @@ def weighted_at_random(rng: np.random.Generator, count: int) -> list[WeightedSet
         x = rng.dirichlet(np.full(int(np.prod(sizes)), 3.0), size=(strata, kinds))
         chances = rng.dirichlet(np.full(r, 3.0), size=x.shape[-1]) * rng.uniform(0.6, 1.6, (strata, kinds, 1, r))
         table = x[..., None] * chances / chances.sum(axis=-1, keepdims=True)
-        made = WeightedSetting(
-            name=sampled.name,
-            attributes=(*sizes, r),
-            epsilon=tuple(map(float, rng.uniform(1.5, 4, len(sizes) + 1).round(2))),
-            kind=str(rng.choice(["kronecker", "pairs kept"])),
-            table=table.reshape(strata, kinds, -1),
-            people=sampled.people,
-            chances=sampled.chances,
-            sizes=sampled.sizes,
-            each=sampled.each,
-            alike=sampled.alike,
-            family=family,
-        )
-        out.append(made)
+        own = {
+            "attributes": (*sizes, r),
+            "epsilon": tuple(map(float, rng.uniform(1.5, 4, len(sizes) + 1).round(2))),
+            "kind": str(rng.choice(["kronecker", "pairs kept"])),
+            "table": table.reshape(strata, kinds, -1),
+        }
+        out.append(WeightedSetting(**(vars(sampled) | own), family=family))
     return out
 
 

@@ -52,15 +52,8 @@ def figure_1(axes, pi: np.ndarray) -> list[list[float]]:
         kernel = mechanism.kernel("LDL")
         estimate = kernel.solve(seen.proportions)
         deviation = np.sqrt(kernel.variance(seen.proportions, seen.n))
-        axes.bar(
-            np.arange(6) + 0.27 * k,
-            estimate,
-            0.25,
-            yerr=deviation,
-            capsize=2,
-            color=rvl_data.COLOURS[family],
-            label=family,
-        )
+        style = {"capsize": 2, "color": rvl_data.COLOURS[family], "label": family}
+        axes.bar(np.arange(6) + 0.27 * k, estimate, 0.25, yerr=deviation, **style)
         rows += [estimate.tolist(), deviation.tolist()]
     axes.set(xticks=range(6), xticklabels=rvl_data.LDL, title="Figure 1: ε = 5, one collection", ylabel="proportion")
     axes.tick_params(axis="x", rotation=30)

@@ -77,9 +77,7 @@ def settings(rng: np.random.Generator) -> Iterator[Setting]:
     for place in range(SETTINGS):
         people = int(rng.choice([1, 4, 20]))
         setting = random_setting(rng, people, place % 4 == 0)
-        clusters = int(rng.choice([100, 400, 1500] if people == 1 else [15, 40, 80]))
-        alike = 0.0 if people == 1 else float(rng.choice([0.0, 0.5, 1.5]))
-        yield replace(setting, clusters=clusters, alike=alike, spread=float(rng.choice([0.0, 0.5, 1.0])))
+        yield clustered(setting, int(rng.choice([100, 400, 1500] if people == 1 else [15, 40, 80])), rng)
 
 
 def large_settings(rng: np.random.Generator) -> Iterator[Setting]:
@@ -88,9 +86,12 @@ def large_settings(rng: np.random.Generator) -> Iterator[Setting]:
         n, people = np.exp(rng.uniform(*np.log([1000, 100_000]))), int(rng.choice([1, 4, 20]))
         people = people if people == 1 else max(people, int(n / MOST_CLUSTERS))
         setting = random_setting(rng, people, place % 4 == 0)
-        clusters = max(15, int(n / (people * len(setting.strata))))
-        alike = 0.0 if people == 1 else float(rng.choice([0.0, 0.5, 1.5]))
-        yield replace(setting, clusters=clusters, alike=alike, spread=float(rng.choice([0.0, 0.5, 1.0])))
+        yield clustered(setting, max(15, int(n / (people * len(setting.strata)))), rng)
+
+
+def clustered(setting: Setting, clusters: int, rng: np.random.Generator) -> Setting:
+    alike = 0.0 if setting.people == 1 else float(rng.choice([0.0, 0.5, 1.5]))
+    return replace(setting, clusters=clusters, alike=alike, spread=float(rng.choice([0.0, 0.5, 1.0])))
 
 
 def random_setting(rng: np.random.Generator, people: int, sparse: bool) -> Setting:
