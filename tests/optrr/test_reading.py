@@ -677,7 +677,14 @@ def test_a_wrong_report_of_a_device_is_refused_without_its_values(sent, tmp_path
     with pytest.raises(InvalidInput, match=said) as refused:
         design.reports(place).table("kids")
     assert "secret" not in str(refused.value)
-    if as_text:
+    if not as_text:
+        place.write_text("\n".join(json.dumps({**each, "id": [each["id"]]}) for each in shown))
+        with pytest.raises(InvalidInput, match="a report has no id that is a text"):
+            design.reports(place).table("kids")
+        place.write_text("\n".join(json.dumps({"table": 1, "cells": "0", **each, "values": None}) for each in shown))
+        with pytest.raises(InvalidInput, match="has not the 3 values"):
+            design.reports(place).table("kids")
+    else:
         place.write_text(place.read_text() + "oops\n")
         with pytest.raises(InvalidInput, match="holds a text that is no report"):
             design.reports(place).table("kids")

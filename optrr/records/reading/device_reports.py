@@ -48,7 +48,7 @@ def as_reports(data: Any, asking: Any) -> Any:
             return data
         source = open_source(data)
         names = set(source.column_names())
-        if names.issuperset(_SENT) and (names.issuperset(_VALUES) or names.issuperset(_ANSWER)):
+        if names.issuperset((*_SENT, *(_VALUES if hasattr(asking, "mechanism") else _ANSWER))):
             return DeviceReports(source, asking)
         once = piped or isinstance(source, Once)
         if not once and not names & {*asking.domain.names, *_ANSWER} and (column := _column_of_json(source)):
@@ -115,8 +115,8 @@ class DeviceReports(Passing):
                     f"{self.name}: a report is of another design than {self._design[:12]}…; give the reports that were "
                     "collected by this design"
                 )
-            if identifiers.null_count:
-                raise InvalidInput(f"{self.name}: a report has no id; leave it out")
+            if identifiers.null_count or pa.types.is_nested(identifiers.type):
+                raise InvalidInput(f"{self.name}: a report has no id that is a text; leave it out")
             rows = []
             for row, identifier in enumerate(identifiers.to_pylist()):
                 if identifier not in seen:
