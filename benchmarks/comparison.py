@@ -27,19 +27,13 @@ def difference(before: Path, now: Path, agrees: float) -> str | None:
     if picture:
         old, new = (_SHAPE.sub("shape", _PIXELS.sub("pixels", text)) for text in (old, new))
     if _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
-        line = next(
-            (pair for pair in zip(old.splitlines(), new.splitlines(), strict=False) if _texts_differ(*pair)),
-            ("fewer or more lines", "than before"),
-        )
-        return f"text changed: {line[0].strip()[:120]!r} became {line[1].strip()[:120]!r}"
+        lines = (_NUMBER.sub("#", text).splitlines() for text in (old, new))
+        first = next(((a, b) for a, b in zip(*lines, strict=False) if a != b), ("fewer or more lines", "than before"))
+        return f"text changed: {first[0].strip()[:120]!r} became {first[1].strip()[:120]!r}"
     for a, b in zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True):
         if not (abs(_value(a) - _value(b)) <= PICTURE if picture else _close(a, b, agrees)):
             return f"{a} became {b}"
     return None
-
-
-def _texts_differ(old: str, new: str) -> bool:
-    return _NUMBER.sub("#", old) != _NUMBER.sub("#", new)
 
 
 def _value(number: str) -> float:

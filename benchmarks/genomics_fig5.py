@@ -240,16 +240,9 @@ def page(rows: list[dict[str, object]]) -> str:
         "|---" * 10 + "|",
     ]
     for snps in SIZES:
-        cells = [
-            f"{PUBLISHED['published heuristic'][snps]:.1f}",
-            cell(snps, "published heuristic"),
-            cell(snps, "heuristic"),
-        ]
-        cells += [
-            f"{PUBLISHED['published Kronecker'][snps]:.1f}",
-            cell(snps, "published Kronecker"),
-            cell(snps, "kronecker"),
-        ]
+        cells = []
+        for printed, mended in zip(PUBLISHED, ("heuristic", "kronecker"), strict=True):
+            cells += [f"{PUBLISHED[printed][snps]:.1f}", cell(snps, printed), cell(snps, mended)]
         cells += [cell(snps, "heuristic", "unbiased"), cell(snps, "optimum"), cell(snps, "optimum", "unbiased")]
         lines.append(f"| {snps} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

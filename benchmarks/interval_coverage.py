@@ -58,8 +58,7 @@ class Setting:
     def mechanism(self) -> Randomizer:
         """Designed, or a product of Laplace matrices."""
         if self.kind == "matrix":
-            pairs = zip(self.sizes, self.epsilons, strict=True)
-            return MatrixMechanism(self.domain, tuple(laplace(r, e) for r, e in pairs))
+            return MatrixMechanism(self.domain, tuple(map(laplace, self.sizes, self.epsilons)))
         return design(self.domain, list(self.epsilons), **WISHES[self.kind]).mechanism
 
 
@@ -179,18 +178,9 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     out = []
     for name in ("mean", "worst", "together", "query", "data_mean", "data_worst", "data_together"):
         values = np.array([row[name] for row in rows if np.isfinite(row[name])])
-        low, high = int((values < 0.93).sum()), int((values > 0.97).sum())
-        out.append(
-            {
-                "coverage": name,
-                "settings": len(values),
-                "least": float(values.min()),
-                "average": float(values.mean()),
-                "largest": float(values.max()),
-                "below 93 %": low,
-                "above 97 %": high,
-            }
-        )
+        spread = {"least": float(values.min()), "average": float(values.mean()), "largest": float(values.max())}
+        outside = {"below 93 %": int((values < 0.93).sum()), "above 97 %": int((values > 0.97).sum())}
+        out.append({"coverage": name, "settings": len(values)} | spread | outside)
     return out
 
 

@@ -16,7 +16,7 @@ as many normal numbers as there are cells. Takes an hour. Writes longitudinal_co
 """
 
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -206,14 +206,12 @@ def page(rows: list[dict], cells: list[dict[str, np.ndarray]]) -> str:
         "| all cells of a setting | mean | 10 % of settings below | least | most | largest mean error, in standard errors |",
         "|---|---|---|---|---|---|",
     ]
-    for what in ("average", "change"):
-        for second in ("whole", "kronecker"):
-            for kind in ("equal", "unequal"):
-                mine = [r for r in rows if r["second"] == second and bool(r["each"]) == (kind == "unequal")]
-                share = np.array([r[f"{what} coverage"] for r in mine])
-                bias, size = max(r[f"{what} bias"] for r in mine), sum(r["cells"] for r in mine)
-                spread = f"{share.mean():.3f} | {np.quantile(share, 0.1):.3f} | {share.min():.3f} | {share.max():.3f}"
-                lines.append(f"| {what}, {second}, {kind} rounds | {spread} | {bias:.2f} of {size} cells |")
+    for what, second, kind in product(("average", "change"), ("whole", "kronecker"), ("equal", "unequal")):
+        mine = [r for r in rows if r["second"] == second and bool(r["each"]) == (kind == "unequal")]
+        share = np.array([r[f"{what} coverage"] for r in mine])
+        bias, size = max(r[f"{what} bias"] for r in mine), sum(r["cells"] for r in mine)
+        spread = f"{share.mean():.3f} | {np.quantile(share, 0.1):.3f} | {share.min():.3f} | {share.max():.3f}"
+        lines.append(f"| {what}, {second}, {kind} rounds | {spread} | {bias:.2f} of {size} cells |")
     lines += [
         "",
         "By how many people the smallest round has in a cell, expected. Few reports come in whole numbers, so that an interval "

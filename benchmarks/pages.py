@@ -24,10 +24,10 @@ from pathlib import Path
 
 import jinja2
 from paper_settings import listed
+from writing import RESULTS, markdown
 
 QUICK = True
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
 PAGES = FOLDER.parent / "docs" / "papers"
 COLUMNS = ("in the paper", "what it says", "where it is here", "what we got", "where the paper errs")
 
@@ -82,9 +82,7 @@ def span(name: str, column: str, figures: int = 3, **where: str) -> str:
 
 def columns(name: str, named: dict[str, str], **where: str) -> str:
     """A table of some columns."""
-    lines = ["| " + " | ".join(named.values()) + " |", "|---" * len(named) + "|"]
-    lines += ["| " + " | ".join(shown(r[c], 4) for c in named) + " |" for r in rows(name, **where)]
-    return "\n".join(lines)
+    return markdown([{said: shown(r[c], 4) for c, said in named.items()} for r in rows(name, **where)])
 
 
 def cell(name: str, column: str, **where: str) -> str:
@@ -120,19 +118,18 @@ def place(where: str) -> str:
 def statements(paper: str, environment: jinja2.Environment) -> str:
     """The table of all that a paper states."""
     listed = tomllib.loads((FOLDER / "papers" / "statements.toml").read_text(encoding="utf-8"))[paper]
-    lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    table = []
     for row in listed:
         where = ", ".join(map(place, row["where"])) if row.get("where") else row["reason"]
         cells = (row["statement"], row["says"], where, row["got"], row.get("errs", ""))
-        lines.append("| " + " | ".join(environment.from_string(c).render().replace("|", "\\|") for c in cells) + " |")
-    return "\n## Every statement of the paper\n\n" + "\n".join(lines) + "\n"
+        texts = (environment.from_string(c).render().replace("|", "\\|") for c in cells)
+        table.append(dict(zip(COLUMNS, texts, strict=True)))
+    return f"\n## Every statement of the paper\n\n{markdown(table)}\n"
 
 
 def settings(paper: str) -> str:
     """What a paper sets, as a table."""
-    return "\n".join(
-        ["| in the paper | settings |", "|---|---|", *(f"| {what} | {said} |" for what, said in listed(paper))]
-    )
+    return markdown([{"in the paper": what, "settings": said} for what, said in listed(paper)])
 
 
 def picture(name: str, caption: str) -> str:

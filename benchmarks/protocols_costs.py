@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullLocator
-from writing import save, write_csv, write_text
+from writing import markdown, save, write_csv, write_text
 
 from optrr.designs.clustering import checked_affinity, greedy_clusters, iterates, power_iteration_clusters
 from optrr.designs.dependence import dependences_from_randomized
@@ -156,19 +156,16 @@ def measures() -> list[tuple[str, str, str, list[int], list[float]]]:
 
 def sizes_and_times() -> list[str]:
     """The secure sum for small and wide tables: one party's traffic and time."""
-    out = [
+    rows = []
+    for m in (2, 4, 9, 19):
+        received, cells = secure_sum_bytes(10, m)[0], sum(pair_cells(domain_of(m)))
+        row = {"attributes": m, "cells": cells, "received": f"{received / 1e3:.1f} kB"}
+        rows.append(row | {"time": f"{party_seconds(10, m):.3g} s"})
+    return [
         "What the secure sum costs one party (received bytes; processor seconds for its own messages and all "
         "checks of the others'), as measured with 10 parties:",
         "",
-        "| attributes | cells | received | time |",
-        "|---|---|---|---|",
-    ]
-    for m in (2, 4, 9, 19):
-        received, _ = secure_sum_bytes(10, m)
-        cells = sum(pair_cells(domain_of(m)))
-        out.append(f"| {m} | {cells} | {received / 1e3:.1f} kB | {party_seconds(10, m):.3g} s |")
-    return [
-        *out,
+        markdown(rows),
         "",
         "Both grow in proportion to the number of other parties. One dishonest party can move counts between the cells of a "
         "table unseen; nobody learns more of anybody's record by that.",
