@@ -129,7 +129,7 @@ def statements(paper: str, environment: jinja2.Environment) -> str:
 
 def settings(paper: str) -> str:
     """What a paper sets, as a table."""
-    return markdown([{"in the paper": what, "settings": said} for what, said in listed(paper)])
+    return markdown([{"in the paper": what, "settings": said} for what, said in listed(paper).items()])
 
 
 def picture(name: str, caption: str) -> str:

@@ -101,60 +101,37 @@ def _numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{v:g}" for v in values)
 
 
-def listed(paper: str) -> list[tuple[str, str]]:
-    """Figure or table, and its settings in words with the numbers above."""
+def listed(paper: str) -> dict[str, str]:
+    """For each figure or table its settings, in words with the numbers above."""
     counts = _numbers(POR_COUNTS)
     swept = {name: f"{values[0]:g}..{values[-1]:g}" for name, values in RIJ_SWEPT.items()}
     return {
-        "por": [
-            (
-                "Figs. 1, 2",
-                f"k = {counts}; {POR_CATEGORIES} categories each; ε_i uniform in {_ranges(POR_EPSILONS)}; {POR_SETS} sets",
-            ),
-            (
-                "Figs. 3, 4",
-                f"k = {counts}; ε_i = {POR_EPSILON:g}; categories uniform in {_ranges(POR_SIZES)}; {POR_SETS} sets",
-            ),
-            (
-                "Fig. 5",
-                f"{_numbers(list(POR_FIG5['heuristic']))} SNPs; {POR_PEOPLE} people; {POR_CELLS} cells; "
-                f"ε_i uniform in {POR_SNP_EPSILONS[0]}..{POR_SNP_EPSILONS[1]}",
-            ),
-            (
-                "Table I",
-                f"categories uniform in {POR_TIMED_SIZES[0]}..{POR_TIMED_SIZES[1]}; "
-                f"ε_i uniform in {POR_TIMED_EPSILONS[0]}..{POR_TIMED_EPSILONS[1]}",
-            ),
-        ],
-        "mdr": [
-            ("Fig. 1", f"α = {MDR_ALPHA:g}"),
-            ("Fig. 2", f"p = {MDR_FIG2_RETENTION:g}; σ = {_numbers(MDR_SIGMAS)}"),
-            ("Fig. 3", f"p = {_numbers(MDR_RETENTIONS)}; σ = {_numbers(MDR_SIGMAS)}"),
-            (
-                "Tables I, II",
-                f"p = {_numbers(MDR_RETENTIONS)}; σ = {MDR_TABLE_SIGMA:g}; T_v = {_numbers(MDR_COMBINATIONS)}; "
-                f"T_d = {_numbers(MDR_DEPENDENCES)}",
-            ),
-        ],
-        "sic": [("Table 1, Figs. 1–3", f"p = {_numbers(list(SIC_TABLE1))}; three clusters of nine attributes")],
-        "rij": [
-            ("§3.3", f"ten people, two binary attributes, each kept with probability {RIJ_KEPT:g}"),
-            (
-                "Figs. 1–4",
-                f"d = {RIJ_BASE['d']}, ε = {RIJ_BASE['epsilon']:g}, n = {RIJ_BASE['n']}, V = {RIJ_BASE['v']:g}",
-            ),
-            (
-                "Figs. 5–8",
-                f"as Figs. 1–4, but V in {swept['v']}, ε in {swept['epsilon']}, n in {swept['n']}, d in {swept['d']}",
-            ),
-            ("Table 1, Figs. 9–12", f"p = {RIJ_RETAINED:g}; ages in bins of {RIJ_YEARS} years"),
-        ],
-        "rvl": [
-            (
-                "Figs. 1–4",
-                f"{RVL_PEOPLE} people; {RVL_LEVELS['LDL']} levels of LDL, {RVL_LEVELS['TC']} of TC; "
-                f"Fig. 1 at ε = {RVL_FIG1_EPSILON}",
-            ),
-            ("Figs. 5, 6", f"a graph of {RVL_NODES} nodes and {RVL_EDGES} edges"),
-        ],
+        "por": {
+            "Figs. 1, 2": f"k = {counts}; {POR_CATEGORIES} categories each; ε_i uniform in {_ranges(POR_EPSILONS)}; "
+            f"{POR_SETS} sets",
+            "Figs. 3, 4": f"k = {counts}; ε_i = {POR_EPSILON:g}; categories uniform in {_ranges(POR_SIZES)}; {POR_SETS} sets",
+            "Fig. 5": f"{_numbers(list(POR_FIG5['heuristic']))} SNPs; {POR_PEOPLE} people; {POR_CELLS} cells; "
+            f"ε_i uniform in {POR_SNP_EPSILONS[0]}..{POR_SNP_EPSILONS[1]}",
+            "Table I": f"categories uniform in {POR_TIMED_SIZES[0]}..{POR_TIMED_SIZES[1]}; "
+            f"ε_i uniform in {POR_TIMED_EPSILONS[0]}..{POR_TIMED_EPSILONS[1]}",
+        },
+        "mdr": {
+            "Fig. 1": f"α = {MDR_ALPHA:g}",
+            "Fig. 2": f"p = {MDR_FIG2_RETENTION:g}; σ = {_numbers(MDR_SIGMAS)}",
+            "Fig. 3": f"p = {_numbers(MDR_RETENTIONS)}; σ = {_numbers(MDR_SIGMAS)}",
+            "Tables I, II": f"p = {_numbers(MDR_RETENTIONS)}; σ = {MDR_TABLE_SIGMA:g}; T_v = {_numbers(MDR_COMBINATIONS)}; "
+            f"T_d = {_numbers(MDR_DEPENDENCES)}",
+        },
+        "sic": {"Table 1, Figs. 1–3": f"p = {_numbers(list(SIC_TABLE1))}; three clusters of nine attributes"},
+        "rij": {
+            "§3.3": f"ten people, two binary attributes, each kept with probability {RIJ_KEPT:g}",
+            "Figs. 1–4": f"d = {RIJ_BASE['d']}, ε = {RIJ_BASE['epsilon']:g}, n = {RIJ_BASE['n']}, V = {RIJ_BASE['v']:g}",
+            "Figs. 5–8": f"as Figs. 1–4, but V in {swept['v']}, ε in {swept['epsilon']}, n in {swept['n']}, d in {swept['d']}",
+            "Table 1, Figs. 9–12": f"p = {RIJ_RETAINED:g}; ages in bins of {RIJ_YEARS} years",
+        },
+        "rvl": {
+            "Figs. 1–4": f"{RVL_PEOPLE} people; {RVL_LEVELS['LDL']} levels of LDL, {RVL_LEVELS['TC']} of TC; "
+            f"Fig. 1 at ε = {RVL_FIG1_EPSILON}",
+            "Figs. 5, 6": f"a graph of {RVL_NODES} nodes and {RVL_EDGES} edges",
+        },
     }[paper]

@@ -125,7 +125,7 @@ def test_a_setting_is_the_paper_s(name: str) -> None:
 @pytest.mark.parametrize("paper", list(NUMBERED))
 def test_a_paper_s_page_shows_the_settings(paper: str) -> None:
     page = (ROOT / "docs" / "papers" / f"{paper}.md").read_text(encoding="utf-8")
-    for what, said in paper_settings.listed(paper):
+    for what, said in paper_settings.listed(paper).items():
         assert f"| {what} | {said} |" in page
 
 
