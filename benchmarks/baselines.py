@@ -156,9 +156,6 @@ def methods(epsilon: float) -> dict[str, Callable[[np.random.Generator], tuple[E
 def trivial() -> dict[str, tuple[float, float]]:
     """Errors of answers that need no data, and of the product of the true marginals."""
 
-    def mean(answer: Callable[[tuple[str, ...]], np.ndarray], sets: list[tuple[str, ...]]) -> float:
-        return float(np.mean([np.sum((answer(names) - TRUE[names]) ** 2) for names in sets]))
-
     def product(names: tuple[str, ...]) -> np.ndarray:
         return np.outer(TRUE[names[0],], TRUE[names[1],]) if len(names) == 2 else TRUE[names]
 
@@ -167,7 +164,10 @@ def trivial() -> dict[str, tuple[float, float]]:
         "uniform": lambda names: np.full_like(TRUE[names], 1 / TRUE[names].size),
         "product of the true marginals": product,
     }
-    return {label: (mean(answer, SETS[0]), mean(answer, SETS[1])) for label, answer in answers.items()}
+    return {
+        label: tuple(float(np.mean([np.sum((answer(names) - TRUE[names]) ** 2) for names in sets])) for sets in SETS)
+        for label, answer in answers.items()
+    }
 
 
 def measure() -> list[dict]:

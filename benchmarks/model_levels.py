@@ -78,6 +78,12 @@ class Setting:
             pi = pair[:, :, None] * self.strata
         return np.asarray(pi / pi.sum())
 
+    @property
+    def described(self) -> dict[str, object]:
+        """Columns of a row."""
+        epsilons, sizes = ", ".join(f"{e:g}" for e in self.epsilons), " × ".join(map(str, self.domain.sizes))
+        return {"mechanism": self.mechanism, "epsilons": epsilons, "n": self.n, "table": sizes}
+
     @cached_property
     def randomizer(self) -> Randomizer:
         """The mechanism."""
@@ -151,14 +157,8 @@ def level_row(setting: Setting, name: str, rng: np.random.Generator, runs: int) 
 
 def measured(place: int, setting: Setting) -> list[dict[str, object]]:
     first, second = np.random.default_rng([SEED, place]), np.random.default_rng([10 * SEED, place])
-    described = {
-        "setting": place,
-        "mechanism": setting.mechanism,
-        "epsilons": ", ".join(f"{e:g}" for e in setting.epsilons),
-        "n": setting.n,
-        "table": " × ".join(str(r) for r in setting.domain.sizes),
-        "strata": ", ".join(f"{x:.3g}" for x in setting.strata),
-    }
+    strata = ", ".join(f"{x:.3g}" for x in setting.strata)
+    described = {"setting": place} | setting.described | {"strata": strata}
     rows = []
     for name in (*STRATIFIED, "models"):
         if name == "common-trend" and setting.associated.shape == (2, 2):

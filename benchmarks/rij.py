@@ -125,37 +125,31 @@ def swept(figure: str) -> list[dict[str, object]]:
     return rows
 
 
-def trends(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """What the text says of each figure, by rounding and by drawing."""
-    by = {f: [r for r in rows if r["figure"] == f] for f in SWEEPS}
-
-    def line(figure: str, method: str, how: str) -> np.ndarray:
-        return np.array([r[f"{method}_{how}"] for r in by[figure]])
-
-    claims = {
-        "Fig. 5: RR-Ind grows with V": lambda h: np.all(np.diff(line("Fig. 5", "rr_ind", h)) > 0),
-        "Fig. 5: RR-Ind-Joint does not depend on V (within 15 %)": lambda h: (
-            np.ptp(line("Fig. 5", "rr_ind_joint", h)) < 0.15 * line("Fig. 5", "rr_ind_joint", h).mean()
-        ),
-        "Fig. 5: RR-Ind-Joint is the better one at V = 1": lambda h: (
-            line("Fig. 5", "rr_ind_joint", h)[-1] < line("Fig. 5", "rr_ind", h)[-1]
-        ),
-        "Fig. 6: RR-Ind-Joint falls with ε": lambda h: np.all(np.diff(line("Fig. 6", "rr_ind_joint", h)) < 0),
-        "Fig. 6: RR-Ind is constant (within 10 %)": lambda h: (
-            np.ptp(line("Fig. 6", "rr_ind", h)) < 0.1 * line("Fig. 6", "rr_ind", h).mean()
-        ),
-        "Fig. 7: RR-Ind-Joint falls like 1/n from n = 1000 (8 to 12 times per decade)": lambda h: np.all(
-            np.abs(line("Fig. 7", "rr_ind_joint", h)[2:-1] / line("Fig. 7", "rr_ind_joint", h)[3:] - 10) < 2
-        ),
-        "Fig. 7: RR-Ind-Joint falls like 1/sqrt(n) (2.8 to 3.5 times per decade)": lambda h: np.all(
-            np.abs(line("Fig. 7", "rr_ind_joint", h)[2:-1] / line("Fig. 7", "rr_ind_joint", h)[3:] - 3.15) < 0.35
-        ),
-        "Fig. 8: RR-Ind-Joint grows with d": lambda h: np.all(np.diff(line("Fig. 8", "rr_ind_joint", h)) > 0),
+def claims(rows: list[dict[str, object]], how: str) -> dict[str, bool]:
+    """What the text says of each figure, by rounding or by drawing."""
+    alone, joint = (
+        {figure: np.array([r[f"{method}_{how}"] for r in rows if r["figure"] == figure]) for figure in SWEEPS}
+        for method in METHODS
+    )
+    falls = joint["Fig. 7"][2:-1] / joint["Fig. 7"][3:]
+    return {
+        "Fig. 5: RR-Ind grows with V": np.all(np.diff(alone["Fig. 5"]) > 0),
+        "Fig. 5: RR-Ind-Joint does not depend on V (within 15 %)": np.ptp(joint["Fig. 5"])
+        < 0.15 * joint["Fig. 5"].mean(),
+        "Fig. 5: RR-Ind-Joint is the better one at V = 1": joint["Fig. 5"][-1] < alone["Fig. 5"][-1],
+        "Fig. 6: RR-Ind-Joint falls with ε": np.all(np.diff(joint["Fig. 6"]) < 0),
+        "Fig. 6: RR-Ind is constant (within 10 %)": np.ptp(alone["Fig. 6"]) < 0.1 * alone["Fig. 6"].mean(),
+        "Fig. 7: RR-Ind-Joint falls like 1/n from n = 1000 (8 to 12 times per decade)": np.all(np.abs(falls - 10) < 2),
+        "Fig. 7: RR-Ind-Joint falls like 1/sqrt(n) (2.8 to 3.5 times per decade)": np.all(np.abs(falls - 3.15) < 0.35),
+        "Fig. 8: RR-Ind-Joint grows with d": np.all(np.diff(joint["Fig. 8"]) > 0),
     }
+
+
+def trends(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    by_rounding, by_drawing = (claims(rows, how) for how in ("rounded", "drawn"))
     said = {True: "holds", False: "does not hold"}
     return [
-        {"claim": text, "by rounding": said[bool(true("rounded"))], "drawn": said[bool(true("drawn"))]}
-        for text, true in claims.items()
+        {"claim": c, "by rounding": said[bool(by_rounding[c])], "drawn": said[bool(by_drawing[c])]} for c in by_rounding
     ]
 
 

@@ -48,15 +48,7 @@ def settings() -> Iterator[Setting]:
 
 
 def level_row(place: int, setting: Setting, name: str) -> dict[str, object]:
-    row: dict[str, object] = {
-        "setting": place,
-        "test": name,
-        "mechanism": setting.mechanism,
-        "epsilons": ", ".join(f"{e:g}" for e in setting.epsilons),
-        "n": setting.n,
-        "table": " × ".join(str(r) for r in setting.domain.sizes),
-        "rarest": rarest(setting),
-    }
+    row = {"setting": place, "test": name} | setting.described | {"rarest": rarest(setting)}
     try:
         test = setting.test(name)
     except InvalidInput:
