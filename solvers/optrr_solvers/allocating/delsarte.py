@@ -35,6 +35,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,8 +44,9 @@ from optrr_solvers.allocating.workload import TableWorkload
 from optrr_solvers.arrays import FloatArray, IntArray
 from optrr_solvers.errors import InvalidProblem
 
-# Most patterns, and λ_S(D) listed for each of so many: those of twelve different attributes, whose multipliers take 3 s.
-MOST_PATTERNS, _MOST_ROWS = 4096, 4200
+# Most patterns, and λ_S(D) listed for each of so many: those of twelve different attributes, whose multipliers take 3 s. Beyond
+# fewer, attributes of equal sizes are counted together: their multipliers are nearly equal, and the search among ties is slow.
+MOST_PATTERNS, _MOST_ROWS, _MANY_PATTERNS = 4096, 4200, 512
 # Limits that have multipliers: those that the energies of y = z = 0 reach to this share, and the most of them.
 _REACHED, _MOST_LIMITS = 0.9, 500
 # Unit roundoff, and the relative rounding of the last sums, which add positive numbers only.
@@ -203,10 +205,13 @@ def _groups(workload: TableWorkload, most: int) -> tuple[IntArray, ...]:
     """Classes of the attributes in tables, those of the nearest rates joined while there are too many patterns."""
     groups = sorted(_used(workload), key=lambda c: int(workload.sizes[c[0]]))
     rates = 1 / (workload.sizes - 1.0)
-    while _too_many(workload, groups, most):
+    while _too_many(workload, groups, min(most, _MANY_PATTERNS)):
         if len(groups) == 1:
             return ()
-        k = min(range(len(groups) - 1), key=lambda k: float(rates[groups[k][0]] - rates[groups[k + 1][-1]]))
+        apart = [float(rates[one[0]] - rates[other[-1]]) for one, other in pairwise(groups)]
+        k = int(np.argmin(apart))
+        if apart[k] > 0 and not _too_many(workload, groups, most):
+            break
         groups[k : k + 2] = [np.concatenate(groups[k : k + 2])]
     return tuple(groups)
 
