@@ -1,13 +1,9 @@
-"""Check a saved lower bound for every ε-LDP mechanism: `python proofs/check_any_mechanism.py FILE`, in exact rationals.
+"""Check a saved lower bound for every ε-LDP mechanism: `python proofs/check_any_mechanism.py < FILE`, in exact rationals.
 
-The file's ``bound`` holds sizes r_i, tables, their weights, the total ε, groups of attributes, and sets of multipliers β and y.
 A pattern D of differing attributes has so many members in each group; y is spread over all such D. With Y_S = Σ_D y_D λ_S(D),
 λ_S(D) = Π_{i∈S∩D} −1/(r_i−1), with c_S = min over sets of β − Y_S, which must be ≥ 0 for all S ≠ ∅, Y = Y_∅ and g = e^ε − 1,
-
-    error  ≥  (Σ_S √(a_S c_S))² / max_p [β (p − p²) + Y p²] g²/(1 + gp)²,     a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i.
-
-One set holds for all p (the maximum is at most β² g²/4(β e^ε − Y)), several for p = 1/N, 2/N, …, 1/2 each. Limits of energies,
-which raise the bound of small tables, are left out.
+error ≥ (Σ_S √(a_S c_S))² / max_p [β (p − p²) + Y p²] g²/(1 + gp)², a_S = dim_S² Σ_{U⊇S} weight_U/Π_{i∈U} r_i. One set holds for
+all p (the maximum is at most β² g²/4(β e^ε − Y)), several for p = 1/N, …, 1/2 each. Limits of energies are left out.
 """
 
 import itertools
@@ -15,8 +11,6 @@ import json
 import math
 import sys
 from fractions import Fraction
-
-UNIT = 1 << 160
 
 
 def mean(sizes, group, inside, members):
@@ -33,14 +27,14 @@ def check(saved):
     sizes, groups = saved["sizes"], saved["groups"]
     used = sorted(itertools.chain(*groups))
     cells = math.prod(sizes[i] for i in used)
-    if used != sorted(set(itertools.chain(*saved["tables"]))):
-        raise ValueError("the groups are no partition of the attributes in tables")
+    if used != sorted(set(itertools.chain(*saved["tables"]))) or len(saved["sets"]) not in (1, cells // 2):
+        raise ValueError("the groups are no partition of the attributes in tables, or a set is missing")
     # the bound decreases in ε, and a double's exponential is off by less than this
     gain = Fraction(math.exp(saved["total"])) * (1 + Fraction(1, 1 << 50)) - 1
     sets = [(Fraction(s["beta"]), [(d, Fraction(y)) for d, y in s["patterns"]]) for s in saved["sets"]]
     if any(beta <= 0 or any(y < 0 for _, y in patterns) for beta, patterns in sets):
         raise ValueError("a multiplier is negative")
-    top = Fraction(0)
+    top, unit = Fraction(0), 1 << 160
     for inside in (set(s) for k in range(len(used)) for s in itertools.combinations(used, k + 1)):
         left = []
         for beta, patterns in sets:
@@ -51,7 +45,7 @@ def check(saved):
         tables = zip(saved["tables"], saved["weights"], strict=True)
         share = sum(Fraction(w) / math.prod(sizes[i] for i in t) for t, w in tables if inside <= set(t))
         square = math.prod(sizes[i] - 1 for i in inside) ** 2 * share * min(left)
-        top += Fraction(math.isqrt(math.floor(square * UNIT**2)), UNIT)
+        top += Fraction(math.isqrt(math.floor(square * unit**2)), unit)
     most = []
     for j, (beta, patterns) in enumerate(sets, 1):
         p, both = Fraction(j, cells), sum(y for _, y in patterns)
@@ -59,11 +53,8 @@ def check(saved):
             raise ValueError("the multipliers are too large")
         each = (beta * (p - p * p) + both * p * p) * (gain / (1 + gain * p)) ** 2
         most.append(each if len(sets) > 1 else (beta * gain) ** 2 / (4 * (beta * (1 + gain) - both)))
-    if len(sets) not in (1, cells // 2):
-        raise ValueError("a set is missing")
     return top**2 / max(most)
 
 
 if __name__ == "__main__":
-    with open(sys.argv[1], encoding="utf-8") as file:
-        print(float(check(json.load(file)["bound"])))
+    print(float(check(json.load(sys.stdin)["bound"])))
