@@ -32,7 +32,7 @@ _BARRIER, _LITTLE = 10.0 ** -np.arange(0.0, 11.0), 1e-2
 # Newton steps at each weight, patterns that enter in one step, and the shortest step.
 _STEPS, _ENTER, _SHORTEST = 60, 50, 1e-8
 # Totals that are tried, how far beyond the one that is proved, and the gain of total, relative, that ends them.
-_ROUNDS, _AHEAD, _TOTAL_FOUND = 20, 8.0, 1e-5
+_ROUNDS, _AHEAD, _TOTAL_FOUND = 20, 8.0, 1e-7
 # Most patterns, and most blocks of tables, for a total; fewer where there are more than 2,500 effects. Turns at the weights.
 _COLUMNS, _ENTRIES, _TURNS = 400, 1_000_000, 1000
 # Relative rounding.
