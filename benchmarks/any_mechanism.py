@@ -16,7 +16,7 @@ import numpy as np
 import published
 import pyarrow as pa
 from people import people_table
-from writing import write_csv, write_text
+from writing import measure_all, write_csv, write_text
 
 from optrr import SampledTables
 from optrr.domain.datasets import adult, adult_domain
@@ -257,7 +257,7 @@ def _drawn(rows: list[dict], *names: str) -> list[str]:
 
 
 def main() -> None:
-    rows = [measured(case) for case in random_cases(WORKLOADS)]
+    rows = measure_all(measured, random_cases(WORKLOADS))
     write_csv("any_mechanism.csv", rows)
     write_text("any_mechanism.md", report(rows, list(simulated()), list(simulated_workloads())))
 
