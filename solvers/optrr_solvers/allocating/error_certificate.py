@@ -66,13 +66,15 @@ class ErrorCertificate:
             or any(k < 0 for k, _ in self.limits)
             or self.total < EPSILON_RANGE[0]
         ):
-            raise InvalidProblem("a bound's tables, groups or multipliers are none; allocate again")
+            raise InvalidProblem("the bound's tables, groups or multipliers are not valid; allocate again")
         workload = listed(self.sizes, self.tables, self.weights)
         groups = tuple(np.asarray(group, dtype=np.int64) for group in self.groups)
         program = delsarte_program(workload, self.total, groups=groups)
         shape = [g.size + 1 for g in groups]
         if len(self.sets) != 1 and not len(self.sets) == program.cells // 2 <= FEW_CELLS // 2:
-            raise InvalidProblem("a bound's multipliers are not those of every share; allocate again")
+            raise InvalidProblem(
+                "the bound needs one set of multipliers, or one for each share p = j/N up to 1/2; allocate again"
+            )
         y = np.zeros((len(self.sets), math.prod(shape)))
         beta, z = np.asarray([s.beta for s in self.sets]), np.asarray([z for _, z in self.limits])
         try:
@@ -83,7 +85,7 @@ class ErrorCertificate:
             return chosen.proved(Multipliers(beta, y[:, 1:], z))
         except (ValueError, IndexError, ArithmeticError, TypeError) as error:
             raise InvalidProblem(
-                "a bound's multipliers are too small, or of no pattern or limit; allocate again"
+                "the bound's multipliers underflow, or name an unknown pattern or limit; allocate again"
             ) from error
 
 
